@@ -20,8 +20,8 @@ from cockpit.watch.common_causes import find_outages
 from cockpit.watch.engine import Engine
 from cockpit.watch.runstate import RunState
 from tests.watch.fakes import FastClock, SteppedClock, running, until
-from tests.watch.polling.test_away import watching
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of
+from tests.watch.test_poller import watching
 
 NAMES = tuple(f"run-{number:03}" for number in range(200))
 GONE = unknown(ErrorKind.REFUSED, "connection refused", "cluster", 100.0)

@@ -1,4 +1,4 @@
-"""What came and went between two looks: an event of its own, once, whatever the polling."""
+"""What comes and goes between two reports."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.acts import AgentAct, Stage
+from cockpit.model.alert import Acknowledgement, ClosedAlert, RowSpan
 from cockpit.model.facet import known
-from cockpit.model.observed import LogValue, Row
-from cockpit.model.report import FACETS, RunReport
+from cockpit.model.observed import LogValue, Phase, Row
+from cockpit.model.report import FACETS, RunReport, Verdict
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.judge import Judge
+from cockpit.watch.reports import events
 from cockpit.watch.runstate import Rows
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.tasks import Listeners, Supervisor
 from tests.watch.fakes import START, FastClock, World, tracker_value
+from tests.widgets import reports as made
 
 CADENCE = 900.0
 
@@ -218,3 +222,63 @@ async def test_steps_that_a_resume_replays_are_an_event_of_their_own_known_as_re
     assert again.replays(first) and not first.replays(again) and not again.is_same(first, CADENCE)
     await Hand(tmp_path, rows).look(4000.0)
     assert hand.events() == [("C-11", 59, 79), ("C-11", 59, 79)]
+
+
+def told(old: RunReport | None, new: RunReport) -> list[tuple[Any, ...]]:
+    found = list(events(old, new))
+    assert all(each["schema"] == 1 and each["run"] == new.name and each["at"] for each in found)
+    known = ("schema", "run", "at", "title")
+    return [tuple(value for key, value in each.items() if key not in known) for each in found]
+
+
+def test_everything_is_new_at_first_and_then_nothing() -> None:
+    report = made.report(alerts=(made.alert("C-05"),))
+    first = told(None, report)
+    assert [each[0] for each in first] == ["verdict", "job", "opened"]
+    assert told(report, report) == []
+
+
+def test_each_change_is_one_event() -> None:
+    old = made.report(alerts=(made.alert("C-05"), made.alert("C-07")))
+    taken = made.alert("C-07").model_copy(
+        update={"acknowledged": Acknowledgement(by="ada", at=made.NOW)}
+    )
+    act = AgentAct(
+        number=1, run="run-a", agent="agent:x", action="relaunch", plan_id="0", at=made.NOW,
+        stage=Stage.WAITING, changed_at=made.NOW, until=made.NOW + 60,
+    )  # fmt: skip
+    job = made.job(Phase.FAILED)
+    assert job.value is not None
+    new = made.report(
+        verdict=Verdict.CRITICAL, alerts=(taken, made.alert("C-01")), agents=(act,),
+        seen=made.facets(job=job),
+    )  # fmt: skip
+    assert told(old, new) == [
+        ("verdict", "healthy", "critical"),
+        ("job", "failed", job.value.id, job.value.reason),
+        ("opened", "C-01", "C-01", "alert"),
+        ("closed", "C-05", "C-05", "alert"),
+        ("acknowledged", "C-07", "C-07", "alert", "ada"),
+        ("agent", "agent:x", "relaunch", "waiting", "2026-03-11T08:53:58.000Z"),
+    ]
+    begun = new.model_copy(update={"agents": (act.model_copy(update={"stage": Stage.BEGUN}),)})
+    assert [each[3] for each in told(new, begun)] == ["begun"]
+    vetoed = act.model_copy(update={"stage": Stage.VETOED, "by": "ada"})
+    (last,) = told(new, new.model_copy(update={"agents": (vetoed,)}))
+    assert last[1:] == ("agent:x", "relaunch", "vetoed", "2026-03-11T08:53:58.000Z", "ada")
+
+
+def test_what_came_and_went_between_two_looks_is_told_once() -> None:
+    """A NaN that was over at the next look would else leave no trace with whoever listens."""
+    span = RowSpan(opened_step=10, closed_step=12, passed=True)
+    spike = made.alert("C-11").model_copy(update={"span": span})
+    seen_open = made.alert("C-10").model_copy(
+        update={"span": span.model_copy(update={"passed": False})}
+    )
+    over = tuple(
+        ClosedAlert(alert=each, closed_at=made.NOW, seen=False) for each in (spike, seen_open)
+    )
+    old, new = made.report(), made.report(closed=over)
+    assert [each[:2] for each in told(old, new)] == [("opened", "C-11"), ("closed", "C-11")]
+    assert told(new, new) == []
+    assert "opened" not in [each[0] for each in told(None, new)], "what is over is no news then"

@@ -1,28 +1,44 @@
-"""What a fleet costs in which nothing changes: looks go on, judgements and writes do not."""
+"""Large fleets stay cheap: bounded work, quiet runs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+import sys
+import types
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from cockpit.model.alert import Severity
+from cockpit.model.clock import FixedClock
 from cockpit.model.observed import HostValue, Row
-from cockpit.model.run import RunSpec
+from cockpit.model.report import RunReport
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.rules import verdict
+from cockpit.runtime.heap import STEP, Heap
+from cockpit.sources.logs.source import Logs
+from cockpit.sources.wandb.tracker import Wandb
+from cockpit.store.alerts import Kept
 from cockpit.store.memory import Pasts, RunMemory
 from cockpit.store.opening import ReportMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
+from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, SAME_FOR, TICK, is_written
 from cockpit.watch.poller import SWEPT_LOG, UNSEEN_LOG, cadence_of
-from cockpit.watch.runstate import RunState
-from cockpit.watch.tasks import LARGE
-from tests.watch.fakes import SteppedClock, World, failed, until
+from cockpit.watch.reports import case_of, judged
+from cockpit.watch.runstate import LOG_ROWS, RunState
+from cockpit.watch.tasks import HEAD_START, LARGE, WaitingRuns
+from tests.queries import queries_of
+from tests.rules.test_verdict import alert
+from tests.sources.wandb import writer
+from tests.watch.fakes import START, SteppedClock, World, failed, until
 
 ROUNDS = 5
 
@@ -181,3 +197,144 @@ def test_a_log_that_the_sweep_watches_is_asked_for_less_often_where_nobody_sees_
     assert cadence_of("log", run) == SWEPT_LOG
     assert cadence_of("log", run, seen=False) == UNSEEN_LOG
     assert cadence_of("log", run, swept=False, seen=False) < SWEPT_LOG
+
+
+NAMES = [f"r{number:03d}" for number in range(200)]
+SCREEN = NAMES[150:160]
+UNWELL = NAMES[180:190]
+
+
+async def test_what_is_on_the_screen_is_asked_first_then_what_is_unwell() -> None:
+    world = World(*NAMES)
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    for name in UNWELL:
+        kept = Kept(alert=alert(Severity.CRITICAL), opened_at=START)
+        engine._fleet.states[name].open = {kept.alert.key: kept}
+    engine.prefer(SCREEN)
+    told: list[RunReport] = []
+    engine.subscribe(told.append)
+    loop = asyncio.create_task(engine.run())
+    try:
+        await until(lambda: len({each.name for each in told}) == len(NAMES))
+    finally:
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+    for facet, fake in world.fakes.items():
+        asked = list(dict.fromkeys(chain.from_iterable(fake.asked)))
+        assert asked[:20] == [*SCREEN, *UNWELL], facet
+    first = list(dict.fromkeys(each.name for each in told))
+    assert set(first[:20]) == {*SCREEN, *UNWELL}
+
+
+def test_a_run_that_no_rule_has_seen_is_told_anew_only_when_there_is_more_to_say() -> None:
+    world = World("a", "b")
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    first, again = engine.report().runs, engine.report().runs
+    assert [each is former for each, former in zip(again, first, strict=True)] == [True, True]
+    state = engine._fleet.states["a"]
+    state.facets = state.facets.model_copy()
+    after = engine.report().runs
+    assert [each is former for each, former in zip(after, first, strict=True)] == [False, True]
+
+
+def test_who_waits_long_enough_comes_before_whoever_is_preferred() -> None:
+    waiting = WaitingRuns(lambda name: 0 if name.startswith("seen") else 2)
+    waiting.add("other")
+    taken = []
+    for number in range(3 * HEAD_START):
+        waiting.add(f"seen-{number}")
+        taken += waiting.take(1)
+    assert taken[0] == "seen-0"
+    assert "other" in taken[: 2 * HEAD_START + 2]
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    former = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*former)
+
+
+@pytest.mark.usefixtures("thawed")
+def test_what_has_been_read_is_set_aside_a_bounded_number_of_times() -> None:
+    heap = Heap()
+    settled = [heap.settle(read, 1000) for read in (*range(0, 1001, 10), *[1000] * 1000)]
+    assert settled.count(True) == 1000 // STEP
+    assert gc.get_freeze_count() > 0
+
+
+NOW = 1_800_000_000.0
+PORTION = 600
+FULL = 6
+"""Portions after which every window is full: 3,600 rows."""
+LIMIT = 1.25
+"""A chart's columns are halved when there are too many, and fill again."""
+_SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+def held_by(*roots: object) -> int:
+    """Return the bytes of all objects that can be reached, but for code."""
+    seen: set[int] = set()
+    waiting: list[object] = list(roots)
+    total = 0
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, _SHARED):
+            continue
+        seen.add(id(each))
+        total += sys.getsizeof(each)
+        waiting += gc.get_referents(each)
+    return total
+
+
+class Growing:
+    """A run whose log and W&B file get new rows, and all that a watch holds of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.file = folder / "run.log", folder / "run-abcd1234.wandb"
+        self.size = self.file.write_bytes(writer.log([writer.run("abcd1234", NOW - 1e6)]))
+        self.log.write_bytes(b"begin\n")
+        job = JobSpec(kind="local", log=str(self.log))
+        run = RunSpec(name="r", job=job, wandb=WandbSpec(dir=str(self.file)))
+        self.clock = FixedClock(NOW)
+        self.logs, self.tracker = Logs(self.clock), Wandb(self.clock)
+        self.state = RunState(run, "k")
+        self.step = 0
+
+    def write(self) -> None:
+        """Add a portion of rows to both files."""
+        steps = range(self.step, self.step + PORTION)
+        self.step += PORTION
+        rows = [writer.row(n, f"{2 + n % 7 / 10}", NOW - 1e6 + n) for n in steps]
+        with self.file.open("ab") as file:
+            self.size += file.write(writer.frame(rows, self.size))
+        with self.log.open("ab") as file:
+            file.writelines(b"iter %d: loss 2.%d, time 13ms\n" % (n, n % 7) for n in steps)
+
+    async def look(self) -> None:
+        """Ask, fold and judge, as a watch does."""
+        queries = queries_of([self.state.spec])
+        self.state.take("log", (await self.logs.observe(queries))["r"])
+        while not (await feed_chunk(self.tracker, self.state.spec, self.state.rows)).caught_up:
+            pass
+        self.state.take("tracker", (await self.tracker.observe(queries))["r"])
+        self.state.log_trend = judged(case_of(self.state, NOW)).log_trend
+
+    @property
+    def held(self) -> int:
+        """Bytes of what is kept until the next look."""
+        return held_by(self.state, self.logs, self.tracker)
+
+
+async def test_a_run_s_memory_does_not_grow_with_its_rows(tmp_path: Path) -> None:
+    growing, sizes = Growing(tmp_path), []
+    for _ in range(2 * FULL + 2):
+        growing.write()
+        await growing.look()
+        sizes.append(growing.held)
+    value = growing.state.facets.log.value
+    assert value is not None and len(value.rows) == LOG_ROWS and growing.state.log_rows == ()
+    assert growing.state.rows.full.rows == growing.step
+    first, later = max(sizes[:FULL]), max(sizes[FULL:])
+    assert later < LIMIT * first, sizes

@@ -7,8 +7,6 @@ import functools
 
 import pytest
 
-pytest.importorskip("graphql", reason="graphql-core is missing: make test installs it")
-
 from cockpit.model.facet import ErrorKind
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec, WandbSpec
@@ -17,7 +15,10 @@ from cockpit.sources.wandb.tracker import Wandb
 from cockpit.watch.poller import DEADLINES, Seconds
 from tests.sources.wandb.fake_wandb import KEY, FakeRun, FakeWandb, Reply, serving
 from tests.watch.fakes import START, SteppedClock, World, until
-from tests.watch.polling.test_away import LATE, watching
+from tests.watch.test_poller import LATE, watching
+
+pytest.importorskip("graphql", reason="graphql-core is missing: make test installs it")
+
 
 CADENCE = 30.0
 

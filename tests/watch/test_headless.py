@@ -1,18 +1,25 @@
+"""A headless watch: who owns a run, and its state files."""
+
 from __future__ import annotations
 
 import json
 import os
+import pwd
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cockpit.model.clock import FixedClock
+from cockpit.model.clock import FixedClock, Moment
 from cockpit.model.run import MonitorSpec, RunSpec
+from cockpit.runtime.account import login_name
 from cockpit.sources.monitor import Monitors
-from cockpit.watch.headless import MonitorState, StateFile
+from cockpit.store.store import Store
+from cockpit.watch.fleet import ownership_of, same_process, this_process
+from cockpit.watch.headless import MonitorState, StateFile, restarted
 
 CREATED = datetime(2026, 3, 11, 8, 55, 42, tzinfo=UTC).timestamp()
 
@@ -138,3 +145,90 @@ def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
     assert read(file.write(payload(CREATED + 1)))["run"] == "a"
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    login_name.cache_clear()
+    yield
+    login_name.cache_clear()
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> pwd.struct_passwd:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert login_name() == f"uid {os.getuid()}"
+
+
+def test_the_account_is_the_machines_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "USERNAME"):
+        monkeypatch.setenv(name, "ada")
+    assert login_name() == pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_an_owner_is_known_by_kernel_start_and_boot_and_not_by_the_clock() -> None:
+    me = this_process("ada")
+    assert me.ticks is not None and same_process(me)
+    for step in (-86400.0, -7200.0, 10.0, 7200.0):
+        assert me.started_at is not None
+        assert same_process(me.model_copy(update={"started_at": me.started_at + step}))
+    assert not same_process(me.model_copy(update={"ticks": me.ticks - 1}))
+    assert not same_process(me.model_copy(update={"boot": "another"}))
+
+
+def test_the_owner_that_a_store_gives_back_is_the_same(tmp_path: Path) -> None:
+    own = ownership_of(Store(tmp_path / "store.sqlite"))
+    me = this_process("ada")
+    assert own is not None and own.claim("r", me, Moment(1.0), 60.0) is None
+    found = own.owner("r", Moment(1e9))
+    assert found is not None and found.owner == me
+
+
+NAME = "20260311-0855_monitoring_state.json"
+
+
+def state(folder: Path, **fields: object) -> Path:
+    path = folder / NAME
+    path.write_text(json.dumps(fields))
+    return path
+
+
+def read_monitor(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_a_restart_changes_its_fields_and_no_other(tmp_path: Path) -> None:
+    path = state(tmp_path, job_id="old", restart_count=1, mcp_url="http://x", mine=[1])
+    restarted(path, "new", 2, 1000.0)
+    assert read_monitor(path) == {
+        "job_id": "new", "restart_count": 2, "mcp_url": "http://x", "mine": [1],
+        "retired_job_id": "old", "retired_at": 1_000_000,
+    }  # fmt: skip
+
+
+def test_done_twice_it_is_the_same(tmp_path: Path) -> None:
+    path = state(tmp_path, job_id="old")
+    restarted(path, "new", 1, 1000.0)
+    once = read_monitor(path)
+    restarted(path, "new", 1, 2000.0)
+    assert read_monitor(path) == once
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null"])
+def test_what_is_no_state_file_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / NAME
+    path.write_text(text)
+    with pytest.raises(OSError, match="state file"):
+        restarted(path, "new", 1, 0.0)
+    assert path.read_text() == text
+
+
+def test_a_monitor_that_has_not_heard_yet_does_not_count_back(tmp_path: Path) -> None:
+    file = StateFile(tmp_path, 0.0)
+    path = file.write(MonitorState(ts=1.0, run="toy", job_id="old", restart_count=0))
+    restarted(path, "new", 1, 2.0)
+    file.write(MonitorState(ts=3.0, run="toy", job_id="new", restart_count=0))
+    assert read_monitor(path)["restart_count"] == 1

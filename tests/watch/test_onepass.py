@@ -1,3 +1,5 @@
+""""""
+
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
