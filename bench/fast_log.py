@@ -21,8 +21,8 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.triage.classify import alarms_in
-from cockpit.sources.logs.rows import read_rows
 from cockpit.sources.logs.source import Logs
+from cockpit.sources.logs.stamp import read_rows
 from cockpit.text.progress import read_progress
 from tests.text.test_progress_speed import NOISE, TRAINERS, lines_of
 

@@ -121,8 +121,8 @@ def measure(path: Path) -> dict[str, float]:
     """Measure one file in this (fresh) process."""
     bare = _rss_mib()
     from cockpit.model.run import MetricNames, WandbSpec
+    from cockpit.sources.wandb.file import LocalFile
     from cockpit.sources.wandb.fragment import Fragment
-    from cockpit.sources.wandb.launches import LocalFile
     from cockpit.sources.wandb.metrics import choose
     from cockpit.sources.wandb.run_files import RunFiles
 

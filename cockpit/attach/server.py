@@ -33,13 +33,17 @@ from cockpit.model.run import CockpitFile
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.curves import CurveFiles, CurveReading
-from cockpit.sources.logs.anywhere import log_at
-from cockpit.sources.logs.counting import count_from
-from cockpit.sources.logs.expression import count_expression, find_expression
-from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.file import (
+    LogFile,
+    line_at,
+    nearest_step,
+    nearest_time,
+    sift,
+    step_pattern,
+)
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
-from cockpit.sources.logs.sifting import sift
+from cockpit.sources.logs.remote import log_at
+from cockpit.sources.logs.search import count_expression, count_from, find_expression
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 

@@ -22,13 +22,12 @@ from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
-from cockpit.sources.wandb.clocks import true_time
-from cockpit.sources.wandb.graphql import Document
+from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
 from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, unit_of
+from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb
-from cockpit.sources.wandb.online_fields import mapping, number_of
-from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate
+from cockpit.sources.wandb.online_rows import mapping, number_of
+from cockpit.sources.wandb.server import Document
 from cockpit.text.safe import clean
 
 MOST_READINGS: Final = 12

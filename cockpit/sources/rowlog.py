@@ -32,14 +32,19 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.run_folders import Away
-from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
-from cockpit.sources.wandb.delivery import Delivery, unreadable
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.loss_columns import LossColumns
-from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose, interesting
-from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
-from cockpit.sources.wandb.series import Series
-from cockpit.sources.wandb.value import ShownConfig, with_state
+from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
+from cockpit.sources.wandb.history import Delivery, LossColumns, RowChunk, Series, unreadable
+from cockpit.sources.wandb.metrics import (
+    WANDB_STEP,
+    MetricKeys,
+    Stamps,
+    choose,
+    interesting,
+    offset_of,
+    true_time,
+)
+from cockpit.sources.wandb.metrics import ClockReading as Look
+from cockpit.sources.wandb.run_files import ShownConfig, with_state
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

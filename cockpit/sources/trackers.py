@@ -21,8 +21,7 @@ from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
 from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.metric_names import metric_names
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import RunFiles, metric_names
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean

@@ -21,15 +21,13 @@ from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
-from cockpit.sources.logs.rows import read_rows
+from cockpit.sources.logs.stamp import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.delivery import unreadable
 from cockpit.sources.wandb.file import NotWandbError
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.loss_columns import LossColumns
-from cockpit.sources.wandb.offline import problem
+from cockpit.sources.wandb.history import LossColumns, RowChunk, unreadable
 from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.tracker import problem
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (

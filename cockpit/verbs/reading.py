@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from cockpit.sources.logs.packed import ENDINGS, MAGIC, errors, packing_of, unpacked
+from cockpit.sources.logs.local import ENDINGS, MAGIC, errors, packing_of, unpacked
 from cockpit.sources.rowfile import RowFile
 from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError, say

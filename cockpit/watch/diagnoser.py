@@ -23,12 +23,10 @@ from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
 from cockpit.rules.triage.words import ALARM
 from cockpit.runtime.offload import offload
-from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.pieces import Told
-from cockpit.sources.logs.present import MOST_BYTES, read_present
-from cockpit.sources.logs.present_away import bring
-from cockpit.sources.logs.remote import RemoteLog
+from cockpit.sources.logs.present import MOST_BYTES, bring, read_present
+from cockpit.sources.logs.remote import RemoteLog, log_at
 from cockpit.sources.logs.source import TAIL
 from cockpit.text.progress_lines import held, present_log
 from cockpit.watch.reports import Case, seen_of

@@ -24,10 +24,9 @@ from cockpit.records.lease.holder import looked_after
 from cockpit.rules.judge import worst_first
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.sources.logs.anywhere import log_at
-from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.file import LogFile, written_by
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.seek import written_by
+from cockpit.sources.logs.remote import log_at
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry

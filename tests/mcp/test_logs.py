@@ -13,7 +13,7 @@ import pytest
 from cockpit.attach.server import LogReading
 from cockpit.mcp.desk import Desk
 from cockpit.mcp.reading import Log, Search, log, log_search
-from cockpit.sources.logs import counting
+from cockpit.sources.logs import search
 from cockpit.sources.logs.local import LocalLog
 from tests.watch.fakes import SteppedClock
 
@@ -60,7 +60,7 @@ async def test_a_log_of_which_only_a_part_was_read_is_not_whole(
     path.write_text("nan\n" + "step\n" * 100)
     if cursor is None:  # far away only its end is read
         monkeypatch.setattr(LocalLog, "far", property(lambda log: True))
-        monkeypatch.setattr(counting, "FAR", 50)
+        monkeypatch.setattr(search, "FAR_COUNTED", 50)
     found = await searched(path, "nan", cursor)
     assert (found["matches"], found["whole"], found["next"]) == (0, False, None)
 

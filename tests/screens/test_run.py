@@ -224,7 +224,7 @@ async def test_search_takes_a_regular_expression(tmp_path: Path) -> None:
 async def test_an_expression_that_never_ends_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cockpit.sources.logs.expression.PATIENCE", 1.0)
+    monkeypatch.setattr("cockpit.sources.logs.search.PATIENCE", 1.0)
     path = write_log(tmp_path / "run.log", 300)
     path.write_bytes(path.read_bytes() + b"a" * 60 + b"!\n")
     async with opened(with_log(path), size=(100, 30)) as pilot:

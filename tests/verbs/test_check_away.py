@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.cli import main
-from cockpit.sources.wandb import box_plan
+from cockpit.sources.wandb import box
 from tests.sources.wandb import writer
 from tests.sshd import needs_sshd, serving
 from tests.verbs.checking import check
@@ -26,7 +26,7 @@ def test_rows_that_were_all_read_are_not_said_to_be_unread(
         for step in range(400 if wide else 20)
     ]
     if wide:
-        monkeypatch.setattr(box_plan, "NEWEST", 1)
+        monkeypatch.setattr(box, "NEWEST", 1)
     with serving(tmp_path) as sshd:
         monkeypatch.setenv("PATH", f"{sshd.root}/bin:{os.environ['PATH']}")
         path = sshd.home / "w/offline-run-20260101_000000-r1/run-r1.wandb"

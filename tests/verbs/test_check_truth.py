@@ -13,8 +13,8 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.base import rfc3339
-from cockpit.sources.logs import earlier
-from cockpit.sources.wandb import cursor
+from cockpit.sources.logs import follow
+from cockpit.sources.wandb import fragment
 from cockpit.watch import ingest, onepass
 from tests.sources.wandb import writer
 from tests.verbs.seen_run import SeenRun, alert, ids, living, steps_of
@@ -119,7 +119,7 @@ def half_read(seen: SeenRun, monkeypatch: pytest.MonkeyPatch) -> None:
         for step in range(LAST + 1)
     ]
     seen.tracked(rows, 1 + LAST / 100)
-    monkeypatch.setattr(cursor, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(fragment, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(onepass, "ROWS_BUDGET", 0.05)
     monkeypatch.setattr(ingest, "RECENT", 50)
 
@@ -170,8 +170,8 @@ def test_a_trouble_that_was_over_is_not_the_first(
 def test_beyond_what_is_looked_through_the_step_is_only_the_latest(
     seen: SeenRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(earlier, "MOST", 20_000)
-    monkeypatch.setattr(earlier, "STEP", 10_000)
+    monkeypatch.setattr(follow, "MOST_EARLIER", 20_000)
+    monkeypatch.setattr(follow, "EARLIER_CHUNK", 10_000)
     monkeypatch.setattr("cockpit.sources.logs.source.WHOLE", 0)
     losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
     seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)

@@ -47,7 +47,7 @@ class Box:
 def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     own = Box()
     monkeypatch.setitem(remote._HOSTS, HOST, remote.Host(HOST, own))
-    monkeypatch.setattr("cockpit.sources.logs.hosts.BULK", 60.0)
+    monkeypatch.setattr("cockpit.sources.logs.remote.BULK", 60.0)
     yield own
 
 
@@ -144,7 +144,7 @@ async def test_a_fault_of_the_trip_is_shown_and_each_log_is_asked_for_alone(
     def broken(*_: object) -> str:
         raise ValueError("a path that no shell can be given")
 
-    monkeypatch.setattr("cockpit.sources.logs.present_away.remote_log", broken)
+    monkeypatch.setattr("cockpit.sources.logs.present.remote_log", broken)
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(3)]
     supervisor = Supervisor(SystemClock(), tmp_path / "crashes")
     await diagnosed(Diagnoser(supervisor, lambda _: None), states)

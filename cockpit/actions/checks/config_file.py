@@ -21,7 +21,7 @@ from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_firs
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.sources.scripts import word_of
-from cockpit.sources.wandb.value import ShownConfig
+from cockpit.sources.wandb.run_files import ShownConfig
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown

@@ -27,9 +27,8 @@ from cockpit.model.wording import plural, size
 from cockpit.platforms.base import Platform
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
-from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.ranged import Ranged, Span, Wish
-from cockpit.sources.logs.remote import HostError
+from cockpit.sources.logs.remote import HostError, log_at
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 

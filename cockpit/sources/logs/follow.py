@@ -1,24 +1,37 @@
 r"""What is new in a log since the last look: through rotation, truncation and replacement.
 
-A log that is written faster than it can be read is read from near its end: what was skipped is
-told by its range.
-
 Only complete states count as new: text that ends in a line break or, as progress bars do it,
-in ``\r``; what is written behind the last of them is told apart. Nothing is kept open between
+in ``\r``; what is written behind the last of them is kept apart. Nothing is kept open between
 two looks.
+
+A look's time is bounded, whatever is written meanwhile: the newest lines are parsed, the bytes
+before them are only searched for alarming lines, hundreds of times faster. What was skipped is
+named by its range. Where a loss stopped being a number is looked for backwards. Everything blocks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.logtext import Alarm, Skipped
 from cockpit.model.place import Place
-from cockpit.sources.logs.lines import BLOCK, lines_before, state_start
-from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stat, Wish
+from cockpit.sources.logs.file import show
+from cockpit.sources.logs.ranged import (
+    BLOCK,
+    Opened,
+    Ranged,
+    Span,
+    Stat,
+    Wish,
+    lines_before,
+    state_start,
+)
 
 FIRST: Final = 16_384
 """Bytes at the end of the file that the first look reads (some hundred lines, times 1,000 runs)."""
@@ -209,3 +222,186 @@ class Follower:
         with suppress(OSError):
             return self.log.beside(Path(self.log.place.path).stem)
         return ()
+
+
+Find = Callable[[bytes], Sequence[Alarm]]
+"""Returns the alarming lines of some bytes."""
+
+PARSE_S: Final = 0.3
+"""Seconds of a core that all logs together may take to be read line by line, at each look."""
+SCAN_S: Final = 0.2
+"""Seconds that a look may search what it skips."""
+LEAST: Final = 16_384
+"""Bytes of a log that are read line by line in any case."""
+MOST_SEARCHED: Final = 2_097_152
+SEARCH_CHUNK: Final = 1_048_576
+"""Bytes that are searched at once, the newest first."""
+LONGEST_LINE: Final = 4000
+"""Bytes of an alarming line that are kept."""
+ENDS: Final = 5
+"""Alarming lines that are kept from either end of what was skipped."""
+RANGES: Final = 5
+_FIRST_RATE: Final = 1e6
+
+
+@dataclass
+class Budget:
+    """How many bytes of a log can be read line by line in its share of the time.
+
+    Learned from what the looks before have taken: lines of one trainer cost ten times those of
+    another, and other logs are read at the same time.
+    """
+
+    rate: float = _FIRST_RATE
+    busy: bool = False
+    """True while its log takes a good part of the time."""
+
+    def bytes(self, share: int) -> int:
+        """Return how many may be read when the time is shared by so many busy logs."""
+        return int(min(MOST_SEARCHED, max(LEAST, self.rate * PARSE_S / max(1, share))))
+
+    def took(self, size: int, seconds: float) -> None:
+        """Learn that so many bytes took so long (seconds of a core)."""
+        self.busy = seconds > PARSE_S / 10
+        if size >= LEAST and seconds > 0:
+            self.rate = min(size / seconds, 2 * self.rate)
+
+
+class Line(NamedTuple):
+    """An alarming line that was skipped."""
+
+    offset: int
+    raw: bytes
+    name: str
+
+
+class Search(NamedTuple):
+    """The first and last alarming lines of a range, how many in all, and what was not searched."""
+
+    lines: tuple[Line, ...]
+    total: int
+    unscanned: int
+
+
+def search(log: Ranged, begin: int, end: int, find: Find, seconds: float) -> Search:
+    """Search the bytes ``[begin, end)`` of a file for alarming lines, the newest bytes first.
+
+    Stops after about ``seconds``; raises ``OSError``.
+    """
+    pieces: list[list[Line]] = []
+    until = time.monotonic() + seconds
+    with log.open() as opened:
+        first = max(begin, opened.stat.begin)
+        while end > first and time.monotonic() < until:
+            start = max(first, end - SEARCH_CHUNK)
+            data = opened.read(start, end)
+            edge = data.find(b"\n") + 1 if start > first else 0
+            edge = edge if edge < len(data) else 0
+            data, end = data[edge:], start + edge
+            pieces.append([_line(data, end, each) for each in find(data)])
+    lines = [line for piece in reversed(pieces) for line in piece]
+    ends = lines if len(lines) <= 2 * ENDS else [*lines[:ENDS], *lines[-ENDS:]]
+    return Search(tuple(ends), len(lines), end - begin)
+
+
+def _line(data: bytes, at: int, alarm: Alarm) -> Line:
+    return Line(
+        at + alarm.begin, data[alarm.begin : min(alarm.end, alarm.begin + LONGEST_LINE)], alarm.name
+    )
+
+
+@dataclass
+class Left:
+    """What was left out of one file since it is followed: a bounded account."""
+
+    bytes: int = 0
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    unscanned: int = 0
+    alarms: int = 0
+    found: list[Skipped.Line] = field(default_factory=list)
+    dropped: int = 0
+    """Bytes before the first one that is still kept."""
+
+    def add(self, begin: int, end: int, searched: Search) -> None:
+        """Take in a range and what was found in it."""
+        self.bytes += end - begin
+        self.ranges = [*self.ranges, (begin, end)][-RANGES:]
+        self.unscanned += searched.unscanned
+        self.alarms += searched.total
+        new = [
+            Skipped.Line(offset=line.offset, name=line.name, text=show(line.raw).plain)
+            for line in searched.lines
+        ]
+        found = [*self.found, *new]
+        self.found = found if len(found) <= 2 * ENDS else [*found[:ENDS], *found[-ENDS:]]
+
+    @property
+    def value(self) -> Skipped | None:
+        """What there is to say; ``None`` where nothing was left out."""
+        if not self.bytes and not self.dropped:
+            return None
+        return Skipped(
+            bytes=self.bytes,
+            ranges=tuple(self.ranges),
+            unscanned=self.unscanned,
+            alarms=self.alarms,
+            found=tuple(self.found),
+            dropped=self.dropped,
+        )
+
+
+EARLIER_CHUNK: Final = 1 << 20
+"""Bytes that are read at once, from the end upwards."""
+MOST_EARLIER: Final = 16 << 20
+"""Bytes before the known lines that are looked through at most."""
+EARLIER_SECONDS: Final = 2.0
+"""Seconds that looking may take: half of what a look at a log is given."""
+CLEAN: Final = 400
+"""Finite lines in a row above which no line of the same trouble is looked for."""
+STATES: Final = 4000
+"""States given back at most before the first broken line."""
+
+_LINE = re.compile(rb"[^\r\n]+")
+_LOSS = re.compile(rb"(?i)loss|grad_?norm")
+_BROKEN = re.compile(
+    rb"(?i)(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b"
+)
+
+
+class Earlier(NamedTuple):
+    """States around the first broken line, oldest first; ``begin`` is where the reading began.
+
+    ``found`` is False where no broken line stands before the known ones. ``begin`` is 0 when
+    everything before was looked through without so many finite lines in a row, which end it.
+    """
+
+    states: tuple[bytes, ...]
+    begin: int
+    found: bool
+
+
+def before(log: Ranged, end: int) -> Earlier:
+    """Look upwards from offset ``end`` for the first broken line of the same trouble.
+
+    Raises ``OSError``.
+    """
+    kept: list[bytes] = []
+    clean, found, at = 0, False, end
+    until = time.monotonic() + EARLIER_SECONDS
+    with log.open() as opened:
+        first = opened.stat.begin
+        while at > first and end - at < MOST_EARLIER and time.monotonic() < until:
+            start = state_start(opened, max(first, at - EARLIER_CHUNK), opened.stat.size)
+            start = start if start < at else first
+            lines = list(_LINE.finditer(opened.read(start, at)))
+            for each in reversed(lines):
+                line = each[0]
+                if _BROKEN.search(line):
+                    kept, clean, found = [], 0, True
+                elif _LOSS.search(line):
+                    clean += 1
+                kept.append(line)
+                if clean >= CLEAN or len(kept) > STATES:
+                    return Earlier(tuple(reversed(kept)), max(start + each.start(), 1), found)
+            at = start
+    return Earlier(tuple(reversed(kept)), at, found)

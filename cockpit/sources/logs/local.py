@@ -1,18 +1,88 @@
-"""A log that is a file of this machine. Nothing is kept open between two looks."""
+"""A log that is a file of this machine, where its writer goes on after a rotation, and packed logs.
+
+A rotation renames a file, and a writer that does not open it anew goes on in it. Which files
+processes write, the kernel tells (Linux' ``/proc``); those of other users are not seen. Nothing
+is kept open between two looks.
+"""
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
-from collections.abc import Iterator
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from cockpit.model.place import FILE, Place
 from cockpit.runtime.process import WRITTEN_FILES
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Stat, Wish
-from cockpit.sources.logs.renamed import goes_on_in
+from cockpit.runtime.ssh import ASKING, LIMITED, quote
+from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
+from cockpit.sources.scripts import marking, records, word_of
+
+LIMIT: Final = 2
+"""Seconds that looking through the open files of a host may take."""
+MOST: Final = 5000
+ENDING: Final = r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)"
+"""What a rotation puts behind a name."""
+DELETED: Final = " (deleted)"
+"""How the kernel marks a file that has no name any more."""
+_ROTATED: Final = re.compile(ENDING)
+_HANDLE: Final = re.compile(r"l.w.*? (\d+) -> (/.*) (/proc/\d+/fd):$")
+_HANDLES: Final = r"/^\/proc\/[0-9]*\/fd:$/h; /^l.w.* -> \/dev\//d; /^l.w.* -> \//{G;s/\n/ /;p;}"
+
+
+def goes_on_in(path: str, written: Mapping[str, str]) -> str | None:
+    """Return what holds the log now that was once at ``path``; ``None`` where nothing surely does.
+
+    ``written`` are the files that processes write, as the kernel names them, each with a handle
+    that reads it (``/proc/PID/fd/N``). Of two that might be it neither is taken.
+    """
+    if path in written:
+        return None
+    named = PurePosixPath(path)
+    found = set()
+    for target, handle in written.items():
+        plain = PurePosixPath(target.removesuffix(DELETED))
+        gone = target.endswith(DELETED)
+        if plain.parent != named.parent or not plain.name.startswith(named.name):
+            continue
+        if _ROTATED.fullmatch(plain.name, len(named.name)) or (gone and plain == named):
+            found.add(handle if gone else target)
+    return found.pop() if len(found) == 1 else None
+
+
+def script(path: str, mark: str) -> str:
+    """Return the lines that tell which files a host's processes write, and where ``path`` leads."""
+    folder, name = PurePosixPath(path).parent, PurePosixPath(path).name
+    look = f"ls -l /proc/[0-9]*/fd 2>/dev/null | sed -n {quote(_HANDLES)} | head -n {MOST}"
+    return f"""LC_ALL=C; export LC_ALL
+{LIMITED}{marking(mark)}
+[ -d /proc/self/fd ] || exit 0
+real=$(limited {LIMIT} sh -c 'cd -P -- "$1" && pwd' {ASKING} {word_of(str(folder))} 2>/dev/null)
+mark at; printf '%s/%s' "$real" {quote(name)}
+found=$(limited {LIMIT} sh -c {quote(look)} {ASKING} 2>/dev/null) || exit 0
+mark written; printf '%s\\n' "$found"; mark end
+"""
+
+
+def told(out: bytes, mark: str) -> str | None:
+    """Return by a script's output where the writer goes on."""
+    said = {words[0]: payload for words, payload in records(out, mark)}
+    path = said.get("at", b"").decode("utf-8", "surrogateescape").strip("\n")
+    return goes_on_in(path, dict(_handles(said.get("written", b"")))) if path else None
+
+
+def _handles(out: bytes) -> Iterator[tuple[str, str]]:
+    for line in out.decode("utf-8", "surrogateescape").splitlines():
+        if found := _HANDLE.match(line):
+            yield found[2], f"{found[3]}/{found[1]}"
 
 
 class LocalLog(Ranged):
@@ -84,3 +154,67 @@ def newest_match(pattern: str) -> str:
         with suppress(OSError):  # gone since it was listed
             found.append((match.stat().st_mtime, str(match)))
     return max(found)[1] if found else pattern
+
+
+MAGIC: Final = 6
+"""Bytes at a file's beginning that tell how it is packed."""
+
+
+class Packing(NamedTuple):
+    """One way to pack a file: the program, the ending of the name, how such a file begins.
+
+    ``module`` of the standard library reads it, where this Python has that.
+    """
+
+    program: str
+    ending: str
+    magic: bytes
+    module: str
+
+
+PACKINGS: Final = (
+    Packing("gzip", ".gz", b"\x1f\x8b", "gzip"),
+    Packing("xz", ".xz", b"\xfd7zXZ\x00", "lzma"),
+    Packing("bzip2", ".bz2", b"BZh", "bz2"),
+    Packing("zstd", ".zst", b"\x28\xb5\x2f\xfd", "compression.zstd"),
+)
+ENDINGS: Final = tuple(each.ending for each in PACKINGS)
+
+
+def packing_of(name: str, head: bytes = b"") -> Packing | None:
+    """Return how a file is packed, by its first bytes, else by its name; ``None``: it is not."""
+    by_magic = (each for each in PACKINGS if head.startswith(each.magic))
+    by_name = (each for each in PACKINGS if name.endswith(each.ending))
+    return next(by_magic, None) or next(by_name, None)
+
+
+def unpacked(packing: Packing, file: BinaryIO) -> BinaryIO:
+    """Return what reads a packed file; raises ``OSError`` where this Python cannot."""
+    try:
+        opener = import_module(packing.module).open
+    except ImportError as error:
+        text = f"it is packed with {packing.program}, which is not read here: unpack it"
+        raise OSError(errno.EOPNOTSUPP, text) from error
+    return cast("BinaryIO", opener(file))
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """Return what reading a broken packed file raises, of the modules that are loaded."""
+    lzma = sys.modules.get("lzma")
+    more: tuple[type[Exception], ...] = () if lzma is None else (lzma.LZMAError,)
+    return (OSError, EOFError, zlib.error, *more)
+
+
+class PackedError(OSError):
+    """A log that is to be followed was packed; ``strerror`` names the program."""
+
+
+def refuse_packed(log: Ranged) -> None:
+    """Raise ``PackedError`` for a log that was packed: nobody writes on in one of those."""
+    packing = packing_of(log.path)
+    if packing is None:
+        return
+    with log.open(Wish((Span(0, MAGIC),))) as opened:
+        head = opened.read(0, min(MAGIC, opened.stat.size))
+    if head.startswith(packing.magic):
+        raise PackedError(errno.EOPNOTSUPP, packing.program)

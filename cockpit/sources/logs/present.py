@@ -1,28 +1,38 @@
-r"""The present job's lines of a log, read once it matters why the job ended (SPEC T).
+"""The logs of one job, and the present job's lines in them (SPEC T).
 
-Up to ``MOST_LINES`` lines and ``MOST_BYTES`` bytes, the newest ones: the cost does not grow
-with the file. Where the job's first line stands is what its launcher noted, else what the
-lines' own times tell. A file that was rotated away while the job ran is read too.
-
-``\r`` separates the states of a progress bar: each counts as a line of its own, of a row of
-bars the first and the last.
+A job can write several logs: standard error of its own, one for each rank. All are followed. The
+one that steps is shown, and goes on being shown; the others are named, and read when it matters why
+the job ended. A loss that another one tells without a step (a trainer's dictionaries on standard
+output, its bar on standard error) belongs to the newest step. Lines on ssh hosts are brought in one
+trip per host.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from glob import has_magic
 from io import BufferedReader
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final, Literal, NamedTuple
 
+from cockpit.hosts.script import run_script_blocking
+from cockpit.model.clock import FILE_SKEW
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
+from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
-from cockpit.sources.logs.packed import ENDINGS, errors, packing_of, unpacked
+from cockpit.model.observed import JobValue, LogValue, OtherLog, Row
+from cockpit.model.place import SSH, Place, on_host
+from cockpit.sources.logs.local import ENDING, ENDINGS, errors, packing_of, unpacked
+from cockpit.sources.logs.pieces import Answer, Told
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
-from cockpit.sources.logs.renamed import ENDING
+from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, remote_log
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
 from cockpit.text.progress_lines import present_log
 from cockpit.text.safe import clean
@@ -312,3 +322,162 @@ def _stamped_from(lines: list[LogLine], started_at: float, mtime: float) -> int:
             return after
         after = at + 1
     return 0
+
+
+async def bring(logs: Mapping[str, tuple[Place, LogMark | None]]) -> dict[str, Told]:
+    """Return what ``read_present`` is given of each log, by its name here; never raises.
+
+    Whatever is left out is to be asked for by itself: one file that hangs costs the others nothing.
+    """
+    asks = {}
+    for name, (place, mark) in logs.items():
+        log = remote_log(place)
+        asks[name] = HostAsk(place.host, log.asking(wish(log, mark)))
+    told = await Hosts(run_script_blocking).bring(asks)
+    return {name: each for name, each in told.items() if _final(each)}
+
+
+def _final(told: Told) -> bool:
+    """Tell whether asking for that log alone would bring no more."""
+    gone = isinstance(told, HostError) and told.kind is not ErrorKind.TIMEOUT
+    return gone or isinstance(told, Answer | FileNotFoundError | PermissionError)
+
+
+MOST: Final = 16
+"""Logs of one job that are followed besides the first."""
+
+
+def filled(place: Place, job: JobValue | None) -> Place:
+    """Return a log's place with what Slurm calls by a letter: the job's numbers, else anything."""
+    if "%" not in place.path:
+        return place
+    name = "" if job is None or job.id is None else job.id
+    base, _, task = name.partition("_")
+    known = {"j": name, "J": name, "A": base, "a": task, "x": "", "u": "", "s": ""}
+    path = _LETTER.sub(lambda found: known.get(found[1]) or "*", place.path)
+    return Place(place.scheme, place.host, path)
+
+
+_LETTER: Final = late_regex(r"%\d?([jJAaxusnNt])")
+_EACH: Final = late_regex(r"%\d?[nNt]")
+"""What stands for one file of each task or node: all of them are written at once."""
+
+
+Matched = Mapping[Place, Sequence[Answer]]
+"""The files that each pattern matches on its host, as measured there."""
+
+
+def logs_of(
+    query: Query, first: Place | None, others: Sequence[Place], away: Matched = MappingProxyType({})
+) -> Several:
+    """Return the logs of a run; of patterns the files that they match. Blocking.
+
+    ``away`` has been asked for ``patterns_away``.
+    """
+    spec, since = query.run.job, _since(query.job)
+    named = () if spec is None else spec.other_logs
+    found: list[Place] = []
+    own = _pattern_of_each(query, first)
+    if own is not None:
+        found += _matches(own, since, away)
+    if first is not None:
+        first = found[0] if found else filled(first, query.job)
+    for each in named:
+        found += _matches(filled(each, query.job), since, away)
+    return Several(query.name, first, (*found, *others))
+
+
+def patterns_away(query: Query, first: Place | None) -> Iterator[Place]:
+    """Yield the patterns of a run's logs whose files must be asked for on an ssh host."""
+    spec = query.run.job
+    named = () if spec is None else spec.other_logs
+    for each in (_pattern_of_each(query, first), *(filled(each, query.job) for each in named)):
+        if each is not None and each.scheme == SSH and has_magic(each.path):
+            yield each
+
+
+def _pattern_of_each(query: Query, first: Place | None) -> Place | None:
+    """Return the pattern of a log that each task or node has one of, if it is named so."""
+    spec = query.run.job
+    own = first if spec is None or spec.log is None else spec.log
+    if own is None or not _EACH.search(own.path):
+        return None
+    host = None if spec is None else spec.host
+    return filled(on_host(host, own.path) if own.here else own, query.job)
+
+
+def patterned(query: Query) -> bool:
+    """Tell whether a run's logs are to be looked for: of ``job.log`` alone the newest is read."""
+    spec = query.run.job
+    if spec is None or spec.log is None:
+        return False
+    others = any(has_magic(each.path) for each in spec.other_logs)
+    return others or any("%" in each.path for each in (spec.log, *spec.other_logs))
+
+
+def plainly(query: Query, first: Place | None, others: Sequence[Place]) -> Several:
+    """Return the logs of a run that names no patterns."""
+    spec = query.run.job
+    named = () if spec is None else spec.other_logs
+    return Several(query.name, first, (*named, *others))
+
+
+def _since(job: JobValue | None) -> float:
+    return 0.0 if job is None or job.started_at is None else job.started_at - FILE_SKEW
+
+
+def _matches(place: Place, since: float, away: Matched) -> list[Place]:
+    """Return the files of a pattern that were written since then; else the place itself."""
+    if not has_magic(place.path) or not (place.here or place in away):
+        return [place]
+    if not place.here:
+        late = [each for each in away[place] if each.mtime >= since]
+        return [Place(place.scheme, place.host, each.path) for each in late][:MOST]
+    root = Path(place.path)
+    found = []
+    for match in sorted(Path(root.anchor).glob(str(root.relative_to(root.anchor)))):
+        with suppress(OSError):  # gone since it was listed
+            if match.stat().st_mtime >= since:
+                found.append(Place(place.scheme, "", str(match)))
+    return found[:MOST]
+
+
+class Several:
+    """The logs of one run: under ``name`` its first one, the others under keys of their own."""
+
+    def __init__(self, name: str, first: Place | None, others: Iterable[Place]) -> None:
+        self.name = name
+        more = [each for each in dict.fromkeys(others) if each != first][:MOST]
+        self.places: dict[str, Place | None] = {name: first}
+        self.places.update((f"{name}\0{each}", each) for each in more)
+
+    def shown(
+        self, found: Mapping[str, Facet[LogValue]], steps: set[str], former: str | None
+    ) -> str:
+        """Return the key of the log that is shown: the one that was, unless only another steps."""
+        known = [key for key in found if found[key].value is not None]
+        order = [key for key in (former, *found) if key in known]
+        return next((key for key in order if key in steps), next(iter(order), self.name))
+
+    def joined(
+        self, shown: str, found: Mapping[str, Facet[LogValue]], step: int | None
+    ) -> Facet[LogValue]:
+        """Return the facet of the log that is shown, at a ``step``, with the others by name."""
+        facet = found[shown]
+        if facet.value is None:
+            return facet
+        values = {key: each.value for key, each in found.items() if key != shown}
+        there = [value for value in values.values() if value is not None]
+        named = tuple(OtherLog(path=v.path, size=v.size, mtime=v.mtime) for v in there)
+        rows = [*facet.value.rows]
+        rows += [row for value in there for row in _loss_of(value, step)]
+        value = facet.value.model_copy(update={"others": named, "rows": tuple(rows)})
+        return facet.model_copy(update={"value": value})
+
+
+def _loss_of(value: LogValue, step: int | None) -> list[Row]:
+    """Return the row of another log that tells the newest loss, or one that is no number."""
+    bare = [row for row in value.rows if row.step is None and row.loss is not None]
+    broken = [row for row in bare if not math.isfinite(row.true_loss or 0.0)]
+    newest = (broken or bare)[-1:]
+    return [row._replace(step=step, at=row.at or value.mtime) for row in newest]

@@ -1,31 +1,34 @@
 """A log that is a file of an ssh host: measured and read in one trip, usually that of many logs.
 
 A look brings what it will need (``Wish``) together with the file's size; what else it reads costs a
-trip more, with some bytes around it. Bytes that came once are kept (``pages.py``). Times of files
-are put on this machine's clock. Blocking.
+trip more, with some bytes around it. Bytes that came once are kept. Times of files are put on this
+machine's clock. Blocking. ``log_at`` is the log at any place.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
+from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
-from cockpit.sources.logs import renamed
-from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told
+from cockpit.sources.logs import local
+from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, PageCache, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
+from cockpit.sources.logs.spool import SpoolLog, is_spool
 from cockpit.sources.scripts import is_pattern, new_mark, word_of
 
 TRIP: Final = 4.0
@@ -167,7 +170,7 @@ class Host:
         at, found = self._renamed.get(path, (float("-inf"), None))
         if time.monotonic() - at >= RENAMED_EVERY:
             mark = new_mark()
-            found = renamed.told(self.script(renamed.script(path, mark), TRIP, _LISTED), mark)
+            found = local.told(self.script(local.script(path, mark), TRIP, _LISTED), mark)
             self._renamed[path] = time.monotonic(), found
         return found
 
@@ -395,3 +398,83 @@ def host_named(name: str, run: Run = run_script_blocking) -> Host:
 
 
 _HOSTS: Final[dict[str, Host]] = {}
+
+
+MATCHED_EVERY: Final = 30.0
+"""Seconds after which a host is asked again which files a pattern matches."""
+
+
+class HostAsk(NamedTuple):
+    """What is wanted of a file, and the host that has it."""
+
+    host: str
+    ask: Ask
+
+
+class Hosts:
+    """The hosts that logs lie on, each asked once for all of them."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._hosts: dict[str, Host] = {}
+        self._matched: dict[Place, tuple[float, Sequence[Answer]]] = {}
+        """What each pattern matched, and when that was asked (monotonic)."""
+
+    def log(self, place: Place) -> RemoteLog:
+        """Return the log at an ssh place."""
+        return RemoteLog(place, self._host(place.host))
+
+    def _host(self, name: str) -> Host:
+        if name not in self._hosts:
+            self._hosts[name] = host_named(name, self._run)
+        return self._hosts[name]
+
+    async def bring(self, asks: Mapping[str, HostAsk]) -> dict[str, Told]:
+        """Return what is told of each file, by the names of ``asks``; never raises."""
+        groups: dict[str, dict[str, Ask]] = {}
+        for name, (host, ask) in asks.items():
+            groups.setdefault(host, {})[name] = ask
+        answers = await asyncio.gather(*(self._trip(host, own) for host, own in groups.items()))
+        return {name: told for answer in answers for name, told in answer.items()}
+
+    async def matching(self, patterns: Iterable[Place]) -> dict[Place, Sequence[Answer]]:
+        """Return the files that patterns match on their hosts, as measured; never raises.
+
+        A host is asked anew every ``MATCHED_EVERY`` s. Without an answer the former one stands.
+        """
+        wanted = list(dict.fromkeys(patterns))
+        now = time.monotonic()
+        due = {
+            str(place): HostAsk(place.host, Ask(place.path, every=True))
+            for place in wanted
+            if now - self._matched.get(place, (float("-inf"), ()))[0] >= MATCHED_EVERY
+        }
+        told = await self.bring(due)
+        for place in wanted:
+            found = told.get(str(place))
+            if isinstance(found, Answer):
+                self._matched[place] = now, found.beside
+            elif isinstance(found, FileNotFoundError):
+                self._matched[place] = now, ()
+        return {place: self._matched[place][1] for place in wanted if place in self._matched}
+
+    async def _trip(self, name: str, asks: Mapping[str, Ask]) -> dict[str, Told]:
+        host, wanted = self._host(name), list(asks.values())
+        try:
+            found = await offload(host.ask, wanted, BULK, deadline=BULK + 1.0, key=host)
+        except HostError as error:
+            return dict.fromkeys(asks, error)
+        except TimeoutError as error:
+            return dict.fromkeys(asks, HostError(ErrorKind.TIMEOUT, f"{name}: {error}"))
+        return dict(zip(asks, found, strict=True))
+
+
+def log_at(place: Place) -> Ranged:
+    """Return the log at a place; raises ``OSError`` for one that cannot be read by this version."""
+    if is_spool(place):
+        return SpoolLog(place)
+    if place.here:
+        return LocalLog(place.path)
+    if place.scheme == SSH:
+        return remote_log(place)
+    raise OSError(0, f"logs at {place.endpoint} are not read yet by this version")

@@ -20,19 +20,31 @@ from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Announced
 from cockpit.runtime.offload import Call, Outcome, offload_each
-from cockpit.sources.logs.anywhere import log_at
-from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.follow import FIRST, Follower, News
-from cockpit.sources.logs.hosts import HostAsk, Hosts
-from cockpit.sources.logs.packed import PackedError, refuse_packed
+from cockpit.sources.logs.follow import (
+    FIRST,
+    SCAN_S,
+    Budget,
+    Find,
+    Follower,
+    Left,
+    News,
+    Search,
+    before,
+    search,
+)
+from cockpit.sources.logs.local import PackedError, refuse_packed
 from cockpit.sources.logs.pieces import Answer, Ask, Told
+from cockpit.sources.logs.present import Several, logs_of, patterned, patterns_away, plainly
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.remote import HostError, RemoteLog, Run
-from cockpit.sources.logs.rows import last_line_at, read_rows, written_until
-from cockpit.sources.logs.several import Several, logs_of, patterned, patterns_away, plainly
-from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
-from cockpit.sources.logs.stamp import clock_offset, writes_utc
+from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, RemoteLog, Run, log_at
+from cockpit.sources.logs.stamp import (
+    clock_offset,
+    last_line_at,
+    read_rows,
+    writes_utc,
+    written_until,
+)
 from cockpit.text.announced import announced
 from cockpit.text.progress import is_drawn_bar
 from cockpit.text.safe import safe_line

@@ -130,7 +130,7 @@ class Spool:
 
     def last(self, count: int) -> list[bytes]:
         """Return the last lines that are kept, without line breaks: where a fetched tail joins."""
-        from cockpit.sources.logs.lines import lines_before
+        from cockpit.sources.logs.ranged import lines_before
 
         try:
             with SpoolLog(self.place).open() as log:

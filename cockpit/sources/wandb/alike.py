@@ -18,10 +18,20 @@ from typing import Any, Final
 from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
 from cockpit.sources.protobuf import BadMessageError
-from cockpit.sources.wandb.clocks import LATEST, true_time
-from cockpit.sources.wandb.decode import HISTORY, Item, items, kind_of, number
+from cockpit.sources.wandb.decode import (
+    HISTORY,
+    VALUE,
+    Item,
+    KeyLayout,
+    Needles,
+    RowReader,
+    items,
+    kind_of,
+    number,
+    whole,
+)
 from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.rows import VALUE, KeyLayout, Needles, RowReader, whole
+from cockpit.sources.wandb.metrics import LATEST, true_time
 
 _MOST_ITEMS: Final = 64
 """A row of more is read faster by its keys: they are looked for, not read past."""

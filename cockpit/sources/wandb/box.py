@@ -1,14 +1,15 @@
 """The ``.wandb`` files of an ssh host: one trip per look finds them all and brings what is new.
 
 The first look at a file takes two trips: it must be found before its head and its newest rows can
-be asked for. The rows before those follow by later looks, so many bytes at each, runs in turn.
+be asked for. The rows before those follow by later looks, so many bytes at each, runs in turn. A
+file is read from what was brought of it, and nothing else; so are the rows for curves.
 """
 
 from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Final
 from weakref import WeakSet
@@ -17,15 +18,172 @@ from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece
-from cockpit.sources.logs.ranged import Wish
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Piece, Told
+from cockpit.sources.logs.ranged import Span, Stat, Wish
 from cockpit.sources.logs.remote import HostError, Run
-from cockpit.sources.wandb.box_file import BoxFile
 from cockpit.sources.wandb.box_listing import Found, Listing, Wanted
-from cockpit.sources.wandb.box_plan import first, plan
-from cockpit.sources.wandb.launches import LaunchFile
-from cockpit.sources.wandb.run_files import RunFiles, Wants, together
+from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.run_files import RunFiles, Wants, names_in, together
+
+FARTHEST: Final = 4 << 20
+"""Bytes before the end of a file in which its newest values are looked for."""
+FARTHER: Final = 4
+"""How much farther back than a reader wants bytes are brought, in lengths of what it wants."""
+LARGEST: Final = 8 << 20
+"""Bytes that are brought at most to complete one record."""
+
+Key = tuple[str, tuple[int, int]]
+
+
+class HeldLog(WandbLog):
+    """The bytes of one file that are here."""
+
+    places = 1
+    farthest = FARTHEST
+    largest = LARGEST
+
+    def __init__(self, cache: PageCache, key: Key, size: int) -> None:
+        self.size = size
+        self.missed: list[tuple[int, int]] = []
+        self._cache = cache
+        self._key = key
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the bytes from ``start`` on, up to ``stop`` or the first that is not here."""
+        stop = min(stop, self.size)
+        data, end = self._cache.get(self._key, start, stop)
+        if end < stop:
+            self.missed.append((end, stop))
+        return data
+
+    def near(self, offset: int) -> bool:
+        """Tell whether all that follows an offset is here."""
+        return self._here(offset, self.size)
+
+    def reach(self, low: int, high: int) -> int:
+        """Return from which block's start on, at least ``low``, the bytes to ``high`` are here."""
+        found = high
+        while found > low:
+            start = max(low, (found - 1) // BLOCK * BLOCK)
+            if not self._here(start, found):
+                self.missed.append((max(0, low - FARTHER * (high - low)), found))
+                break
+            found = start
+        return found
+
+    def _here(self, start: int, stop: int) -> bool:
+        return self._cache.get(self._key, start, stop)[1] >= stop
+
+
+class BoxFile(LaunchFile):
+    """A file on a host, as it was told of last; ``told`` is ``None`` before that."""
+
+    far = True
+
+    def __init__(self, path: str, cache: PageCache) -> None:
+        self.path = path
+        self.told: Told | None = None
+        self._cache = cache
+
+    def take(self, told: Told, off: float) -> None:
+        """Take in what a trip has brought; ``off`` is the host's clock minus ours (s)."""
+        if isinstance(told, Answer):
+            key = (self.path, told.identity)
+            self._cache.seen(key, told.size)
+            for start, data in told.pieces:
+                self._cache.put(key, start, data)
+            told = told._replace(pieces=())
+        self.told, self.skew = told, off
+
+    def drop(self, before: int) -> None:
+        """Let the bytes before an offset go; who needs one all the same has missed it."""
+        if isinstance(self.told, Answer):
+            self._cache.drop((self.path, self.told.identity), before)
+
+    @property
+    def version(self) -> str:
+        """What the host says of the file as it was seen last; empty before that."""
+        return self.told.version if isinstance(self.told, Answer) else ""
+
+    def stat(self) -> Stat:
+        """Return what was told, the time on our clock."""
+        told = self._answer()
+        return Stat(told.size, told.mtime - self.skew, told.identity, told.version)
+
+    def open(self) -> HeldLog:
+        """Open what is here of it."""
+        told = self._answer()
+        return HeldLog(self._cache, (self.path, told.identity), told.size)
+
+    def _answer(self) -> Answer:
+        if isinstance(self.told, Answer):
+            return self.told
+        if self.told is None:
+            raise LaterError(
+                errno.EAGAIN, "not read yet: files on one host are read one after another"
+            )
+        raise self.told
+
+
+NEWEST: Final = 8 << 20
+"""Bytes of newest rows that one look brings, of all files together."""
+LEAST_NEWEST: Final = 32 * 1024
+MOST_NEWEST: Final = 2 << 20
+"""The least and the most of one file."""
+OLDER: Final = 16 << 20
+"""Bytes that one look brings of rows before the newest, of all files together."""
+LEAST_OLDER: Final = 512 * 1024
+"""Bytes of older rows worth asking a file for: where many are unread they take turns."""
+MISSED: Final = 8 << 20
+"""Bytes that one look brings of what was looked for in vain, of all files together."""
+MOST_RANGES: Final = 8
+HEAD: Final = 32 * 1024
+"""Bytes of a file's beginning that are brought with its newest rows."""
+
+
+def first(many: int, scale: float) -> Wish:
+    """Return what to ask of each of ``many`` files that are new."""
+    return Wish((_newest(0, many, scale), Span(0, HEAD)))
+
+
+def plan(
+    files: Sequence[tuple[BoxFile, Wants]], scale: float, turn: int
+) -> list[tuple[BoxFile, Wish]]:
+    """Return what to ask of each file; ``scale`` (0 to 1) is for slow links, ``turn`` counts."""
+    unread = [at for at, (_, wants) in enumerate(files) if wants.behind]
+    many = max(1, min(len(unread), int(OLDER * scale / LEAST_OLDER)))
+    chosen = {unread[(turn * many + n) % len(unread)] for n in range(many if unread else 0)}
+    older = int(OLDER * scale / max(1, len(chosen)))
+    missed = int(MISSED * scale / max(1, sum(bool(wants.missed) for _, wants in files)))
+    asked = []
+    for at, (file, wants) in enumerate(files):
+        if not wants.read_to and not wants.missed:
+            asked.append((file, first(len(files), scale)._replace(unless=file.version)))
+            continue
+        begin = wants.read_to
+        spans = [*_ranges(wants, missed)]
+        if wants.unread is not None and not wants.behind:
+            begin = min(begin, wants.unread[0])
+        elif wants.unread is not None and at in chosen:
+            start, least = wants.unread
+            spans.append(Span(start, max(least, start + older)))
+        unless = None if spans else file.version
+        asked.append((file, Wish((_newest(begin, len(files), scale), *spans), unless)))
+    return asked
+
+
+def _newest(start: int, many: int, scale: float) -> Span:
+    share = int(NEWEST * scale / max(1, many))
+    return Span(start, None, last=min(MOST_NEWEST, max(LEAST_NEWEST, share)), to=BLOCK)
+
+
+def _ranges(wants: Wants, most: int) -> Iterator[Span]:
+    """Yield what was missed, the ends of it where that is too much: newer rows tell more."""
+    for start, stop in wants.missed[-MOST_RANGES:]:
+        yield Span(max(start, stop - max(most, BLOCK)), stop)
+
 
 ROUNDS: Final = 4
 """Looks in a row at which what was missed of one file is brought."""
@@ -222,3 +380,64 @@ class Box:
         off = min(0.0, now + 1.0 - sent) + max(0.0, now - got)
         if now > 0.0 and (not off or abs(off - self._off) > SAME_CLOCK):
             self._off = off
+
+
+ALLOWED: Final = 4.0
+"""Seconds for one look: an answer with several curves takes some."""
+
+
+class BoxCurves:
+    """Who looks at one run's files for its curves. Methods block and raise ``OSError``."""
+
+    def __init__(self, box: Box, run: BoxRun) -> None:
+        self._box = box
+        self._run = run
+        self.trouble = ""
+        """Why no more could be brought, at the last try."""
+
+    def rows(self, spec: WandbSpec) -> BoxRows:
+        """Return a reader under the names of metrics of ``spec``."""
+        return BoxRows(self, self._run.reader(spec))
+
+    def names(self) -> set[str]:
+        """Return the metrics that were logged, as far as the files are here."""
+        return names_in(list(self._run.files.values()))
+
+    def bring(self, rows: RunFiles) -> None:
+        """Look at the host if nothing was found yet, or the reader cannot go on without.
+
+        A host that does not answer is no reason to hide what was read: ``trouble`` says it.
+        """
+        files = list(self._run.files.values())
+        found = bool(files) and all(isinstance(file.told, Answer) for file in files)
+        if found and not rows.lacking:
+            return
+        try:
+            self._box.look([self._run], ALLOWED)
+            self.trouble = ""
+        except HostError as error:
+            if not found:
+                raise
+            self.trouble = str(error.strerror)
+
+
+class BoxRows:
+    """One pass over the rows, as ``curves.files.Rows``."""
+
+    def __init__(self, curves: BoxCurves, rows: RunFiles) -> None:
+        self._curves = curves
+        self._rows = rows
+
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as anything was read."""
+        return self._rows.keys
+
+    def more(self) -> RowChunk:
+        """Return the next rows in order, as far as their bytes are here."""
+        return self._rows.more()
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the newest rows, after more was brought where that is needed."""
+        self._curves.bring(self._rows)
+        return self._rows.recent(most)

@@ -28,8 +28,7 @@ from cockpit.sources.scripts import (
     writing,
     written_in,
 )
-from cockpit.sources.wandb.run_files import missing
-from cockpit.sources.wandb.runs_there import (
+from cockpit.sources.wandb.fragment import (
     MOST_LAUNCHES,
     Launch,
     id_in_name,
@@ -37,6 +36,7 @@ from cockpit.sources.wandb.runs_there import (
     notes_on,
     runs_of,
 )
+from cockpit.sources.wandb.run_files import missing
 
 LIMIT: Final = 3
 """Seconds that looking through all folders may take, and through one of them apart."""

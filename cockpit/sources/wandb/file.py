@@ -1,12 +1,6 @@
 """The framing of a ``.wandb`` file: a LevelDB log of 32 KiB blocks, read without the client.
 
-The file starts with seven bytes (``:W&B``, a number, a version). Then come blocks, aligned to
-the file's own offsets, of chunks: crc32 (4 bytes), length (2), type (1), payload. A record is
-one FULL chunk, or FIRST, MIDDLE…, LAST. Since blocks are aligned, reading can begin at any of
-them: the tail and a sample of a file of any size cost the same.
-
-A record that is cut, or a chunk that does not verify, means "not written yet" in the file's
-last block; anywhere else the rest of that block is lost, and counted. Standard library only.
+``LaunchFile`` is the file that one launch of a run has written, wherever it lies.
 """
 
 from __future__ import annotations
@@ -15,8 +9,12 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, Self
 from zlib import crc32
+
+from cockpit.sources.logs.local import stat_of
+from cockpit.sources.logs.ranged import Stat
 
 BLOCK = 32768
 MAGIC = b":W&B\xe1\xbe\x00"
@@ -270,3 +268,43 @@ class WandbFile(WandbLog):
     def bytes_at(self, start: int, stop: int) -> bytes:
         """Return the file's bytes ``[start, stop)``, fewer at its end."""
         return os.pread(self._fd, max(0, min(stop, self.size) - start), start)
+
+
+class LaunchFile(ABC):
+    """A ``.wandb`` file by its path. Every method raises ``OSError``."""
+
+    path: str
+    skew: float = 0.0
+    """The clock of the machine that has it minus ours (s), as far as it is known."""
+    far: bool = False
+    """True where bytes must have been brought before they can be read."""
+    written: bool = False
+    """Of a file elsewhere: whether a process there has it open for writing, as far as seen."""
+
+    @abstractmethod
+    def stat(self) -> Stat:
+        """Return what it is now; of a file elsewhere, at the last look."""
+
+    @abstractmethod
+    def open(self) -> WandbLog:
+        """Open it for reading."""
+
+    @property
+    def name(self) -> str:
+        """The directory's name, which tells when the launch was."""
+        return PurePosixPath(self.path).parent.name
+
+
+class LocalFile(LaunchFile):
+    """A file of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def stat(self) -> Stat:
+        """Return what the kernel says of it."""
+        return stat_of(Path(self.path).stat())
+
+    def open(self) -> WandbLog:
+        """Open it anew."""
+        return WandbFile(self.path)

@@ -1,28 +1,33 @@
-"""One ``.wandb`` file of a run, with what has been learned of it so far."""
+"""One ``.wandb`` file of a run: what has been learned of it, and how far its rows were read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.run_folders import RunThere, living
-from cockpit.sources.wandb.clocks import Look, offset_of
-from cockpit.sources.wandb.file import WandbLog
-from cockpit.sources.wandb.launches import LaunchFile
-from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.rows import KeyLayout, RowReader
-from cockpit.sources.wandb.runs_there import (
-    MOST_LAUNCHES,
-    Launch,
-    id_in_name,
-    notes_on,
-    runs_of,
+from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.run_folders import RunThere, beside, living
+from cockpit.sources.wandb.alike import AlikeRows, passed
+from cockpit.sources.wandb.decode import (
+    CONFIG,
+    HISTORY,
+    KeyLayout,
+    RowReader,
+    StepRate,
+    config_update,
+    kind_of,
+    rated,
 )
+from cockpit.sources.wandb.file import MAGIC, LaunchFile, Span, WandbLog
+from cockpit.sources.wandb.metrics import ClockReading as Look
+from cockpit.sources.wandb.metrics import MetricKeys, offset_of
 from cockpit.sources.wandb.tail import (
     HEAD_BYTES,
     Head,
@@ -33,6 +38,82 @@ from cockpit.sources.wandb.tail import (
     learn_newest,
     sample,
 )
+
+MOST_LAUNCHES: Final = 64
+"""Newest launches of a folder among which the run that goes on is looked for."""
+HEADER: Final = 7
+"""Bytes of a file in which nothing was written yet."""
+_OFFLINE: Final = "offline-"
+
+
+class Launch(NamedTuple):
+    """A launch's file: its path, its size, and when it was last written to (epoch, s)."""
+
+    path: str
+    size: int
+    written: float
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, by the file's name."""
+        return id_in_name(self.path)
+
+    @property
+    def name(self) -> str:
+        """The launch's name, by which launches sort as they were begun."""
+        return launch_name(self.path)
+
+
+def id_in_name(path: str) -> str:
+    """Return the run id that a file's name gives: ``run-<id>.wandb``."""
+    return PurePosixPath(path).stem.removeprefix("run-")
+
+
+def launch_name(path: str) -> str:
+    """Return the name of a file's folder, ``run-20260311_084100-ID``, offline or not."""
+    return PurePosixPath(path).parent.name.removeprefix(_OFFLINE)
+
+
+def runs_of(
+    launches: Iterable[Launch], held: Collection[str] | None, zone: str = ""
+) -> list[RunThere]:
+    """Return the runs by their ids, each with what its newest launch tells of it.
+
+    ``held`` are the paths that a process writes, ``None`` where that cannot be seen. ``zone`` is
+    that of the machine which named the folders (``+0100``); empty: this one's.
+    """
+    by_id: dict[str, list[Launch]] = {}
+    for each in launches:
+        by_id.setdefault(each.run_id, []).append(each)
+    return [
+        RunThere(
+            name=run_id,
+            began=_begun(max(own, key=lambda each: each.name), zone),
+            written=max(each.written for each in own),
+            empty=all(each.size <= HEADER for each in own),
+            held=None if held is None else any(each.path in held for each in own),
+        )
+        for run_id, own in by_id.items()
+    ]
+
+
+def notes_on(runs: Sequence[RunThere], run_id: str) -> tuple[str, ...]:
+    """Return a line that names the runs which go on, or were begun, beside the one that is read."""
+    chosen = next((each for each in runs if each.name == run_id), None)
+    if chosen is None:
+        return ()
+    return beside([each for each in runs if each.written >= chosen.began], chosen)
+
+
+def _begun(launch: Launch, zone: str) -> float:
+    """Return when a launch began, by the name of its folder."""
+    try:
+        if zone:
+            return datetime.strptime(launch.name[4:19] + zone, "%Y%m%d_%H%M%S%z").timestamp()
+        return datetime.strptime(launch.name[4:19], "%Y%m%d_%H%M%S").astimezone().timestamp()
+    except ValueError:
+        return launch.written
+
 
 STALE_SAMPLE = 0.1
 """Share by which a file may grow before it is sampled again: a sample reads all along it."""
@@ -296,3 +377,91 @@ def _newest_first(folder: Path, names: list[str]) -> Iterator[str]:
     """Yield the id of each run directory, that of the last start first, by their names."""
     for _, path in _launches(folder, names):
         yield id_in_name(path)
+
+
+CHUNK_ROWS = 5000
+"""Rows in one chunk at most."""
+CHUNK_BYTES = 512 * 1024
+"""Bytes of the log that are read at once: a few hundredths of a second at most."""
+ENOUGH = 1500
+"""Rows that make a chunk worth its way to whoever asked: long rows are read ``PIECES`` times."""
+PIECES = 4
+
+
+class Cursor:
+    """How far one fragment has been read."""
+
+    def __init__(self, fragment: Fragment, keys: MetricKeys) -> None:
+        self.fragment = fragment
+        self.offset = len(MAGIC)
+        self.skipped = 0
+        self.lacks = 0
+        """Up to which offset bytes must be brought before more can be read; 0 if none."""
+        self.config: dict[str, object] = {}
+        self._keys = keys
+        self._rate = StepRate()
+        self._waiting_at = 0
+        self._waiting: list[Row] = []
+        self._alike: AlikeRows | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """True when nothing more can be read from what is there."""
+        size = self.fragment.size
+        at_end = self.offset >= size or self._waiting_at == size
+        return not self._waiting and (at_end or not self.fragment.ready)
+
+    @property
+    def read(self) -> int:
+        """Bytes that are done with."""
+        return self.fragment.size if self.caught_up else self.offset
+
+    def chunk(self, most: int) -> list[Row]:
+        """Read on, ``most`` rows; an empty list can mean that there were records but no rows."""
+        if not self._waiting and self.fragment.ready:
+            with self.fragment.file.open() as log:
+                piece = log.read(self.offset, CHUNK_BYTES, passed)
+                at_end = self.offset + CHUNK_BYTES >= log.size
+                self.lacks = max((stop for _, stop in log.missed), default=0)
+            if not self.lacks and (at_end or piece.offset == self.offset):
+                self._waiting_at = self.fragment.size
+            self.offset = piece.offset
+            self.skipped += piece.skipped
+            self._waiting = self._rows(piece.spans)
+        chunk, self._waiting = self._waiting[:most], self._waiting[most:]
+        return chunk
+
+    def _rows(self, spans: Sequence[Span]) -> list[Row]:
+        reader, layout = self.fragment.reader(self._keys), self.fragment.layout
+
+        def by_itself(span: Span) -> Row | None:
+            kind, message = kind_of(span)
+            try:
+                if kind == HISTORY:
+                    layout.notice(message)
+                    return reader.read(message)
+                if kind == CONFIG:
+                    self.config.update(config_update(message))
+            except BadMessageError:
+                self.skipped += 1
+            return None
+
+        if self._alike is None or not self._alike.fits(reader, layout):
+            self._alike = AlikeRows(reader, layout)
+        rows = self._alike.read(spans, by_itself)
+        return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
+
+
+def pieces(cursor: Cursor) -> list[Row]:
+    """Read on until it is worth it; what was read before a piece that cannot be is not lost."""
+    rows: list[Row] = []
+    for _ in range(PIECES):
+        try:
+            rows += cursor.chunk(CHUNK_ROWS - len(rows))
+        except OSError:
+            if not rows:
+                raise
+            break  # the next call says so, if it is so still
+        if cursor.caught_up or cursor.lacks or len(rows) >= ENOUGH:
+            break
+    return rows

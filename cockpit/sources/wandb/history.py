@@ -1,15 +1,301 @@
-"""The background pass: every logged row of a run, read once in order, then only what is new."""
+"""The background pass: every logged row of a run, read once in order, and its loss curve.
+
+The curve takes bounded memory: extremes, mean and count of values that are no numbers per column,
+exact as far as rows were read and sampled beyond. ``Delivery`` gives each chunk of rows once to
+whoever folds them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from threading import Lock
+from typing import NamedTuple, TypeGuard
 
-from cockpit.model.observed import Row
-from cockpit.sources.wandb.cursor import Cursor, pieces
-from cockpit.sources.wandb.fragment import Fragment
-from cockpit.sources.wandb.loss_columns import LossColumns
+from cockpit.model.base import STEPS
+from cockpit.model.curve import PackedColumns
+from cockpit.model.observed import Column, Row
+from cockpit.runtime.offload import offload
+from cockpit.sources.wandb.fragment import Cursor, Fragment, pieces
 from cockpit.sources.wandb.metrics import MetricKeys
+
+MOST_COLUMNS = 1024
+"""Columns at most; at least half as many once the run has that many steps."""
+
+WIDE = 16
+"""Steps of a column from which on its rows are taken together."""
+
+Point = tuple[int, float]
+
+
+class _Cell:
+    """One column while it grows. ``bad`` is its first non-finite point."""
+
+    __slots__ = ("bad", "count", "first", "high", "last", "low", "nonfinite", "total")
+
+    def __init__(self, step: int) -> None:
+        self.first = self.last = step
+        self.low: Point | None = None
+        self.high: Point | None = None
+        self.bad: Point | None = None
+        self.total = 0.0
+        self.count = 0
+        self.nonfinite = 0
+
+    def add(self, step: int, value: float) -> None:
+        """Take one row in."""
+        if step > self.last:
+            self.last = step
+        elif step < self.first:
+            self.first = step
+        if not math.isfinite(value):
+            self.nonfinite += 1
+            self.bad = self.bad or (step, value)
+            return
+        self.total += value
+        self.count += 1
+        low, high = self.low, self.high
+        if low is None or high is None:
+            self.low = self.high = (step, value)  # one for both: most columns hold one row
+        elif value < low[1]:
+            self.low = (step, value)
+        elif value > high[1]:
+            self.high = (step, value)
+
+    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        """Take rows in as ``add`` does each: their steps ascend, their values are finite."""
+        self.first, self.last = min(self.first, steps[0]), max(self.last, steps[-1])
+        total = self.total
+        for value in values:  # one after the other: the same sum, however the rows came
+            total += value
+        self.total, self.count = total, self.count + len(values)
+        low, high = min(values), max(values)
+        if self.low is None or low < self.low[1]:
+            self.low = (steps[values.index(low)], low)
+        if self.high is None or high > self.high[1]:
+            self.high = (steps[values.index(high)], high)
+
+    def merge(self, other: _Cell) -> None:
+        """Take all of another column in."""
+        self.first = min(self.first, other.first)
+        self.last = max(self.last, other.last)
+        self.total += other.total
+        self.count += other.count
+        self.nonfinite += other.nonfinite
+        self.bad = self.bad or other.bad
+        lows = [point for point in (self.low, other.low) if point]
+        highs = [point for point in (self.high, other.high) if point]
+        self.low = min(lows, key=_value, default=None)
+        self.high = max(highs, key=_value, default=None)
+
+    def column(self) -> Column:
+        """Return the column as it is shown."""
+        low, high = self.low, self.high
+        if low is None or high is None:
+            return Column(self.first, self.last, None, None, None, self.nonfinite)
+        mean = self.total / self.count
+        if not math.isfinite(mean):
+            mean = low[1] / 2 + high[1] / 2  # the total is beyond what a float holds
+        return Column(self.first, self.last, low[1], high[1], mean, self.nonfinite)
+
+
+def _growing(cell: _Cell | Point) -> _Cell:
+    """Return a column that more can be taken into."""
+    if isinstance(cell, _Cell):
+        return cell
+    grown = _Cell(cell[0])
+    grown.add(*cell)
+    return grown
+
+
+def _ends(cell: _Cell | Point) -> tuple[Point | None, Point | None, Point | None]:
+    """Return a column's lowest, highest and first non-finite logged point."""
+    return (cell.low, cell.high, cell.bad) if isinstance(cell, _Cell) else (cell, cell, None)
+
+
+class _Singles:
+    """The columns that hold one row each, as most do in a run that is not long: two numbers each.
+
+    Only while a column is one step wide, so that a row's step tells its column.
+    """
+
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.losses = array("d")
+
+    def add(self, step: int, loss: float) -> float | None:
+        """Take a row in; if there is one at its step, give that out instead."""
+        steps = self.steps
+        if not steps or step > steps[-1]:
+            steps.append(step)
+            self.losses.append(loss)
+            return None
+        if (former := self.pop(step)) is None:
+            at = bisect_left(steps, step)
+            steps.insert(at, step)
+            self.losses.insert(at, loss)
+        return former
+
+    def pop(self, step: int) -> float | None:
+        """Give out the loss at a step, if there is one."""
+        at = bisect_left(self.steps, step)
+        if at == len(self.steps) or self.steps[at] != step:
+            return None
+        del self.steps[at]
+        return self.losses.pop(at)
+
+
+class LossColumns:
+    """The loss over steps, of every row that was added (in any order)."""
+
+    def __init__(self, most: int = MOST_COLUMNS) -> None:
+        self._cells: dict[int, _Cell] = {}
+        self._singles = _Singles()
+        """The others, while they are one step wide."""
+        self._most = most
+        self._width = 1
+        self._step = 0
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take rows in. A loss without a step counts at the last step before it."""
+        if self._width < WIDE:
+            self._add_each(rows)
+            return
+        rows = list(rows)
+        steps, losses = [row[0] for row in rows], [row[2] for row in rows]
+        if _ascend(steps) and _sound(losses):
+            self._add_together(steps, losses)
+        else:
+            self._add_each(rows)
+
+    def _add_together(self, steps: Sequence[int], losses: Sequence[float]) -> None:
+        """Take rows in, those of a column at once: their steps ascend, their losses are finite."""
+        at = 0
+        while at < len(steps):
+            index = steps[at] // self._width
+            cell, stop = self._cells.get(index), at + 1
+            if cell is not None:  # the first row of a column goes alone: it may join others there
+                stop = bisect_left(steps, (index + 1) * self._width, at)
+            grown = _Cell(steps[at]) if cell is None else _growing(cell)
+            self._cells[index] = grown
+            grown.extend(steps[at:stop], losses[at:stop])
+            if cell is None:
+                self._fit()
+            at = stop
+        self._step = steps[-1]
+
+    def _add_each(self, rows: Iterable[Row]) -> None:
+        cells, width, at = self._cells, self._width, self._step
+        for row in rows:
+            step, _, loss = row[:3]
+            if step is not None:
+                at = step
+            if loss == 0.0:
+                loss = row.true_loss
+            if loss is None:
+                continue
+            index = (at if width == 1 else at // width) if at > 0 else 0
+            cell = cells.get(index)
+            if cell is not None:
+                cell.add(at, loss)  # most rows of a long run
+            else:
+                self._begin(index, at, loss)
+                cells, width = self._cells, self._width
+        self._step = at
+
+    def _begin(self, index: int, step: int, loss: float) -> None:
+        """Take in a row for which no column has grown yet."""
+        alone = self._width == 1 and 0 <= step <= STEPS and math.isfinite(loss)
+        if alone:
+            former = self._singles.add(step, loss)
+        else:
+            former = self._singles.pop(index) if self._width == 1 else None
+        if not alone or former is not None:
+            grown = _Cell(step) if former is None else _growing((index, former))
+            grown.add(step, loss)
+            self._cells[index] = grown
+        if former is None:
+            self._fit()
+
+    def _fit(self) -> None:
+        """Join neighbours until there are no more columns than may be."""
+        while len(self._cells) + len(self._singles.steps) > self._most:
+            self._width *= 2
+            merged: dict[int, _Cell] = {}
+            for at, one in self._ordered():
+                other = merged.get(at // 2)
+                if other is None:
+                    merged[at // 2] = _growing(one)
+                else:
+                    other.merge(_growing(one))
+            self._cells, self._singles = merged, _Singles()
+
+    def _ordered(self) -> list[tuple[int, _Cell | Point]]:
+        """Return the columns with their indices, in the order of their steps."""
+        singles = self._singles
+        every: list[tuple[int, _Cell | Point]] = [*self._cells.items()]
+        every += zip(singles.steps, zip(singles.steps, singles.losses, strict=True), strict=True)
+        return sorted(every, key=itemgetter(0))
+
+    def columns(self) -> Sequence[Column]:
+        """Return the columns in the order of their steps."""
+        if not self._cells:
+            return PackedColumns.of_rows(self._singles.steps[:], self._singles.losses[:])
+        return PackedColumns(_growing(cell).column() for _, cell in self._ordered())
+
+    def points(self, most: int) -> tuple[Point, ...]:
+        """Return at most ``most`` logged points, ascending by step.
+
+        Every group of columns gives its lowest and its highest point, or a non-finite one in
+        the lowest one's place: nothing is invented, and no extreme is averaged away.
+        """
+        singles = self._singles
+        order: list[_Cell | Point] = (
+            [cell for _, cell in self._ordered()]
+            if self._cells
+            else [*zip(singles.steps, singles.losses, strict=True)]
+        )
+        if len(order) <= most:  # each column gives at least one point
+            every = [point for cell in order for point in _distinct(*_ends(cell))]
+            if len(every) <= most:
+                return tuple(sorted(every, key=_step))
+        groups = max(1, most // 2)
+        chosen: list[Point] = []
+        for index in range(groups):
+            low, high = index * len(order) // groups, (index + 1) * len(order) // groups
+            chosen.extend(_extremes(order[low:high]))
+        return tuple(chosen)
+
+
+def _ascend(steps: Sequence[int | None]) -> TypeGuard[Sequence[int]]:
+    """Tell whether there are steps, all known, above 0 and none below the one before it."""
+    known = [step for step in steps if step is not None]
+    return 0 < len(known) == len(steps) and known[0] > 0 and known == sorted(known)
+
+
+def _sound(losses: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Tell whether each is finite, and surely what was logged: 0 may stand for another."""
+    known = [loss for loss in losses if loss is not None]
+    return len(known) == len(losses) and math.isfinite(sum(known)) and 0.0 not in known
+
+
+_step, _value = itemgetter(0), itemgetter(1)
+
+
+def _extremes(cells: Sequence[_Cell | Point]) -> list[Point]:
+    ends = [_ends(cell) for cell in cells]
+    low = min((each[0] for each in ends if each[0]), key=_value, default=None)
+    high = max((each[1] for each in ends if each[1]), key=_value, default=None)
+    bad = next((each[2] for each in ends if each[2]), None)
+    return _distinct(bad or low, high)
+
+
+def _distinct(*points: Point | None) -> list[Point]:
+    """Return the points that there are, each once, ascending by step."""
+    return sorted(dict.fromkeys(point for point in points if point is not None), key=_step)
 
 
 class RowChunk(NamedTuple):
@@ -123,3 +409,100 @@ class Pass:
         for fragment in fragments[len(self._cursors) :]:
             self._cursors.append(Cursor(fragment, keys))
         return restarted
+
+
+def unreadable(why: str) -> RowChunk:
+    """Return that rows could not be read at this time."""
+    return RowChunk((), caught_up=False, restarted=False, share=0.0, unread=why)
+
+
+class Delivery:
+    """Gives out the chunks that ``more`` reads, in order.
+
+    A read that is given up goes on in its thread and moves its cursor: what it has read is kept
+    and given out by the next call. One caller at a time.
+    """
+
+    def __init__(
+        self, more: Callable[[], RowChunk], rewind: Callable[[], None] | None = None
+    ) -> None:
+        """``rewind`` has ``more`` begin at the first row again; both block."""
+        self._more = more
+        self._rewind = rewind
+        self._lock = Lock()
+        self._kept: RowChunk | None = None
+        self._again = False
+
+    async def next(self, deadline: float) -> RowChunk:
+        """Return the next chunk; raises ``TimeoutError`` and what ``more`` raises."""
+        chunk = await offload(self._read, deadline=deadline)
+        self._kept = None  # no other read is under way: that would wait for this one
+        return chunk
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next call gives, or may give, what no look at the files can tell of."""
+        return self._again or self._lock.locked() or self._kept is not None
+
+    def rewind(self) -> None:
+        """Have the next call begin at the first row again; does not wait for one that hangs."""
+        self._again = True
+
+    def _read(self) -> RowChunk:
+        with self._lock:
+            if self._again:
+                self._again, self._kept = False, None
+                if self._rewind is not None:
+                    self._rewind()
+            if self._kept is None:
+                self._kept = self._more()
+            return self._kept
+
+
+POINTS = 120
+"""Points of the series in the value."""
+
+
+class Series:
+    """The loss of every row in ``exact``; of the rest ``sampled`` rows, and the ``newest``.
+
+    ``share`` is how much of the run ``exact`` covers, 0 to 1.
+    """
+
+    def __init__(
+        self, exact: LossColumns, sampled: Sequence[Row], newest: Sequence[Row], share: float
+    ) -> None:
+        self.share = share
+        self._exact = exact
+        self._newest = [row for row in newest if row.step is not None]
+        rows = [] if share == 1.0 else [row for row in sampled if row.step is not None]
+        self._rows = sorted(rows, key=_row_step)
+
+    def columns(self) -> Sequence[Column]:
+        """Return the exact columns, and beyond them one for each sampled row."""
+        exact = self._exact.columns()
+        end = exact[-1].last if exact else -1
+        beyond = [_single(row) for row in self._rows if _row_step(row) > end]
+        return PackedColumns((*exact, *beyond)) if beyond else exact
+
+    def points(self) -> tuple[tuple[int, float], ...]:
+        """Return about ``POINTS`` logged (step, loss) points, the newest among them."""
+        points = self._exact.points(POINTS) if self.share == 1.0 else _points(self._rows)
+        last = _points(self._newest)[-1:]
+        end = points[-1][0] if points else -1
+        return points + tuple(point for point in last if point[0] > end)
+
+
+def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
+    return tuple((_row_step(row), loss) for row in rows if (loss := row.true_loss) is not None)
+
+
+def _row_step(row: Row) -> int:
+    return row.step or 0
+
+
+def _single(row: Row) -> Column:
+    step, loss = _row_step(row), row.true_loss
+    if loss is None or not math.isfinite(loss):
+        return Column(step, step, None, None, None, int(loss is not None))
+    return Column(step, step, loss, loss, loss)

@@ -20,12 +20,10 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.offload import offload
-from cockpit.sources.wandb.delivery import Delivery
-from cockpit.sources.wandb.graphql import Document, pause_of, project_of
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.login import Key, key_for, server_for
+from cockpit.sources.wandb.history import Delivery, RowChunk
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.online_run import Came, OnlineRun, Plan
+from cockpit.sources.wandb.server import Document, Key, key_for, pause_of, project_of, server_for
 from cockpit.text.safe import clean
 
 FIRST: Final = 5.0

@@ -11,29 +11,33 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
-from cockpit.sources.wandb.cursor import CHUNK_ROWS
-from cockpit.sources.wandb.graphql import Document
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.ledger import READ_AHEAD, RECENT, Ledger, Page, Raw, rows_of, step_of
-from cockpit.sources.wandb.loss_columns import LossColumns
-from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
-from cockpit.sources.wandb.online_fields import (
+from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
+from cockpit.sources.wandb.fragment import CHUNK_ROWS
+from cockpit.sources.wandb.history import POINTS, LossColumns, RowChunk, Series
+from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, Stamps, choose, offset_of
+from cockpit.sources.wandb.metrics import ClockReading as Look
+from cockpit.sources.wandb.online_rows import (
     EVALUATION,
+    READ_AHEAD,
+    RECENT,
     SUMMARY_TIME,
     Head,
+    Ledger,
     Names,
+    Page,
+    Raw,
     client_of,
     config_of,
     evaluated,
     head_of,
     row_of,
     rows_in,
+    rows_of,
 )
-from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
-from cockpit.sources.wandb.series import POINTS, Series
+from cockpit.sources.wandb.online_rows import wandb_step as step_of
+from cockpit.sources.wandb.run_files import ShownConfig
+from cockpit.sources.wandb.server import Document
 from cockpit.sources.wandb.tail import RECENT_ROWS, older, without_step
-from cockpit.sources.wandb.value import ShownConfig
 
 LIVE: Final = frozenset(("running", "pending", "preempting"))
 """States in which rows may come."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from cockpit.model.observed import Row
 from cockpit.sources.protobuf import BadMessageError
-from cockpit.sources.wandb.clocks import Stamps
 from cockpit.sources.wandb.decode import (
     CONFIG,
     ENVIRONMENT,
@@ -18,6 +17,8 @@ from cockpit.sources.wandb.decode import (
     HEADER,
     HISTORY,
     RUN,
+    KeyLayout,
+    RowReader,
     RunInfo,
     config_update,
     environment,
@@ -28,7 +29,7 @@ from cockpit.sources.wandb.decode import (
     run_info,
 )
 from cockpit.sources.wandb.file import BLOCK, MAGIC, Piece, Span, WandbLog
-from cockpit.sources.wandb.rows import KeyLayout, RowReader
+from cockpit.sources.wandb.metrics import Stamps
 
 HEAD_BYTES = 256 * 1024
 """Where the run and environment records are looked for (one that begins there is read whole)."""

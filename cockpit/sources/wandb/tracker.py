@@ -1,24 +1,280 @@
-"""W&B from wherever it can be seen: a run's files, its server, or both joined in one facet.
-
-Whichever shows the newer training step is believed; what only the other one knows is added
-(the server: display name, heartbeat; the files: exit record, launches that still write).
-"""
+"""The tracker facet of W&B: a run's files, here or on a host, its server, or both joined."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
-from cockpit.model.place import address_of
-from cockpit.model.run import RunSpec
-from cockpit.sources.wandb.box_curves import BoxCurves
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.model.place import SSH, address_of
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.offload import Call, Outcome, offload, offload_each
+from cockpit.sources.logs.pieces import LaterError
+from cockpit.sources.logs.remote import HostError, Run
+from cockpit.sources.wandb.box import Box, BoxCurves, BoxRun
+from cockpit.sources.wandb.file import NotWandbError
+from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
 from cockpit.sources.wandb.online import OnlineWandb, where_of
+from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.text.safe import clean
+
+DEADLINE = 5.0
+"""Seconds after which a file system that does not answer is given up for this time.
+
+It is less than the watch gives a whole bulk and ``check`` a facet: a file that hangs is then
+named as such by its own run.
+"""
+
+FIRST: Final = 5.0
+"""Seconds for the first look at an ssh host: ``check`` gives a facet six."""
+AWAY: Final = 15.0
+"""Seconds for each later one; the watch gives up after twenty."""
+CLOSER: Final = 2.0
+"""Seconds that must be left of a first look for another one."""
+_THIS_MACHINE = ("", "localhost", "127.0.0.1")
+_NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
+"""Of a run that has no files which are read."""
+
+T = TypeVar("T")
+
+
+class _OwnFiles(NamedTuple):
+    """The files of one run as its ``[run.wandb]`` names them, and the rows on their way."""
+
+    spec: WandbSpec
+    files: RunFiles
+    rows: Delivery
+
+
+class OfflineWandb:
+    """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client.
+
+    ``observe`` is quick on a file of any size and never raises; the files of all runs on one ssh
+    host take one trip. ``more_rows`` and ``recent`` give rows to the rules, of files on a host
+    those that have come with the last look; of a run whose files cannot be read they give none.
+    """
+
+    def __init__(self, clock: Clock, run: Run = run_script_blocking) -> None:
+        """Take what runs a script on a host."""
+        self._clock = clock
+        self._ssh = run
+        self._runs: dict[str, _OwnFiles] = {}
+        self._boxes: dict[str, _Host] = {}
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each run, by run name."""
+        troubles = await self._look(queries)
+        named = {query.name: self._named(query.run, troubles.get(query.name)) for query in queries}
+        facets = {name: one for name, one in named.items() if isinstance(one, Facet)}
+        files = {name: one for name, one in named.items() if isinstance(one, RunFiles)}
+        calls = [
+            Call(partial(one.value, self._clock), (RunFiles.value, one)) for one in files.values()
+        ]
+        outcomes = await offload_each(calls, deadline=DEADLINE)
+        specs = {query.name: query.run.wandb or WandbSpec() for query in queries}
+        for name, outcome in zip(files, outcomes, strict=True):
+            facets[name] = self._facet(specs[name], outcome)
+        return {query.name: facets[query.name] for query in queries}
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:
+        """Return the next chunk of every logged row, from the first one on, then what is new.
+
+        Call it until ``caught_up``, and again when the file may have grown. What a read that
+        took too long has read comes with the next call.
+        """
+        own = self._rows_of(run)
+        return _NOTHING if own is None else await _chunk(own, own.rows.next(DEADLINE))
+
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found the files."""
+        former = self._runs.get(run.name)
+        if former is None or former.spec != run.wandb:
+            return True
+        return not former.files.read_out or former.rows.waiting
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
+        """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
+        own = self._rows_of(run)
+        if own is None:
+            return _NOTHING
+        return await _chunk(own, offload(RunFiles.recent, own.files, rows, deadline=DEADLINE))
+
+    def curves(self, run: RunSpec) -> BoxCurves | None:
+        """Return who reads a run's files on its host for curves; ``None``: they lie here."""
+        host = _host_of(run)
+        if host is None or run.wandb is None:
+            return None
+        box = self._host(host).box
+        return BoxCurves(box, box.run(run.name, run.wandb))
+
+    def rewind(self, run: str) -> None:
+        """Give out every row of a run from the first one again."""
+        former = self._runs.get(run)
+        if former is not None:
+            former.rows.rewind()
+
+    def forget(self, run: str) -> None:
+        """Begin anew with a run: its next rows are its first ones."""
+        self._runs.pop(run, None)
+        for host in self._boxes.values():
+            host.box.forget(run)
+
+    async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
+        """Look at each host's files in one go; return the trouble of the runs that had any."""
+        groups: dict[str, list[RunSpec]] = {}
+        for query in queries:
+            host = _host_of(query.run)
+            if host is not None:
+                groups.setdefault(host, []).append(query.run)
+        found = await asyncio.gather(*(self._host_look(*group) for group in groups.items()))
+        return {name: error for group in found for name, error in group.items()}
+
+    async def _host_look(self, name: str, runs: Sequence[RunSpec]) -> dict[str, HostError]:
+        host = self._host(name)
+        own = [host.box.run(run.name, run.wandb) for run in runs if run.wandb is not None]
+        allowed = AWAY if host.looked else FIRST
+        end = self._clock.monotonic() + allowed
+        async with host.turn:
+            try:
+                await offload(host.box.look, own, allowed, deadline=allowed + 0.5, key=host)
+                if not host.looked and await self._lacking(own):
+                    left = end - self._clock.monotonic()
+                    if left > CLOSER:
+                        await offload(host.box.look, own, left, deadline=left + 0.5, key=host)
+            except HostError as error:
+                return {run.name: error for run in runs}
+            except TimeoutError as error:
+                late = HostError(ErrorKind.TIMEOUT, f"{name}: {error}")
+                return {run.name: late for run in runs}
+            finally:
+                host.looked = True
+        return {}
+
+    async def _lacking(self, runs: Sequence[BoxRun]) -> bool:
+        """Read what has come, and tell whether more of it should come at once."""
+        await asyncio.gather(*(_settled(run.rows.value, self._clock) for run in runs))
+        return any(run.lacking for run in runs)
+
+    def _host(self, name: str) -> _Host:
+        if name not in self._boxes:
+            self._boxes[name] = _Host(Box(name, self._ssh, self._clock.now))
+        return self._boxes[name]
+
+    def _named(self, run: RunSpec, trouble: HostError | None) -> RunFiles | Facet[TrackerValue]:
+        """Return the files to look at, or why there are none."""
+        spec, now = run.wandb, self._clock.now()
+        if spec is None:
+            return not_configured("[run.wandb]")
+        reason = _why_not_read(spec)
+        if reason is not None:
+            return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
+        if run.same_tracker:
+            return unknown(ErrorKind.BAD_ANSWER, _whose(run), _source(spec), now)
+        if trouble is not None:
+            return unknown(trouble.kind, clean(trouble.strerror, 500), _source(spec), now)
+        return self._files(run, spec).files
+
+    def _facet(self, spec: WandbSpec, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
+        now = self._clock.now()
+        try:
+            return known(outcome.value, _source(spec), now)
+        except (OSError, NotWandbError) as error:
+            return unknown(*problem(error, spec), _source(spec), now)
+
+    def _rows_of(self, run: RunSpec) -> _OwnFiles | None:
+        """Return the files that tell a run's rows, ``None`` where none are read."""
+        if run.wandb is None or run.same_tracker or _why_not_read(run.wandb) is not None:
+            return None
+        return self._files(run, run.wandb)
+
+    def _files(self, run: RunSpec, spec: WandbSpec) -> _OwnFiles:
+        host = _host_of(run)
+        former = self._runs.get(run.name)
+        if former is None or former.spec != spec:
+            own = RunFiles(spec) if host is None else self._host(host).box.run(run.name, spec).rows
+            former = self._runs[run.name] = _OwnFiles(spec, own, Delivery(own.more, own.rewind))
+        return former
+
+
+class _Host:
+    """One ssh host, looked at by one caller at a time."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.looked = False
+        self.turn = asyncio.Lock()
+
+
+async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWandbError:
+    """Return what ``read`` returns, or the way in which the files could not be read."""
+    try:
+        return await offload(read, *args, deadline=DEADLINE)
+    except (OSError, NotWandbError) as error:
+        return error
+
+
+async def _chunk(own: _OwnFiles, reading: Awaitable[RowChunk]) -> RowChunk:
+    """Return the rows, or why there are none."""
+    try:
+        return await reading
+    except (OSError, NotWandbError) as error:
+        return unreadable(problem(error, own.spec)[1])
+
+
+def _why_not_read(spec: WandbSpec) -> str | None:
+    """Return why the files cannot tell about the run, or ``None``."""
+    if spec.dir is None:
+        return "wandb.dir is not set"
+    if not spec.dir.here and spec.dir.scheme != SSH:
+        return f"W&B files at {clean(spec.dir.endpoint, 300)} are not read yet by this version"
+    return None
+
+
+def _host_of(run: RunSpec) -> str | None:
+    """Return the ssh host that has the run's files, ``None`` where nobody is to be asked."""
+    place = None if run.wandb is None else run.wandb.dir
+    if place is None or place.scheme != SSH or place.host in _THIS_MACHINE or run.same_tracker:
+        return None
+    return place.host
+
+
+def _source(spec: WandbSpec) -> str:
+    return f"W&B files in {clean(_path(spec))}"
+
+
+def _path(spec: WandbSpec) -> str:
+    return "" if spec.dir is None else str(spec.dir)
+
+
+def problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
+    """Return what an error of reading a run's files is, and its words for people."""
+    place = clean(_path(spec))
+    if isinstance(error, LaterError):
+        return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
+    if isinstance(error, TimeoutError):
+        return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
+    if isinstance(error, PermissionError):
+        return ErrorKind.PERMISSION, f"{place} may not be read by this user"
+    if isinstance(error, FileNotFoundError):
+        missing = clean(error) if error.errno is None else f"there is no {place}"
+        return ErrorKind.NOT_FOUND, missing
+    if isinstance(error, NotADirectoryError):
+        return ErrorKind.NOT_FOUND, f"{place} is neither a folder nor a .wandb file"
+    reason = clean(error.strerror if isinstance(error, OSError) and error.strerror else error)
+    return ErrorKind.BAD_ANSWER, f"{place}: {reason}"
+
+
+def _whose(run: RunSpec) -> str:
+    others = ", ".join(clean(name) for name in run.same_tracker)
+    why = f"{others} reads the same folder, so the newest run may be theirs"
+    return f"{why}: set wandb.id, or one dir each"
+
 
 FILES: Final = "files"
 SERVER: Final = "server"

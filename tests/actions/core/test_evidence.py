@@ -23,7 +23,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.pages import PageCache
+from cockpit.sources.logs.pieces import PageCache
 from cockpit.sources.logs.remote import Host, RemoteLog
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.spool import Spool

@@ -14,7 +14,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris import logs
 from cockpit.platforms.iris.platform import IrisPlatform
-from cockpit.sources.logs.anywhere import log_at
+from cockpit.sources.logs.remote import log_at
 from cockpit.sources.logs.spool import HOLE
 from tests.platforms.iris.controller import Controller, Reply, job, running
 from tests.platforms.iris.making import Later, platform_of, run_of, value

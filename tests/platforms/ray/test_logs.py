@@ -15,8 +15,8 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.ray import logs
 from cockpit.platforms.ray.logs import grown, lines_for
 from cockpit.platforms.ray.platform import RayPlatform
-from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.remote import log_at
 from cockpit.sources.logs.spool import HOLE
 from tests.platforms.ray.recorded import Recorded, head, job_of, platform, reply, run_of
 

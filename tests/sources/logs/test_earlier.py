@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cockpit.rules.present import gap
-from cockpit.sources.logs.earlier import CLEAN, before
+from cockpit.sources.logs.follow import CLEAN, before
 from cockpit.sources.logs.local import LocalLog
 from tests.rules.making import T0, history
 

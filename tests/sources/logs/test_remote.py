@@ -27,17 +27,14 @@ from cockpit.runtime.offload import Call, offload_each
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import file as log_file
-from cockpit.sources.logs import remote, scanning, source
-from cockpit.sources.logs.earlier import before
-from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.lines import BLOCK
+from cockpit.sources.logs import remote, search, source
+from cockpit.sources.logs.file import LogFile, line_at, nearest_step
+from cockpit.sources.logs.follow import before
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import Answer, Ask, Piece
+from cockpit.sources.logs.pieces import Answer, Ask, PageCache, Piece
 from cockpit.sources.logs.present import read_present
-from cockpit.sources.logs.ranged import Span, Wish
+from cockpit.sources.logs.ranged import BLOCK, Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, RemoteLog, on_our_clock
-from cockpit.sources.logs.seek import line_at, nearest_step
 from cockpit.sources.logs.source import Logs
 from tests.sshd import Sshd, needs_sshd, serving
 
@@ -376,7 +373,7 @@ def test_pages_are_those_of_the_file(log: Path, box: Box) -> None:
 def test_what_is_searched_there_is_found_as_it_is_here(
     log: Path, box: Box, text: str, cased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "CHUNK", 3 * BLOCK)
+    monkeypatch.setattr(search, "CHUNK", 3 * BLOCK)
     monkeypatch.setattr(log_file, "FAR", 150_000)
     lines = [b"%d %s" % (n, b"z" * 90) for n in range(15_000)]
     lines[4000] = "[x] $a^.*(b) \\ é".encode()
@@ -403,7 +400,7 @@ def test_where_grep_cannot_tell_the_bytes_are_read(
     (tmp_path / "bin/grep").write_text("#!/bin/sh\necho 'no option -b' >&2; exit 2\n")
     (tmp_path / "bin/grep").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(scanning, "CHUNK", 3 * BLOCK)
+    monkeypatch.setattr(search, "CHUNK", 3 * BLOCK)
     log.write_bytes(b"".join(b"line %d\n" % n for n in range(30_000)))
     hit = LogFile(at(log, box)).search("line 29999", 0)
     while hit is not None and not hit.found:

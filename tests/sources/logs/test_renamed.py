@@ -18,7 +18,7 @@ from cockpit.rules.jobs.stall import log_begun_anew
 from cockpit.runtime import process
 from cockpit.runtime.shell import Completed
 from cockpit.sources.logs import remote
-from cockpit.sources.logs.renamed import goes_on_in
+from cockpit.sources.logs.local import goes_on_in
 from cockpit.sources.logs.source import Logs
 from tests.rules.making import T0, history, job, run_spec
 

@@ -16,7 +16,7 @@ from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.sources.logs import hosts
+from cockpit.sources.logs import remote
 from cockpit.sources.logs.source import Logs
 
 BAR = "\r {0}%|###| {0}/1000 [00:10<10:00, 1.0it/s]"
@@ -86,7 +86,7 @@ async def test_a_list_with_the_job_s_numbers_and_one_file_for_each_rank(tmp_path
 async def test_patterns_on_a_host_are_all_read_as_they_are_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "MATCHED_EVERY", 0.0)
+    monkeypatch.setattr(remote, "MATCHED_EVERY", 0.0)
     began = time.time()
     for rank in range(3):
         text = "step 7 loss 2.5\n" if rank == 1 else "rank is up\n"

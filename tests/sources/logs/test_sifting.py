@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.logtext import Levels, LogPage, level_of
-from cockpit.sources.logs import sifting
-from cockpit.sources.logs.counting import count_from
-from cockpit.sources.logs.expression import count_expression, find_expression
+from cockpit.sources.logs import file
+from cockpit.sources.logs.file import sift
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.scanning import Matcher
-from cockpit.sources.logs.sifting import sift
+from cockpit.sources.logs.search import Matcher, count_expression, count_from, find_expression
 
 BEYOND = 1 << 62
 STACK = (
@@ -67,11 +65,11 @@ def _log(path: Path, count: int) -> tuple[LocalLog, list[int]]:
     return LocalLog(path), wanted
 
 
-@pytest.mark.parametrize("chunk", [1024, sifting.CHUNK])
+@pytest.mark.parametrize("chunk", [1024, file.SIFT_CHUNK])
 def test_what_is_sifted_is_the_same_from_both_ends_and_counts_all_that_is_left_out(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sifting, "CHUNK", chunk)
+    monkeypatch.setattr(file, "SIFT_CHUNK", chunk)
     log, wanted = _log(tmp_path / "run.log", 9000)
     for back, edge in ((True, BEYOND), (False, 0)):
         page = sift(log, edge, 2000, back, 0, 60.0)
@@ -87,7 +85,7 @@ def test_out_of_time_it_tells_how_far_it_has_looked_and_goes_on_from_there(tmp_p
     at = BEYOND
     while at > 0:
         page = sift(log, at, 2000, True, 0, 0.0)
-        assert page.start < min(at, page.size) and page.end - page.start < 2 * sifting.CHUNK
+        assert page.start < min(at, page.size) and page.end - page.start < 2 * file.SIFT_CHUNK
         pages.insert(0, page)
         at = page.start
     assert len(pages) > 3 and [at for page in pages for at in page.offsets] == wanted

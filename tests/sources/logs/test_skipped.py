@@ -10,9 +10,10 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import LogValue
 from cockpit.rules.triage.classify import alarms_in
-from cockpit.sources.logs import skipped
+from cockpit.sources.logs import follow
+from cockpit.sources.logs.follow import ENDS, LEAST, RANGES, Budget, Left, Search, search
+from cockpit.sources.logs.follow import MOST_SEARCHED as MOST
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.skipped import ENDS, LEAST, MOST, RANGES, Budget, Left, Search, search
 from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 from tests.sources.logs.test_source import run_of
@@ -42,7 +43,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let any log be read line by line for its last few hundred lines only."""
-    monkeypatch.setattr(skipped, "MOST", LEAST)
+    monkeypatch.setattr(follow, "MOST_SEARCHED", LEAST)
 
 
 def size_of(log: Path) -> int:
@@ -130,7 +131,7 @@ def test_a_search_that_has_no_time_says_how_much_it_has_not_seen(log: Path) -> N
 
 def test_the_account_of_what_was_left_out_is_bounded() -> None:
     left = Left()
-    lines = tuple(skipped.Line(at, TROUBLE.encode(), "traceback") for at in range(2 * ENDS))
+    lines = tuple(follow.Line(at, TROUBLE.encode(), "traceback") for at in range(2 * ENDS))
     for at in range(1000):
         left.add(at, at + 1, Search(lines, 7, 0))
     assert (left.bytes, left.alarms) == (1000, 7000)

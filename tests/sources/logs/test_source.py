@@ -21,8 +21,8 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.local import newest_match
-from cockpit.sources.logs.rows import FRESH, per_second, read_rows
 from cockpit.sources.logs.source import Logs
+from cockpit.sources.logs.stamp import FRESH, per_second, read_rows
 from tests.queries import queries_of
 
 

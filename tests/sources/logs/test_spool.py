@@ -19,9 +19,9 @@ from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import skipped as skipped_words
 from cockpit.sources.logs import spool as spooling
-from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.present import DROPPED, read_present
+from cockpit.sources.logs.remote import log_at
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.spool import HOLE, Spool, passing, tidy
 

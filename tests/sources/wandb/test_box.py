@@ -20,9 +20,9 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import scripts
-from cockpit.sources.wandb import box_plan, offline
+from cockpit.sources.wandb import box, tracker
 from cockpit.sources.wandb.file import BLOCK
-from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.sources.wandb.tracker import OfflineWandb
 from tests.queries import queries_of
 from tests.sources.wandb import writer
 from tests.sshd import needs_sshd, serving
@@ -34,8 +34,8 @@ VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
 
 @pytest.fixture(autouse=True)
 def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offline, "FIRST", 30.0)
-    monkeypatch.setattr(offline, "AWAY", 30.0)
+    monkeypatch.setattr(tracker, "FIRST", 30.0)
+    monkeypatch.setattr(tracker, "AWAY", 30.0)
 
 
 @pytest.fixture(autouse=True)
@@ -140,8 +140,8 @@ async def test_what_is_told_is_what_the_same_files_tell_here(version: str) -> No
 async def test_newest_rows_come_first_and_all_others_in_bounded_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_plan, "OLDER", 600_000)
-    monkeypatch.setattr(box_plan, "NEWEST", 200_000)
+    monkeypatch.setattr(box, "OLDER", 600_000)
+    monkeypatch.setattr(box, "NEWEST", 200_000)
     path = launch(tmp_path, "abc", *rows(0, 20_000))
     shell, run = Shell(), spec(tmp_path, id="abc")
     source = OfflineWandb(SystemClock(), shell)
@@ -277,7 +277,7 @@ async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
 async def test_a_loss_far_from_the_end_is_found_by_a_closer_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
+    monkeypatch.setattr(box, "NEWEST", 100_000)
     launch(tmp_path, "abc", *rows(0, 900), *rows(900, 6000, None))
     shell, run = Shell(), spec(tmp_path, id="abc")
     source = OfflineWandb(SystemClock(), shell)
@@ -288,7 +288,7 @@ async def test_a_loss_far_from_the_end_is_found_by_a_closer_look(
 async def test_what_is_nowhere_is_not_looked_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
+    monkeypatch.setattr(box, "NEWEST", 100_000)
     launch(tmp_path, "abc", *rows(0, 9000, None, other="1.25" * 20))
     shell, run = Shell(), spec(tmp_path, id="abc")
     source = OfflineWandb(SystemClock(), shell)
@@ -303,8 +303,8 @@ async def test_what_is_nowhere_is_not_looked_for_for_ever(
 async def test_a_record_longer_than_what_was_brought_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
-    monkeypatch.setattr(box_plan, "OLDER", 600_000)
+    monkeypatch.setattr(box, "NEWEST", 100_000)
+    monkeypatch.setattr(box, "OLDER", 600_000)
     big = {f"layer/{n}/norm": "1.25" for n in range(60_000)}
     long = writer.row(300, "2.0", lately(), **big)
     launch(tmp_path, "abc", *rows(0, 300), long, *rows(301, 302))

@@ -15,9 +15,8 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb import box_plan
-from cockpit.sources.wandb.offline import OfflineWandb
-from cockpit.sources.wandb.tracker import Wandb
+from cockpit.sources.wandb import box
+from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
 from cockpit.verbs import plot
 from tests.queries import queries_of
 from tests.sources.wandb import writer
@@ -81,8 +80,8 @@ async def test_only_new_bytes_are_brought_once_all_is_read(tmp_path: Path) -> No
 async def test_a_large_file_comes_in_bounded_pieces_and_says_how_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_plan, "OLDER", 600_000)
-    monkeypatch.setattr(box_plan, "NEWEST", 200_000)
+    monkeypatch.setattr(box, "OLDER", 600_000)
+    monkeypatch.setattr(box, "NEWEST", 200_000)
     launch(tmp_path, "abc", *many(0, 30_000))
     run, shell = spec(tmp_path, id="abc"), Shell()
     curves, _ = reading(shell)

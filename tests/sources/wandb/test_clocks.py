@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.sources.wandb.clocks import SAME, Look, Stamps, offset_of
+from cockpit.sources.wandb.metrics import SAME, Stamps, offset_of
+from cockpit.sources.wandb.metrics import ClockReading as Look
 
 T0 = 1_800_000_000.0
 OFF = st.floats(-50_000, 50_000)

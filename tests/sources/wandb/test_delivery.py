@@ -12,10 +12,8 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb import offline
-from cockpit.sources.wandb.delivery import Delivery
-from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.launches import LaunchFile, LocalFile
+from cockpit.sources.wandb.file import LaunchFile, LocalFile
+from cockpit.sources.wandb.history import Delivery, RowChunk
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.queries import queries_of
 from tests.sources.wandb import writer
@@ -107,7 +105,7 @@ async def test_rows_that_came_too_late_are_asked_for_though_the_file_has_no_more
     tracker = Trackers(SystemClock())
     await tracker.observe(queries_of([run]))
     with monkeypatch.context() as short:
-        short.setattr(offline, "DEADLINE", 0.5)
+        short.setattr("cockpit.sources.wandb.tracker.DEADLINE", 0.5)
         assert (await tracker.more_rows(run)).unread
     answer.set()
     await tracker.observe(queries_of([run]))

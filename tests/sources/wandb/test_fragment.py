@@ -10,11 +10,10 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import MetricNames, WandbSpec
 from cockpit.runtime.process import Held
-from cockpit.sources.wandb.fragment import Fragment, find, others_in
-from cockpit.sources.wandb.launches import LocalFile
+from cockpit.sources.wandb.file import LocalFile
+from cockpit.sources.wandb.fragment import Fragment, find, id_in_name, others_in
 from cockpit.sources.wandb.metrics import MetricKeys, choose
 from cockpit.sources.wandb.run_files import RunFiles
-from cockpit.sources.wandb.runs_there import id_in_name
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0

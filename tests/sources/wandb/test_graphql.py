@@ -10,9 +10,8 @@ import pytest
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.http import Answer, HttpError
-from cockpit.sources.wandb.graphql import Document, pause_of, project_of
-from cockpit.sources.wandb.login import Key
 from cockpit.sources.wandb.online_run import Came, OnlineRun
+from cockpit.sources.wandb.server import Document, Key, pause_of, project_of
 
 KEY = Key("k" * 40, "WANDB_API_KEY")
 SPEC = WandbSpec(url="https://wandb.ai/acme/hero/runs/abc")

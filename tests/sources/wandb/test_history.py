@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb import cursor
+from cockpit.sources.wandb import fragment
 from cockpit.sources.wandb.file import Passed, Piece, WandbLog
-from cockpit.sources.wandb.loss_columns import LossColumns
+from cockpit.sources.wandb.history import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
@@ -40,7 +40,7 @@ def drain(files: RunFiles) -> tuple[list[Row], list[bool]]:
     restarts = []
     while True:
         more = files.more()
-        assert len(more.rows) <= cursor.CHUNK_ROWS
+        assert len(more.rows) <= fragment.CHUNK_ROWS
         found += more.rows
         restarts.append(more.restarted)
         if more.caught_up:
@@ -104,7 +104,7 @@ def test_a_read_that_fails_loses_no_row_that_came_before_it(
 ) -> None:
     launch(tmp_path, 1, rows(0, 3000))
     read, reads = WandbLog.read, [0]
-    monkeypatch.setattr(cursor, "CHUNK_BYTES", 16_384)
+    monkeypatch.setattr(fragment, "CHUNK_BYTES", 16_384)
 
     def failing(log: WandbLog, start: int, budget: int, passed: Passed | None = None) -> Piece:
         reads[0] += 1

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cockpit.sources.wandb.ledger import PAGE, RECENT, Ledger, Page, Raw, rows_of, step_of
+from cockpit.sources.wandb.online_rows import PAGE, RECENT, Ledger, Page, Raw, rows_of
+from cockpit.sources.wandb.online_rows import wandb_step as step_of
 
 
 class Server:

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.place import DEFAULT, FORMER
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb.login import key_for, server_for
+from cockpit.sources.wandb.server import key_for, server_for
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40

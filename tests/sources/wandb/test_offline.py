@@ -17,7 +17,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.sources.wandb.tracker import OfflineWandb
 from tests.queries import queries_of
 from tests.sources.wandb import writer
 

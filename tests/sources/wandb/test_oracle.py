@@ -22,7 +22,7 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
 from cockpit.sources.wandb.file import BLOCK, WandbFile
-from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.sources.wandb.tracker import OfflineWandb
 from tests.queries import queries_of
 
 GOLDEN = sorted((Path(__file__).parents[2] / "data" / "wandb").glob("*/*/run-*.wandb"))

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.wandb.decode import kind_of
+from cockpit.sources.wandb.decode import KeyLayout, RowReader, StepRate, kind_of, usual_step_seconds
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.rows import KeyLayout, RowReader, StepRate, usual_step_seconds
 from tests.sources.wandb import writer
 
 KEYS = MetricKeys("global_step", "loss", "tps", "tok/s", "grad.norm")

@@ -1,4 +1,4 @@
-"""Which rows of an online run were read, and which to ask for next.
+"""The rows of an online run: which were read, which to ask for next, and their checked values.
 
 The server knows rows by ``_step``, which counts calls of ``log`` (or is what was passed to it:
 then it has gaps). The newest rows are read first and at every look; the older ones follow in
@@ -7,9 +7,26 @@ order from the very first, some pages at a look, until both meet.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.base import step_of
+from cockpit.model.observed import Row
+from cockpit.model.run import MetricNames
+from cockpit.sources.wandb.metrics import (
+    WANDB_STEP,
+    WANDB_TIME,
+    MetricKeys,
+    interesting,
+    of_evaluation,
+    true_time,
+)
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 RECENT: Final = 1000
 """Newest rows that are read at once: rules look back over a few hundred."""
@@ -37,7 +54,7 @@ class Page(NamedTuple):
 
     def holds(self, rows: Sequence[Raw]) -> list[Raw]:
         """Return the rows that belong to it, each step once, in order."""
-        inside = {step_of(row): row for row in rows if self.low <= step_of(row) < self.high}
+        inside = {wandb_step(row): row for row in rows if self.low <= wandb_step(row) < self.high}
         return [inside[step] for step in sorted(inside)]
 
     def whole(self, rows: Sequence[Raw]) -> bool:
@@ -45,7 +62,7 @@ class Page(NamedTuple):
         return self.high - self.low <= self.most or len(rows) < self.most
 
 
-def step_of(row: Raw) -> int:
+def wandb_step(row: Raw) -> int:
     """Return a row's ``_step``; -1 for a row without one."""
     return int(row.get("_step", -1))
 
@@ -150,11 +167,11 @@ class Ledger:
         self.recent.extend(held)
         self._empty = 0 if held or not self.behind else self._empty + 1
         if held:
-            self.head = step_of(held[-1]) + 1
+            self.head = wandb_step(held[-1]) + 1
         elif self._empty >= PATIENT and self.last is not None:
             self.head, self._empty = min(page.high, self.last + 1), 0
         while len(self.recent) > KEPT:
-            self.low = step_of(self.recent.popleft()) + 1
+            self.low = wandb_step(self.recent.popleft()) + 1
 
     def take(self, page: Page, rows: Sequence[Raw]) -> None:
         """Take in a page of older rows; one that may lack some is asked for again, narrower."""
@@ -171,7 +188,7 @@ class Ledger:
         rows = list(self.older)
         self.older.clear()
         if self.begun and self.cursor >= self.low:
-            rows += [row for row in self.recent if step_of(row) >= self.cursor]
+            rows += [row for row in self.recent if wandb_step(row) >= self.cursor]
             self.cursor = max(self.cursor, self.head)
         return rows
 
@@ -193,5 +210,160 @@ def rows_of(parts: Iterable[Sequence[Raw]]) -> list[Raw]:
     joined: dict[int, Raw] = {}
     for part in parts:
         for row in part:
-            joined.setdefault(step_of(row), {}).update(row)
+            joined.setdefault(wandb_step(row), {}).update(row)
     return [joined[step] for step in sorted(joined)]
+
+
+SUMMARY_TIME: Final = (WANDB_STEP, WANDB_TIME)
+EVALUATION: Final = "_evaluation"
+"""Stands in a row for the metrics of an evaluation, whose names do not matter."""
+_DEPTH: Final = 4
+_MOST_NAMES: Final = 20_000
+_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class Head(NamedTuple):
+    """What a server says of a run beside its metrics; times are by the server's clock."""
+
+    name: str | None = None
+    display_name: str | None = None
+    state: str = "unknown"
+    created: str | None = None
+    heartbeat_at: float | None = None
+    lines: int | None = None
+    commit: str | None = None
+
+
+def head_of(fields: Mapping[str, Any]) -> Head:
+    """Return a run's fields, checked; what is of another type than it should be is left out."""
+    lines = fields.get("historyLineCount")
+    whole = isinstance(lines, int) and not isinstance(lines, bool) and lines >= 0
+    return Head(
+        name=text(fields.get("name")),
+        display_name=text(fields.get("displayName")),
+        state=text(fields.get("state")) or "unknown",
+        created=text(fields.get("createdAt")),
+        heartbeat_at=instant(fields.get("heartbeatAt")),
+        lines=lines if whole else None,
+        commit=text(fields.get("commit")),
+    )
+
+
+def text(raw: object) -> str | None:
+    """Return a short text made safe, ``None`` for anything else."""
+    return scrub(clean(raw)) or None if isinstance(raw, str) else None
+
+
+def instant(raw: object) -> float | None:
+    """Return a time as W&B writes it (UTC where it names no zone), in epoch seconds."""
+    if not isinstance(raw, str):
+        return None
+    try:
+        found = datetime.fromisoformat(raw.strip())
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return aware.timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def mapping(raw: object) -> dict[str, Any] | None:
+    """Return the object in a JSON text (or the object itself), ``None`` for anything else."""
+    if isinstance(raw, str | bytes):
+        try:
+            raw = json.loads(raw)
+        except (ValueError, RecursionError):
+            return None
+    return raw if isinstance(raw, dict) else None
+
+
+def config_of(raw: object) -> dict[str, object] | None:
+    """Return a run's configuration without W&B's own wrapping and entries."""
+    found = mapping(raw)
+    if found is None:
+        return None
+    entries = ((key, each) for key, each in found.items() if key not in ("_wandb", "wandb_version"))
+    return {
+        key: each["value"] if isinstance(each, dict) and "value" in each else each
+        for key, each in entries
+    }
+
+
+def client_of(raw: object) -> str | None:
+    """Return the version of the client that wrote the configuration."""
+    own = (mapping(raw) or {}).get("_wandb")
+    value = own.get("value") if isinstance(own, dict) else None
+    return text(value.get("cli_version")) if isinstance(value, dict) else None
+
+
+class Names:
+    """Which logged names matter to a run; asked of every key of every row, so it remembers."""
+
+    def __init__(self, configured: MetricNames) -> None:
+        self._configured = configured
+        self._known: dict[str, bool] = {}
+
+    def numbers(self, raw: object) -> Raw:
+        """Return the numbers that matter of one row or summary (JSON text or an object)."""
+        found = mapping(raw)
+        return {} if found is None else dict(self._numbers(found, "", 0))
+
+    def _numbers(
+        self, raw: Mapping[str, Any], prefix: str, depth: int
+    ) -> Iterator[tuple[str, float]]:
+        for key, value in raw.items():
+            name = prefix + key
+            if isinstance(value, dict) and depth < _DEPTH:
+                yield from self._numbers(value, f"{name}.", depth + 1)
+            elif self._matters(name) and (number := number_of(value)) is not None:
+                yield name, number
+            elif of_evaluation(name):
+                yield EVALUATION, 1.0
+
+    def _matters(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            known = name in SUMMARY_TIME or interesting(name, self._configured)
+            if len(self._known) < _MOST_NAMES:
+                self._known[name] = known
+        return known
+
+
+def number_of(value: object) -> float | None:
+    """Return a JSON value as a number; NaN and infinities may come as words."""
+    if isinstance(value, str):
+        return _WORDS.get(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def rows_in(raw: object, names: Names) -> list[Raw]:
+    """Return the rows of a history (JSON texts or objects); what has no step is left out.
+
+    One with a metric of an evaluation is marked by ``EVALUATION``.
+    """
+    if not isinstance(raw, list):
+        return []
+    rows = (names.numbers(each) for each in raw)
+    return [row for row in rows if math.isfinite(row.get(WANDB_STEP, math.nan))]
+
+
+def row_of(raw: Raw, keys: MetricKeys) -> Row:
+    """Return a row with the metrics that the rules read."""
+    return Row(
+        step_of(raw.get(keys.step)),
+        true_time(raw.get(WANDB_TIME)),
+        raw.get(keys.loss) if keys.loss is not None else None,
+        raw.get(keys.throughput) if keys.throughput is not None else None,
+        raw.get(keys.grad_norm) if keys.grad_norm is not None else None,
+        False,
+        *[None if name is None else raw.get(name) for name in keys.beside],
+    )
+
+
+def evaluated(raw: Raw, row: Row, keys: MetricKeys) -> bool:
+    """Tell whether a row is an evaluation's, whose step may be none of training's."""
+    return EVALUATION in raw and keys.trains and not row.trains
