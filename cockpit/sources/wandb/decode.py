@@ -284,16 +284,13 @@ class KeyLayout:
         """
         buffer, start, end = message
         items_in_row = buffer.count(VALUE, start, end)
-        if self._knows(items_in_row):
+        if self._seen[items_in_row] >= _OF_EACH_SHAPE or len(self._seen) > _SHAPES:
             return
         self._seen[items_in_row] += 1
         try:
             self._learn(message)
         except BadMessageError:
             return
-
-    def _knows(self, items_in_row: int) -> bool:
-        return self._seen[items_in_row] >= _OF_EACH_SHAPE or len(self._seen) > _SHAPES
 
     @property
     def has_loss(self) -> bool:

@@ -370,13 +370,8 @@ def _ids(folder: Path) -> list[str]:
     own = [
         id_in_name(name) for name in names if name.startswith("run-") and name.endswith(".wandb")
     ]
-    return list(dict.fromkeys(own or _newest_first(folder, names)))
-
-
-def _newest_first(folder: Path, names: list[str]) -> Iterator[str]:
-    """Yield the id of each run directory, that of the last start first, by their names."""
-    for _, path in _launches(folder, names):
-        yield id_in_name(path)
+    newest_first = (id_in_name(path) for _, path in _launches(folder, names))
+    return list(dict.fromkeys(own or newest_first))
 
 
 CHUNK_ROWS = 5000
