@@ -132,7 +132,9 @@ class Mask:
     @classmethod
     def of(cls, file: CockpitFile, people: Iterable[str], former: Mask | None = None) -> Mask:
         """Return the mask for a run file: its hosts and people, and those given."""
-        users, hosts = {file.operator or "", *people}, {*file.hosts, _machine()}
+        import socket  # here: only a shared screen needs it
+
+        users, hosts = {file.operator or "", *people}, {*file.hosts, socket.gethostname()}
         for run in file.runs:
             users |= _people(run)
             hosts |= _places(run)
@@ -212,12 +214,6 @@ def _or_cut(word: str) -> str:
     """Return a pattern for ``word`` whole or cut off with an ellipsis."""
     cuts = "|".join(re.escape(word[:end]) + "…" for end in range(len(word), 1, -1))
     return f"{re.escape(word)}|{cuts}"
-
-
-def _machine() -> str:
-    import socket  # here: only a shared screen needs it
-
-    return socket.gethostname()
 
 
 def _people(run: RunSpec) -> set[str]:

@@ -165,7 +165,8 @@ class RunScreen(ChartKeys):
             self.charts_tab.show(report)
         elif self._tab == "timeline":
             self.log_tab.look_at_marks(report)
-            self._show_kept()
+            marks = self.log_tab.marks
+            self._timeline.show_kept([(mark, marks.why(mark)) for mark in marks.all])
             spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
         elif self._tab == "logbook":
@@ -238,10 +239,6 @@ class RunScreen(ChartKeys):
         finally:
             self._reads_book = False
         self._logbook.show(book.lines, path, book.note, at_end=book.newest_last)
-
-    def _show_kept(self) -> None:
-        marks = self.log_tab.marks
-        self._timeline.show_kept([(mark, marks.why(mark)) for mark in marks.all])
 
     async def _show_done(self) -> None:
         stands = await self.cockpit.actions.journal_stands()

@@ -210,7 +210,7 @@ class TimelineView(ReportView):
         """Return open alerts, then closed ones and what was done, newest first."""
         account = [*_account(report, width), EMPTY]
         top = [Block(account)] if len(account) > 1 else []
-        kept = self._kept(width)
+        kept = self._bookmark_blocks(width)
         if self.past is None:
             below = [*timeline_blocks(report, self.now, width, self.done), *kept]
         else:
@@ -221,13 +221,13 @@ class TimelineView(ReportView):
         self._shown = [*top, *why, *below]
         return within([line for block in self._shown for line in block.lines], width)
 
-    def _kept(self, width: int) -> list[Block]:
+    def _bookmark_blocks(self, width: int) -> list[Block]:
         """Return the bookmarks in the log; what they read is asked about as a line of it is."""
         head = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
-        lines = ((mark, self._kept_line(mark, why)) for mark, why in self.bookmarks)
+        lines = ((mark, self._bookmark_text(mark, why)) for mark, why in self.bookmarks)
         return [*head, *(Block([cut(line, width)], bookmark=mark) for mark, line in lines)]
 
-    def _kept_line(self, mark: Bookmark, why: str) -> Content:
+    def _bookmark_text(self, mark: Bookmark, why: str) -> Content:
         """Return a bookmarked line as it may be shown, before it why it cannot be gone to."""
         reason = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
         return self.kept(text(("⚑ ", ACCENT), reason, Content(mark.words)))

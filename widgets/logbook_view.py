@@ -38,7 +38,7 @@ class LogbookView(Scrolled):
     def body(self, width: int) -> list[Content]:
         """Return the wrapped lines."""
         if self._wrapped is None or self._wrapped[0] != width:
-            lines = [piece for line in self._text for piece in _entry_line(line, width, self.kept)]
+            lines = [piece for line in self._text for piece in _entry_rows(line, width, self.kept)]
             self._wrapped = (width, lines)
         return list(self._wrapped[1])
 
@@ -51,7 +51,7 @@ class LogbookView(Scrolled):
         return text((self._note, DIM)) if self._note else EMPTY
 
 
-def _entry_line(line: SafeText, width: int, kept: Filter) -> list[Content]:
+def _entry_rows(line: SafeText, width: int, kept: Filter) -> list[Content]:
     shown = kept(foreign(line))
     if line.plain.startswith("#"):
         shown = shown.stylize(f"bold {ACCENT}" if line.plain.startswith("##") else STRONG)

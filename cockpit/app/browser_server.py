@@ -472,15 +472,11 @@ class Server:
             now = self._picture
             rows = changed(shown, now) if news_came else {}
             if rows or not news_came:
-                writer.write(encoded(Opcode.TEXT, self._message(rows, len(now))))
+                ink, ground = self._window.base_colours
+                update = {"rows": rows, "height": len(now), "ink": ink, "ground": ground}
+                writer.write(encoded(Opcode.TEXT, _document(update)))
                 await _taken(writer)
             shown = now if news_came else shown
-
-    def _message(self, rows: dict[int, Row], height: int) -> bytes:
-        """Return the rows that changed, as JSON; without any it is only a sign of life."""
-        ink, ground = self._window.base_colours
-        said = {"rows": rows, "height": height, "ink": ink, "ground": ground}
-        return _document(said)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:

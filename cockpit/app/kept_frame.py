@@ -360,7 +360,9 @@ def take() -> Standing | None:
 def _let_go() -> Standing | None:
     standing, _Terminal.standing = _Terminal.standing, None
     if standing is not None:
-        _restore(standing.handlers)
+        for number, handler in standing.handlers.items():
+            if signal.getsignal(number) in (_end, signal.SIG_IGN):  # else the app's by now
+                signal.signal(number, handler)
     return standing
 
 
@@ -441,9 +443,3 @@ def _handled(wanted: dict[signal.Signals, Handler]) -> dict[int, Any]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             former[number] = signal.signal(number, handler)
     return former
-
-
-def _restore(former: dict[int, Any]) -> None:
-    for number, handler in former.items():
-        if signal.getsignal(number) in (_end, signal.SIG_IGN):  # else the app's by now
-            signal.signal(number, handler)

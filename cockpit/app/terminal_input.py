@@ -223,11 +223,9 @@ class KeyParser(XTermParser):
         if joined and sequence[1] not in _OPENERS:
             sequence, alt = sequence[1], True
         found = super()._sequence_to_key_events(sequence, alt=False)
-        return map(_with_alt, found) if alt else found
-
-
-def _with_alt(event: events.Key) -> events.Key:
-    return events.Key(f"{_ALT}{event.key}", event.character)
+        if not alt:
+            return found
+        return [events.Key(f"{_ALT}{each.key}", each.character) for each in found]
 
 
 def behind_escape(event: events.Key) -> events.Key | None:

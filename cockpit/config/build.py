@@ -170,19 +170,19 @@ def _with_final_step(run: RunSpec, folder: Path) -> RunSpec:
     bar. A config that cannot be read is the world's state, not an error of the run file. What
     the present job itself tells comes later (``cockpit.rules.metrics.progress``).
     """
-    told = tuple(_told(run, folder))
-    chosen = next((each for each in told if each.step is not None), None)
-    why = next((f"unknown: {each.why}" for each in told if each.explicit), None)
+    sources = tuple(_final_step_sources(run, folder))
+    chosen = next((each for each in sources if each.step is not None), None)
+    why = next((f"unknown: {each.why}" for each in sources if each.explicit), None)
     changes = {
         "final_step": None if chosen is None else chosen.step,
         "final_step_source": why if chosen is None else chosen.source,
-        "final_step_told": told,
+        "final_step_told": sources,
     }
     return run.model_copy(update=changes)
 
 
-def _told(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
-    """Yield what tells the final step, whose word counts most first."""
+def _final_step_sources(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
+    """Yield the sources of the final step, the one with precedence first."""
     if run.final_step is not None:
         yield FinalStepTold(step=run.final_step, source="run file", explicit=True)
     if run.final_step_from is not None:
@@ -277,28 +277,20 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
     if troubles:
         return troubles
     folder = path.absolute().parent
+    runs = [_with_escalation(resolved(run, folder), settings, notify) for run in runs]
+    if any(run.code is not None for run in runs):
+        runs = with_own_files(runs, path.absolute())
     return CockpitFile.model_construct(  # of parts that are
         path=str(path.absolute()),
         cadence=settings.cadence,
         operator=settings.operator,
-        runs=_told_apart(
-            _own_files_known(
-                [_with_escalation(resolved(run, folder), settings, notify) for run in runs], path
-            )
-        ),
+        runs=_with_neighbours(runs),
         notify=notify,
         agents=agents,
         ui=screen,
         keys=_table(data, "keys"),
         hosts=hosts,
     )
-
-
-def _own_files_known(runs: list[RunSpec], path: Path) -> list[RunSpec]:
-    if all(run.code is None for run in runs):
-        return runs
-
-    return with_own_files(runs, path.absolute())
 
 
 def _with_escalation(run: RunSpec, settings: Settings, notify: NotifySpec) -> RunSpec:
@@ -314,7 +306,7 @@ MOST_ALIKE: Final = 50
 """Runs of one command that are told apart by their logs: each of them names the others."""
 
 
-def _told_apart(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
+def _with_neighbours(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
     """Note which runs go by the newest W&B run of a folder that another run reads too."""
     folders: dict[str, list[str]] = {}
     for run in runs:

@@ -179,7 +179,7 @@ def run_block(settled: Iterable[Clue], left: Sequence[Question] = ()) -> str:
         lines += (
             ["", f"[{'.'.join(('run', *map(_bare, table.split('.'))))}]"] if table else ["[[run]]"]
         )
-        lines += [_line(clue) for clue in sorted(clues, key=_order)]
+        lines += [_setting_text(clue) for clue in sorted(clues, key=_order)]
         lines += [f"# {_name(question.key)} = … {question.text}" for question in open_]
     lines += [
         f"# [run.{_table(q.key)}] {_name(q.key)} = … {q.text}"
@@ -216,7 +216,7 @@ def _order(clue: Clue) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-def _line(clue: Clue) -> str:
+def _setting_text(clue: Clue) -> str:
     return f"{_bare(_name(clue.key))} = {spelled(clue.value)}  # {clean(clue.source, 200)}"
 
 

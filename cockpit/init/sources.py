@@ -65,15 +65,11 @@ def state_clues(path: Path, folder: Path) -> Iterator[Clue]:
         if value is not None:
             yield Clue(key, value, source)
     if found.job_id is not None:
-        yield from _watched_job(found.job_id, source)
+        yield Clue(("job", "id"), found.job_id, source)
+        kind = kind_of_id(found.job_id)
+        if kind is not None:
+            yield Clue(("job", "kind"), kind, f"{source}: the shape of its job id")
     yield from _setup(path, folder, found.job_id, source)
-
-
-def _watched_job(job_id: str, source: str) -> Iterator[Clue]:
-    yield Clue(("job", "id"), job_id, source)
-    kind = kind_of_id(job_id)
-    if kind is not None:
-        yield Clue(("job", "kind"), kind, f"{source}: the shape of its job id")
 
 
 def _setup(path: Path, folder: Path, job_id: str | None, source: str) -> Iterator[Clue]:
@@ -259,7 +255,8 @@ def job_named(what: str) -> JobSpec | None:
         return None
     kind, job_id, where = found["kind"], found["id"], found["where"]
     if kind == "box" and job_id:
-        job_id = _unspelled(job_id)
+        for sign, written in reversed(_AT):
+            job_id = job_id.replace(written, sign)
     if where and kind not in WHERE:
         raise SourceError(f"{clean(what)}: a job of kind {kind} is on this machine; leave @… out")
     settings = {"kind": kind, WHERE.get(kind, ""): where, NAMED.get(kind, "id"): job_id}
@@ -270,12 +267,6 @@ def spelled(kind: str, job_id: str) -> str:
     """Return how a job is named so that ``job_named`` gives it back."""
     for sign, written in _AT if kind == "box" else ():
         job_id = job_id.replace(sign, written)
-    return job_id
-
-
-def _unspelled(job_id: str) -> str:
-    for sign, written in reversed(_AT):
-        job_id = job_id.replace(written, sign)
     return job_id
 
 

@@ -309,10 +309,10 @@ def figures(values: Sequence[float]) -> list[str]:
             )
             if exact and max(map(len, shown)) <= MOST_FIGURE:
                 return shown
-    return _told_apart(values)
+    return _distinct_figures(values)
 
 
-def _told_apart(values: Sequence[float]) -> list[str]:
+def _distinct_figures(values: Sequence[float]) -> list[str]:
     short = [number(value) for value in values]
     if len(set(short)) == len(short) and max(map(len, short), default=0) <= MOST_FIGURE:
         return short
@@ -347,10 +347,7 @@ def time_figures(times: Sequence[int], tz: tzinfo | None = None) -> list[str]:
 
     Without a zone they are in the reader's own.
     """
-    close = len(times) > 1 and min(_gaps(times), default=60) < 60
-    return [clock_time(float(each), tz, seconds=close) for each in times]
-
-
-def _gaps(times: Sequence[int]) -> Iterable[int]:
     inner = times[1:-1] if len(times) > 3 else times
-    return (later - one for one, later in itertools.pairwise(inner))
+    gaps = (later - one for one, later in itertools.pairwise(inner))
+    close = min(gaps, default=60) < 60
+    return [clock_time(float(each), tz, seconds=close) for each in times]

@@ -1,6 +1,6 @@
-"""The final step by a training config (SPEC C-20): told by the usual trainers' own settings.
+"""The final step by a training config (SPEC C-20), read from the usual trainers' own settings.
 
-What is told is N, the number of steps. Trainers that count from 0 name the last one N - 1
+The final step is N, the number of steps. Trainers that count from 0 name the last one N - 1
 (Levanter's ``Trainer``, nanoGPT's log), others N (hero loops, Hugging Face, Megatron): both are
 the final step, see ``cockpit.rules.metrics.progress.reached``.
 """
@@ -48,10 +48,10 @@ LONGEST: Final = 1e15
 
 
 class FinalStepTold(Frozen):
-    """What one source tells of the final step: its count, or ``why`` it cannot be told.
+    """The final step according to one source: its count, or ``why`` it is unknown.
 
-    ``explicit``: the run file says it, or names the very setting. ``note`` is what else the
-    source says of where a job ends.
+    ``explicit``: the run file gives it, or names the setting. ``note`` is what else the source
+    says about where a job ends.
     """
 
     step: int | None
@@ -97,7 +97,7 @@ class _Leaf(NamedTuple):
 def final_step_in(config: Mapping[str, object], source: str) -> FinalStepTold | None:
     """Return what a config (nested, or with dotted keys) tells; ``None`` if nothing in it does.
 
-    Where two settings that mean it differ, it is not told: which of them the trainer reads
+    Where two settings that mean it differ, it is unknown: which of them the trainer reads
     cannot be known from here.
     """
     leaves = list(_leaves(config))
@@ -122,17 +122,17 @@ def final_step_of_command(words: str | Sequence[str], source: str) -> FinalStepT
     return final_step_in(_flags(split), source)
 
 
-def differing(told: Sequence[FinalStepTold]) -> str | None:
-    """Return what speaks against the first that is told, one line; ``None`` where all agree.
+def differing(sources: Sequence[FinalStepTold]) -> str | None:
+    """Return in one line which sources contradict the first one; ``None`` where all agree.
 
-    One step apart is the same end, counted from 0 or from 1. What the run file names and cannot
-    be read is said, and what else a source tells of where a job ends.
+    One step apart is the same end, counted from 0 or from 1. A setting that the run file names
+    and that cannot be read is listed too, and so are the notes of all sources.
     """
-    final = next((each.step for each in told if each.step is not None), None)
+    final = next((each.step for each in sources if each.step is not None), None)
     if final is None:
         return None
-    other = [e for e in told if (e.explicit if e.step is None else abs(e.step - final) > 1)]
-    notes = dict.fromkeys(each.note for each in told if each.note is not None)
+    other = [e for e in sources if (e.explicit if e.step is None else abs(e.step - final) > 1)]
+    notes = dict.fromkeys(each.note for each in sources if each.note is not None)
     return "; ".join([*(each.text for each in other), *(n for n in notes if n)]) or None
 
 

@@ -1,6 +1,6 @@
 """A run over time: what a rule is given, what happened to a run, what a backtest found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
@@ -341,17 +341,15 @@ NEXT_KIND: Final[Mapping[Kind | None, Kind | None]] = dict(
 
 def timeline_in(content: Mapping[str, Any]) -> Timeline:
     """Return the timeline that crossed to a window; raises ``ValueError``."""
-    moments = tuple(_moment_in(each) for each in content["moments"])
+    moments = tuple(
+        Moment(float(at), Verdict(verdict), bool(changed))
+        for at, verdict, changed in content["moments"]
+    )
     return Timeline.model_validate({**content, "moments": moments})
 
 
-def _moment_in(content: Sequence[Any]) -> Moment:
-    at, verdict, changed = content
-    return Moment(float(at), Verdict(verdict), bool(changed))
-
-
-def _instant(told: object) -> object:
-    return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else told
+def _instant(value: object) -> object:
+    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
 
 
 At = Annotated[float | None, BeforeValidator(_instant)]

@@ -329,12 +329,12 @@ def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
     bad = sorted((item.step or 0, item.state.value) for item in newer if not item.complete)
     suspect = [item.step or 0 for item in newer if item.complete and item.own]
     others = [item for item in newer if item.complete and not item.own]
-    told = [f"step {steps(step)} is {state}" for step, state in bad[-3:]]
+    notes = [f"step {steps(step)} is {state}" for step, state in bad[-3:]]
     if others:
-        told.append(f"not, or not surely, this run's: {listed_steps(others)}")
+        notes.append(f"not, or not surely, this run's: {listed_steps(others)}")
     if suspect:
-        told.append(f"{len(suspect)} newer suspect, up to step {steps(max(suspect))}")
-    return told
+        notes.append(f"{len(suspect)} newer suspect, up to step {steps(max(suspect))}")
+    return notes
 
 
 def with_suspects(

@@ -169,7 +169,8 @@ def address_of(text: str | None) -> WandbAddress:
     if not text:
         return WandbAddress()  # most runs name none, and are asked at each judging
     text = text.strip().removeprefix("wandb://")
-    if "://" not in text and _looks_like_host(text.split("/")[0]):
+    host = text.split("/")[0]
+    if "://" not in text and ("." in host or ":" in host) and _HOST.fullmatch(host):
         text = f"https://{text}"
     try:
         parts = urlsplit(text)
@@ -181,7 +182,7 @@ def address_of(text: str | None) -> WandbAddress:
     segments = [unquote(part) for part in parts.path.split("/") if part]
     if base is not None and len(segments) >= 4 and segments[0] == "wandb" and _names_run(segments):
         segments = segments[1:]
-    return WandbAddress(base, *_named(segments))
+    return WandbAddress(base, *_run_in_path(segments))
 
 
 def server_of(text: str | None) -> str | None:
@@ -230,15 +231,11 @@ def _prefix(parts: SplitResult) -> str:
     return "".join(f"/{part}" for part in segments)
 
 
-def _looks_like_host(text: str) -> bool:
-    return ("." in text or ":" in text) and _HOST.fullmatch(text) is not None
-
-
 def _names_run(segments: list[str]) -> bool:
     return segments[3] in _RUNS or segments[3] in _NO_RUN
 
 
-def _named(segments: list[str]) -> tuple[str | None, str | None, str | None]:
+def _run_in_path(segments: list[str]) -> tuple[str | None, str | None, str | None]:
     """Return entity, project and run of a path's parts; a short form may leave out ``runs``."""
     runs = [at for at, part in enumerate(segments) if part in _RUNS and at >= 2]
     if runs:

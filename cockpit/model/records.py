@@ -176,10 +176,12 @@ def points_of(
 
 
 def note_of(points: Sequence[Point], marks: Mapping[str, Mark]) -> str:
-    """Return what the page and the logbook are told of the points, in one line."""
+    """Return the summary of the points for the page and the logbook, in one line."""
     said = {point: marks.get(point.key) for point in points}
-    left = [_named(point, mark.note) for point, mark in said.items() if mark and not mark.discussed]
-    missed = [_named(point) for point, mark in said.items() if mark is None]
+    left = [
+        _point_text(point, mark.note) for point, mark in said.items() if mark and not mark.discussed
+    ]
+    missed = [_point_text(point) for point, mark in said.items() if mark is None]
     done = sum(mark is not None and mark.discussed for mark in said.values())
     parts = [f"Discussed: {done} of {len(points)} open points"]
     parts += [f"left open: {'; '.join(left)}"] if left else []
@@ -187,7 +189,7 @@ def note_of(points: Sequence[Point], marks: Mapping[str, Mark]) -> str:
     return ". ".join(part[0].upper() + part[1:] for part in parts)
 
 
-def _named(point: Point, note: str = "") -> str:
+def _point_text(point: Point, note: str = "") -> str:
     code = f" ({point.code})" if point.code else ""
     return f"{point.title}{code}" + (f": {note}" if note else "")
 
@@ -253,5 +255,5 @@ def _next_check(report: RunReport) -> Point:
     due, watched = report.next_check_at, report.watched_by
     at = utc_minute(due) if due is not None else "not known"
     who = f"watched by {watched}" if watched else "only while a cockpit is open"
-    told = (f"every {duration(report.spec.cadence)}, {who}", "watch")
-    return Point("next-check", f"Next check: {at}", evidence=(told,), next=report.next_action)
+    checks = (f"every {duration(report.spec.cadence)}, {who}", "watch")
+    return Point("next-check", f"Next check: {at}", evidence=(checks,), next=report.next_action)

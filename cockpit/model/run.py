@@ -474,8 +474,8 @@ class CockpitFile(Frozen):
 def agents_of(file: CockpitFile, run: RunSpec) -> AgentsSpec:
     """Return what agents may do to one run."""
     own = {"may": run.agents.may, "grace": run.agents.grace}
-    told = {key: value for key, value in own.items() if value is not None}
-    return file.agents.model_copy(update=told)
+    changes = {key: value for key, value in own.items() if value is not None}
+    return file.agents.model_copy(update=changes)
 
 
 def pythons_of(file: CockpitFile) -> dict[str, str]:

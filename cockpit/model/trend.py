@@ -30,8 +30,8 @@ def timed_steps(rows: Iterable[tuple[int, float]]) -> list[tuple[float, int]]:
         (later - earlier, step - before)
         for (earlier, before), (later, step) in pairwise(last.items())
     )
-    told = [(gap, steps) for gap, steps in between if steps > 0 and gap >= FLUSHED]
-    return told if sum(gap for gap, _ in told) >= LEAST_SPAN else []
+    kept = [(gap, steps) for gap, steps in between if steps > 0 and gap >= FLUSHED]
+    return kept if sum(gap for gap, _ in kept) >= LEAST_SPAN else []
 
 
 class Pace(Frozen):

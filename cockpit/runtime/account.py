@@ -132,8 +132,8 @@ def _why_not(found: os.stat_result, refused: int) -> str | None:
 
 def _session_folder() -> Path | None:
     """Return the session's folder if it is one that only this user can write to."""
-    told = os.environ.get("XDG_RUNTIME_DIR", "")
-    folder = Path(told) if told.startswith("/") else _SESSIONS / str(os.geteuid())
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    folder = Path(given) if given.startswith("/") else _SESSIONS / str(os.geteuid())
     try:
         found = folder.stat()
     except (OSError, ValueError):

@@ -194,12 +194,12 @@ class Bucket:
         began = self.clock.now()
         try:
             answer = await self.http.send("HEAD", settings.url)
-            told = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+            theirs = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
         except (HttpError, ValueError, TypeError, OverflowError):
             return self._skew
         if settings.region is None:
             settings.region = answer.headers.get("x-amz-bucket-region")
-        found = told + 0.5 - (began + self.clock.now()) / 2
+        found = theirs + 0.5 - (began + self.clock.now()) / 2
         if abs(found) < SKEWED:
             self._skew = 0.0
         elif abs(found - self._skew) >= SKEWED:
@@ -394,7 +394,7 @@ class WritableBucket(Bucket):
         Raises where it is refused, or where it is not known what became of it.
         """
         held = {} if was is None else {"e_tag": was.tag, "version": was.version}
-        mode = {name: told for name, told in held.items() if told is not None} or "create"
+        mode = {name: value for name, value in held.items() if value is not None} or "create"
 
         async def ask(client: _Writing, store: object) -> bool:
             errors = importlib.import_module("obstore.exceptions")

@@ -238,13 +238,13 @@ def _checkout_of(folder: str) -> _Checkout | None:
         if at.is_dir():
             return _Checkout(str(top), str(at), str(at))
         if at.is_file():
-            own = top / _line(at).removeprefix("gitdir: ")
-            shared = own / (_line(own / "commondir") or ".")
+            own = top / _first_line(at).removeprefix("gitdir: ")
+            shared = own / (_first_line(own / "commondir") or ".")
             return _Checkout(str(top), os.path.realpath(own), os.path.realpath(shared))
     return None
 
 
-def _line(path: Path) -> str:
+def _first_line(path: Path) -> str:
     """Return the first line of a small file of git's own; nothing where there is none."""
     try:
         with open_regular(str(path)) as (file, _):

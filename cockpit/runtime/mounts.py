@@ -108,7 +108,7 @@ NETWORK: Final = frozenset(
 
 
 class FileSystem(NamedTuple):
-    """What a folder lies on. ``shared`` is ``None`` where it cannot be told (treated as shared)."""
+    """What a folder lies on. ``shared`` is ``None`` where that is unknown (treated as shared)."""
 
     kind: str
     shared: bool | None
@@ -144,10 +144,10 @@ def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            told = (proc / "fdinfo" / str(handle)).read_text(encoding="ascii")
+            info = (proc / "fdinfo" / str(handle)).read_text(encoding="ascii")
         finally:
             os.close(handle)
-        number = re.search(r"^mnt_id:\s*(\d+)$", told, re.MULTILINE)
+        number = re.search(r"^mnt_id:\s*(\d+)$", info, re.MULTILINE)
         lines = (proc / "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return None

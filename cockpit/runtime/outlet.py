@@ -79,13 +79,12 @@ class Outlet:
     def end(self, within: float) -> int:
         """Wait until all is written, ``within`` seconds; return how many lines never were."""
         with self._news:
-            self._news.wait_for(lambda: self._idle() or self.error is not None, within)
+            self._news.wait_for(
+                lambda: self.error is not None or not (self._lines or self._writing), within
+            )
             left, self._dropped = self._dropped + len(self._lines), 0
             self._lines.clear()
             return left
-
-    def _idle(self) -> bool:
-        return not self._lines and not self._writing
 
     def _too_much(self) -> bool:
         return len(self._lines) > LINES or sum(map(len, self._lines)) > BYTES

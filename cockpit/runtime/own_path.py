@@ -67,7 +67,8 @@ def settle() -> None:
     What it needs and is not there may come from ``PYTHONPATH``, last: so do clusters' environment
     modules bring packages. Ends the program with one line if it is nowhere, or not whole.
     """
-    given = [os.path.abspath(each) for each in _given()]  # noqa: PTH100
+    python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    given = [os.path.abspath(each) for each in python_path if each]  # noqa: PTH100
     sys.path[:] = _cleaned(sys.path, given)
     if _missing((*NEEDED, *NEEDED_IN_PLACES)):
         sys.path.extend(each for each in given if each not in sys.path)
@@ -79,10 +80,6 @@ def settle() -> None:
             "again, whole (in a clone: make demo)\n"
         )
         raise SystemExit(INCOMPLETE)
-
-
-def _given() -> list[str]:
-    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
 
 
 def _cleaned(paths: list[str], given: list[str]) -> list[str]:

@@ -149,15 +149,15 @@ def here() -> Machine:
     space = None
     with suppress(OSError):
         space = str(_SPACE.readlink())
-    return Machine(socket.gethostname(), machine_id(), _line(_BOOT), space)
+    return Machine(socket.gethostname(), machine_id(), _stripped_text(_BOOT), space)
 
 
 def machine_id() -> str | None:
     """Return what tells this machine from every other, also after a restart, where it is told."""
-    return _line(_MACHINE)
+    return _stripped_text(_MACHINE)
 
 
-def _line(path: Path) -> str | None:
+def _stripped_text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -169,8 +169,8 @@ def where(noted: Machine, mine: Machine) -> Where:
     if _differ(noted.host, mine.host) or _differ(noted.machine, mine.machine):
         return Where.ELSEWHERE
     if _differ(noted.boot, mine.boot):
-        told = None not in (noted.machine, mine.machine)
-        return Where.RESTARTED if told else Where.UNCLEAR
+        both_known = None not in (noted.machine, mine.machine)
+        return Where.RESTARTED if both_known else Where.UNCLEAR
     return Where.CONTAINER if _differ(noted.space, mine.space) else Where.HERE
 
 

@@ -119,7 +119,8 @@ class _Run:
         try:
             process = self._start()
         except (OSError, ValueError) as error:
-            return _refused(self.argv, self.cwd, self._search_path(), error)
+            search_path = os.get_exec_path(self._environment())
+            return _refused(self.argv, self.cwd, search_path, error)
         finally:
             self.begun.set()
         streams = {"out": _Capped(self.cap), "err": _Capped(self.cap)}
@@ -144,9 +145,6 @@ class _Run:
 
     def _environment(self) -> dict[str, str] | None:
         return None if self.env is None else {**os.environ, **self.env}
-
-    def _search_path(self) -> list[str]:
-        return os.get_exec_path(self._environment())
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

@@ -79,7 +79,7 @@ _SIGNS: Final = (
 
 
 class RemoteError(Exception):
-    """A script did not run on a host, or it cannot be told whether it did; the text is one line.
+    """A script did not run on a host, or it is unknown whether it did; the text is one line.
 
     ``sent`` is true when it may have run, wholly or in part: whoever acts must look it up.
     ``out`` is what had come of its output.
@@ -108,7 +108,7 @@ def know_remedies(remedies: Mapping[str, str]) -> None:
     _REMEDIES.update(kept)
 
 
-def told(host: str, advice: str) -> str:
+def remedy_for(host: str, advice: str) -> str:
     """Return what to do about a host: the run file's own words, else the usual ones."""
     return _REMEDIES.get(host) or advice.format(host=host)
 
@@ -132,10 +132,10 @@ def refusal(host: str, said: bytes) -> RemoteError:
     for sign in _SIGNS:
         line = next((each for each in lines if sign.pattern.search(each)), None)
         if line is not None:
-            text = f"{host}: {line.rstrip('.')}; {told(host, sign.advice)}"
+            text = f"{host}: {line.rstrip('.')}; {remedy_for(host, sign.advice)}"
             return RemoteError(sign.kind, text)
     last = lines[-1] if lines else "ssh ended without a message"
-    return RemoteError(ErrorKind.REFUSED, f"{host}: {last}; {told(host, BY_HAND)}")
+    return RemoteError(ErrorKind.REFUSED, f"{host}: {last}; {remedy_for(host, BY_HAND)}")
 
 
 def _lines(said: bytes) -> list[str]:

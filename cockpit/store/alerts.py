@@ -54,12 +54,12 @@ class Kept(Frozen):
         untimed = [span for span in (mine, others) if span is not None and span.opened_at is None]
         if untimed and mine is not None and others is not None:
             return _meet(mine.opened_step, mine.closed_step, others.opened_step, others.closed_step)
-        begun, begins = self._begun - grace, other._begun - grace
+        begun, begins = self._began_at - grace, other._began_at - grace
         over = [math.inf if at is None else at for at in (self.closed_at, other.closed_at)]
         return begun <= over[1] and begins <= over[0]
 
     @property
-    def _begun(self) -> float:
+    def _began_at(self) -> float:
         """When it began: no later than it was seen."""
         return min(self.alert.since, self.opened_at)
 

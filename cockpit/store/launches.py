@@ -240,9 +240,7 @@ class Followup(Frozen):
     @property
     def launched(self) -> Launched:
         """Return what the rules are given of it."""
-        told = ("at", "job_id", "launch_id", "resumes_from", "failed_step")
-        names = (*told, "first_step", "started_at")
-        return Launched(**{name: getattr(self, name) for name in names})
+        return Launched(**{name: getattr(self, name) for name in Launched.model_fields})
 
 
 class FollowupStore(StoreView):

@@ -233,14 +233,10 @@ class Store:
         if found < len(MIGRATIONS):
             lost = self._was_open and not found
             self._migrate()
-            if lost:
-                self._note_loss(connection)
+            if lost:  # the former file went away while a cockpit was using it
+                self.begun_anew = time.time()
+                connection.execute("INSERT INTO begun_anew VALUES (?)", (self.begun_anew,))
         self._was_open = True
-
-    def _note_loss(self, connection: sqlite3.Connection) -> None:
-        """Keep in the new file that the former one went away while a cockpit was using it."""
-        self.begun_anew = time.time()
-        connection.execute("INSERT INTO begun_anew VALUES (?)", (self.begun_anew,))
 
     def _found_version(self, connection: sqlite3.Connection) -> int:
         owner = int(connection.execute("PRAGMA application_id").fetchone()[0])

@@ -263,13 +263,10 @@ class GuardedActions:
         elif not runs:
             self._cockpit.say("no run is selected")
         else:
-            self._show_journal(runs)
+            from screens.acting.journal import JournalScreen
 
-    def _show_journal(self, runs: list[str]) -> None:
-        from screens.acting.journal import JournalScreen
-
-        if not isinstance(self._app.screen, JournalScreen):
-            self._app.push_screen(JournalScreen(self._cockpit, runs, self.interrupted))
+            if not isinstance(self._app.screen, JournalScreen):
+                self._app.push_screen(JournalScreen(self._cockpit, runs, self.interrupted))
 
     def look_for_interrupted(self) -> None:
         """Ask the journal, beside everything else, what crashed cockpits have left."""

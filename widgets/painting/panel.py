@@ -167,7 +167,7 @@ class Body:
 
     def __init__(self, report: RunReport, now: float, width: int, *, worded: bool = False) -> None:
         self._report, self._now, self._width, self._worded = report, now, width, worded
-        self._charted = _has_figures(report)
+        self._charted = report.facets.tracker.value is not None or bool(loss_columns(report))
         self._over = facts.is_over(report)
         self._known: dict[str, int] = {}
         self._full: dict[str, list[Content]] = {}
@@ -371,10 +371,6 @@ def _labelled(label: str, line: Content, width: int) -> Content:
     return text((f"{label:<{LABEL}}", DIM), cut(line, width - LABEL))
 
 
-def _has_figures(report: RunReport) -> bool:
-    return report.facets.tracker.value is not None or bool(loss_columns(report))
-
-
 def _ink(report: RunReport) -> str:
     alert = facts.loss_alert(report)
     return facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
@@ -511,11 +507,7 @@ def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -
 def _least(report: RunReport) -> int:
     if needs_room(report):
         return LEAST_SICK
-    return LEAST_WELL + (2 if report.alerts else 1 if _has_next(report) else 0)
-
-
-def _has_next(report: RunReport) -> bool:
-    return bool(report.alerts) or report.verdict.value == "finished"
+    return LEAST_WELL + (2 if report.alerts else 1 if report.verdict.value == "finished" else 0)
 
 
 def _want(report: RunReport) -> int:

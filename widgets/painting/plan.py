@@ -330,14 +330,12 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
     if beside:
         head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
     for each in differing:
-        head += [_difference_row(each, name, half)] if beside else _stacked(each, width)
+        if beside:
+            ran, would_run = _side(each.ran, ""), _side(each.would_run, STRONG)
+            head.append(_three(Content(each.what), ran, would_run, name, half))
+        else:
+            head += _stacked(each, width)
     return head
-
-
-def _difference_row(each: Difference, name: int, half: int) -> Content:
-    return _three(
-        Content(each.what), _side(each.ran, ""), _side(each.would_run, STRONG), name, half
-    )
 
 
 def _three(what: Content, ran: Content, would: Content, name: int, half: int) -> Content:
