@@ -8,8 +8,8 @@ import pytest
 
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
-from cockpit.rules.judge import judge
-from tests.house.test_rules import CASES
+from cockpit.rules.judge import ROWS, judge, rules_of
+from tests.house.test_rules import CASES, Case
 from tests.rules.making import T0, blind, history, job, run_spec
 
 HELD = ("C-13", "C-15", "C-16", "C-17", "C-18", "C-22")
@@ -17,9 +17,14 @@ HELD = ("C-13", "C-15", "C-16", "C-17", "C-18", "C-22")
 AWAY: dict[str, Any] = {name: blind() for name in ("log", "tracker", "host", "code", "checkpoints")}
 
 
+def case_of(condition: str) -> Case:
+    """Return a situation that opens a condition."""
+    return CASES[rules_of(ROWS[condition])[0].__name__]()
+
+
 def dark(condition: str, phase: Phase = Phase.RUNNING) -> tuple[set[str], set[str]]:
     """Return the keys that a situation has opened, and those after all but the job went dark."""
-    case = CASES[condition]()
+    case = case_of(condition)
     opened = tuple(each for each in judge(case.run, case.past) if each.id == condition)
     past = history(T0 + 60, job=job(phase), open=opened, **AWAY)
     after = {each.key for each in judge(case.run, past) if each.id == condition}
@@ -36,7 +41,7 @@ def test_an_open_alert_outlasts_blindness_and_ends_with_its_job(condition: str) 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.WAITING, Phase.UNKNOWN])
 def test_nothing_opens_of_a_run_of_which_nothing_is_seen(phase: Phase) -> None:
     for condition in HELD:
-        run = CASES[condition]().run
+        run = case_of(condition).run
         past: History = history(T0 + 1, job=job(phase), **AWAY)
         assert not [each.key for each in judge(run, past) if each.id in HELD]
     assert not judge(run_spec(), History(now=T0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.cli import main
-from cockpit.config.file import load, state_dir
+from cockpit.config.file import load, store_path
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
@@ -31,7 +31,7 @@ def test_an_earlier_time_is_accounted_by_what_was_noted_once_a_cadence(
 ) -> None:
     config = tmp_path / "cockpit.toml"
     config.write_text('[[run]]\nname = "toy"\ncadence = "10m"\n')
-    with_store = Store(state_dir() / "store.sqlite")
+    with_store = Store(store_path())
     memory, key = RunMemory(with_store), run_key(load(config).path, "toy")
     for at in range(30):  # 20 cadences of training, then ten in which it is dead
         phase = Phase.RUNNING if at < 20 else Phase.FAILED

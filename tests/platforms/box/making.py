@@ -74,6 +74,7 @@ class Here(HostLink):
     def _send(self, each: Ask) -> Future[Any]:
         self.asked.append(each)
         future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
         if self.down is not None:
             future.set_exception(self.down.again())
         else:
