@@ -292,6 +292,12 @@ class KeyLayout:
         except BadMessageError:
             return
 
+    def knows(self, message: Span) -> bool:
+        """Tell whether there is nothing to learn from a history row."""
+        buffer, start, end = message
+        items = buffer.count(VALUE, start, end)
+        return self._seen[items] >= _OF_EACH_SHAPE or len(self._seen) > _SHAPES
+
     @property
     def has_loss(self) -> bool:
         """True when a key was seen that can be the training loss."""
@@ -329,20 +335,20 @@ class RowReader:
         wanted = (*first, *keys.beside)
         self._names = wanted
         inside = any(name in layout.keys and layout.keys[name] is None for name in wanted if name)
-        self._needles: Sequence[Needles] | None = None
+        self.needles: Sequence[Needles] | None = None
         """What may stand before each value that is wanted; ``None``: a row is decoded whole."""
         if layout.style != 0 and not inside:
-            self._needles = [_needles(name, layout) for name in wanted]
+            self.needles = [_needles(name, layout) for name in wanted]
 
     def read(self, message: Span) -> Row:
         """Return the row of a history record's message.
 
         Raises ``BadMessageError`` (not always) when the message is damaged.
         """
-        if self._needles is None:
+        if self.needles is None:
             return self._read_slowly(message)
         step, at, loss, throughput, grad_norm, *beside = [
-            _find(message, needles) for needles in self._needles
+            _find(message, needles) for needles in self.needles
         ]
         return Row(
             None if step is None else whole(step),
@@ -358,7 +364,7 @@ class RowReader:
         """Tell whether a row is an evaluation's, whose step may be none of training's."""
         if row.trains or not self._keys.trains:
             return False
-        if self._needles is None:
+        if self.needles is None:
             return evaluates(history(message), self._keys)
         return evaluates((item.name for item in items(message)), self._keys)
 

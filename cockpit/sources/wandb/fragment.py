@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -15,6 +14,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.run_folders import RunThere, beside, living
+from cockpit.sources.wandb.alike import AlikeRows, passed
 from cockpit.sources.wandb.decode import (
     CONFIG,
     HISTORY,
@@ -381,11 +381,6 @@ CHUNK_BYTES = 512 * 1024
 ENOUGH = 1500
 """Rows that make a chunk worth its way to whoever asked: long rows are read ``PIECES`` times."""
 PIECES = 4
-_is_other = re.compile(
-    rb"\x08[\x80-\xff]{0,9}+[\x00-\x7f][\x1a\x22\x32\x3a\x42\x4a\x52\x5a\x62\x6a]"
-).match
-"""How a record begins that is neither a row nor a configuration: its number, and the tag of kind
-3, 4 or 6 to 13 (``08 07 1a …`` is a summary)."""
 
 
 class Cursor:
@@ -402,6 +397,7 @@ class Cursor:
         self._rate = StepRate()
         self._waiting_at = 0
         self._waiting: list[Row] = []
+        self._alike: AlikeRows | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -419,7 +415,7 @@ class Cursor:
         """Read on, ``most`` rows; an empty list can mean that there were records but no rows."""
         if not self._waiting and self.fragment.ready:
             with self.fragment.file.open() as log:
-                piece = log.read(self.offset, CHUNK_BYTES, _is_other)
+                piece = log.read(self.offset, CHUNK_BYTES, passed)
                 at_end = self.offset + CHUNK_BYTES >= log.size
                 self.lacks = max((stop for _, stop in log.missed), default=0)
             if not self.lacks and (at_end or piece.offset == self.offset):
@@ -432,19 +428,22 @@ class Cursor:
 
     def _rows(self, spans: Sequence[Span]) -> list[Row]:
         reader, layout = self.fragment.reader(self._keys), self.fragment.layout
-        rows: list[Row] = []
-        for span in spans:
+
+        def by_itself(span: Span) -> Row | None:
             kind, message = kind_of(span)
             try:
                 if kind == HISTORY:
                     layout.notice(message)
-                    row = reader.read(message)
-                    if row is not None:
-                        rows.append(row)
-                elif kind == CONFIG:
+                    return reader.read(message)
+                if kind == CONFIG:
                     self.config.update(config_update(message))
             except BadMessageError:
                 self.skipped += 1
+            return None
+
+        if self._alike is None or not self._alike.fits(reader, layout):
+            self._alike = AlikeRows(reader, layout)
+        rows = self._alike.read(spans, by_itself)
         return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 
