@@ -19,7 +19,7 @@ from cockpit import __version__
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
-from cockpit.runtime.account import told
+from cockpit.runtime.account import crash_message
 from cockpit.runtime.own_path import LibraryError
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
 
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(str(error))
         return USAGE
     except Exception as error:  # noqa: BLE001 - any fault is told in one line, with its details
-        say(told(error, state_dir() / "crashes", SystemClock().now()))
+        say(crash_message(error, state_dir() / "crashes", SystemClock().now()))
         return FAULT
 
 

@@ -49,7 +49,7 @@ from cockpit.app.terminal_input import (
 )
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.config.file import state_dir
-from cockpit.runtime.account import told
+from cockpit.runtime.account import crash_message
 from cockpit.text.safe import Charset, drawn
 from screens.base import edits_lines
 
@@ -253,7 +253,7 @@ class TerminalApp(CellApp):
 
     def keep_fault(self, error: BaseException) -> str:
         """Keep a fault's details and return the one line about it."""
-        return told(error, state_dir() / "crashes", time.time())
+        return crash_message(error, state_dir() / "crashes", time.time())
 
     def report_fault(self, error: BaseException) -> str:
         """Keep a fault's details and tell of it; return the one line about it."""

@@ -29,7 +29,7 @@ class UnreadSetting(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a person is told of it."""
+        """The sentence for a person."""
         return f"{self.key} is set, but this version does not use it"
 
 
@@ -82,7 +82,7 @@ class SharedPlace(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a person is told of it."""
+        """The sentence for a person."""
         return f"runs {self.one} and {self.other} share the same {self.what}"
 
 
@@ -122,7 +122,7 @@ def _files(one: RunSpec, other: RunSpec) -> list[tuple[str, Place | None, Place 
 
 
 def _book(run: RunSpec) -> Place | None:
-    """Return a run's logbook: what is told in it (owner, acknowledgements) is of one run alone."""
+    """Return a run's logbook: its facts (owner, acknowledgements) concern one run only."""
     logbook = run.records.logbook
     return None if logbook is None else place_of(logbook).normal()
 

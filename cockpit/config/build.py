@@ -29,7 +29,7 @@ from cockpit.config.check import (
 )
 from cockpit.config.reading import KeyPath, read_within
 from cockpit.model.base import Frozen
-from cockpit.model.finalstep import FinalStepTold, final_step_in, final_step_of_command
+from cockpit.model.finalstep import FinalStepSource, final_step_in, final_step_of_command
 from cockpit.model.place import Place, on_host
 from cockpit.model.run import (
     ROUTE_KINDS,
@@ -181,10 +181,10 @@ def _with_final_step(run: RunSpec, folder: Path) -> RunSpec:
     return run.model_copy(update=changes)
 
 
-def _final_step_sources(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
+def _final_step_sources(run: RunSpec, folder: Path) -> Iterator[FinalStepSource]:
     """Yield the sources of the final step, the one with precedence first."""
     if run.final_step is not None:
-        yield FinalStepTold(step=run.final_step, source="run file", explicit=True)
+        yield FinalStepSource(step=run.final_step, source="run file", explicit=True)
     if run.final_step_from is not None:
         yield _named_setting(run.final_step_from, folder)
     if run.config_file is not None and not _SCHEME.match(run.config_file):
@@ -195,21 +195,21 @@ def _final_step_sources(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
             yield found
 
 
-def _by_config(file: str) -> Iterator[FinalStepTold]:
+def _by_config(file: str) -> Iterator[FinalStepSource]:
     """Yield what the config of the next launch tells; one that gives no answer is unknown."""
     try:
         config = _config(Path(file))
         found = final_step_in(config, _NEXT_CONFIG) if isinstance(config, dict) else None
     except TimeoutError as error:
         why = clean(f"{file} {error.strerror}")
-        found = FinalStepTold(step=None, source=_NEXT_CONFIG, why=why)
+        found = FinalStepSource(step=None, source=_NEXT_CONFIG, why=why)
     except (OSError, ValueError, RecursionError):
         return
     if found is not None:
         yield found
 
 
-def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepTold:
+def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepSource:
     """Return what ``final_step_from`` leads to."""
     name = clean(f"{wanted.file}: {wanted.key}")
     try:
@@ -222,11 +222,13 @@ def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepTold:
         step = int(step)
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
         return _untold(wanted.file, f"{name} is not a whole number")
-    return FinalStepTold(step=step, source=name, explicit=True)
+    return FinalStepSource(step=step, source=name, explicit=True)
 
 
-def _untold(file: str, why: str) -> FinalStepTold:
-    return FinalStepTold(step=None, source=f"final_step_from {clean(file)}", explicit=True, why=why)
+def _untold(file: str, why: str) -> FinalStepSource:
+    return FinalStepSource(
+        step=None, source=f"final_step_from {clean(file)}", explicit=True, why=why
+    )
 
 
 def _config(path: Path) -> object:

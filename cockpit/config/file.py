@@ -64,7 +64,7 @@ def load(path: Path) -> CockpitFile:
 
 
 class Reloader:
-    """Keeps a run file current: a good edit replaces it, a bad one is told and changes nothing."""
+    """Keeps a run file current: a valid edit replaces it, an invalid one is only reported."""
 
     def __init__(self, file: CockpitFile) -> None:
         self.file = file

@@ -63,7 +63,7 @@ def read_within(path: Path, most: int) -> bytes:
 
 
 def answers_again() -> bool:
-    """Tell whether a file that was given up has answered since; each is told of once."""
+    """Return whether a file that was given up answers again; each is reported once."""
     back = [name for name, each in tuple(_given_up.items()) if not each.is_alive()]
     for name in back:
         _given_up.pop(name, None)

@@ -207,15 +207,15 @@ _AT: Final = (("%", "%25"), ("@", "%40"))
 """How a session's name is spelled where an ``@`` would begin its host."""
 
 
-class Found(NamedTuple):
-    """Something that ``init`` could begin from: how to name it, and what it is."""
+class Suggestion(NamedTuple):
+    """Something that ``init`` could start from: how to name it, and what it is."""
 
     what: str
     text: str
 
 
 def clues_of(what: str, folder: Path) -> Iterator[Clue]:
-    """Yield what one source tells; raises ``SourceError`` for one that is none.
+    """Yield the clues of one source; raises ``SourceError`` if it is not one.
 
     ``folder`` is where the run file is to stand.
     """
@@ -358,7 +358,7 @@ def _pid_file(log: Path) -> Path | None:
     return there[0] if len(there) == 1 else None
 
 
-def here(folder: Path) -> Iterator[Found]:
+def here(folder: Path) -> Iterator[Suggestion]:
     """Yield what lies in a folder that ``init`` could begin from; never raises."""
     for pattern, text in (
         (PATTERN, "a monitor's state file"),
@@ -366,16 +366,18 @@ def here(folder: Path) -> Iterator[Found]:
         (".agents/logbooks/*.md", "a logbook"),
     ):
         for path in sorted(folder.glob(pattern), reverse=True)[:MOST]:
-            yield Found(relative(path, folder), text)
+            yield Suggestion(relative(path, folder), text)
     for log in logs_in(folder)[:MOST]:
-        yield Found(f"local:{relative(log, folder)}", "a log with its process id beside it")
+        yield Suggestion(f"local:{relative(log, folder)}", "a log with its process id beside it")
     wandb = folder / "wandb"
     try:
         ids = list(_ids_in(wandb)) if wandb.is_dir() else []
     except OSError:
         ids = []
     if ids:
-        yield Found("wandb", f"W&B runs on disk: {', '.join(clean(each, 80) for each in ids[:5])}")
+        yield Suggestion(
+            "wandb", f"W&B runs on disk: {', '.join(clean(each, 80) for each in ids[:5])}"
+        )
 
 
 RAY_ADDRESS: Final = "RAY_ADDRESS"
@@ -406,12 +408,12 @@ async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue
     raise SourceError("it is not among your jobs listed there")
 
 
-def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Found]:
+def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Suggestion]:
     """Yield each job as ``init`` would be asked for it."""
     where = getattr(named, WHERE[named.kind]) if named.kind in WHERE else None
     for job in jobs:
         what = f"{named.kind}:{spelled(named.kind, job.id)}" + (f"@{where}" if where else "")
-        yield Found(clean(what, 300), clean(f"{job.name}, {job.text}", 200))
+        yield Suggestion(clean(what, 300), clean(f"{job.name}, {job.text}", 200))
 
 
 def at_hand() -> Iterator[JobSpec]:

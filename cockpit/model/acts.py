@@ -60,7 +60,7 @@ def ending(
     """Return how it ended: ``done``, ``done, recorded here, not pushed``, ``refused``.
 
     A refusal leaves nothing to record. ``None``: nobody has ended it; ``at_it`` tells then
-    whether whoever began it still does it (``None``: that cannot be told from here).
+    whether whoever began it still does it (``None``: unknown from here).
     """
     if outcome is None:
         return {True: UNDER_WAY, False: INTERRUPTED, None: NO_END_KNOWN}[at_it]
@@ -80,10 +80,10 @@ RECORDS: Final = "records"
 """The fact of a journal entry that holds how far it is written down."""
 
 
-def records_of(told: str | None, *, recorded: bool) -> Records:
-    """Return how far something is written down: as it was told, else by whether all of it is."""
-    if told in set(Records):
-        return Records(told)
+def records_of(noted: str | None, *, recorded: bool) -> Records:
+    """Return how far an action is recorded: as the journal notes it, else by ``recorded``."""
+    if noted in set(Records):
+        return Records(noted)
     return Records.KEPT if recorded else Records.PARTLY
 
 
@@ -94,7 +94,7 @@ PLANNING_FOR: Final = 120.0
 LATE: Final = 30.0
 """Seconds past the end of its grace after which an act that has not begun never does."""
 BEGAN_FOR: Final = 120.0
-"""Seconds for which it is told that an agent has begun; from then on the journal tells of it."""
+"""Seconds for which "an agent has begun" is shown; after that the journal shows it."""
 VETO_HOLDS: Final = 3600.0
 """Seconds for which a veto holds: that verb on that run, for all agents."""
 TAKEN_HOLDS: Final = 900.0

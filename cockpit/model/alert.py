@@ -83,7 +83,7 @@ class Alert(Frozen):
 
     @property
     def or_before(self) -> str:
-        """What is to stand behind the time of ``since`` wherever that is told."""
+        """The words to put behind the time of ``since`` wherever it is shown."""
         return " or before" if self.since_or_before else ""
 
     @model_serializer(mode="wrap")

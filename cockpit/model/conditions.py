@@ -308,7 +308,7 @@ _SETTING: Final = re.compile(r"`([a-z_]+)`")
 
 
 def condition(code: str) -> Condition | None:
-    """Return what is told of a condition, ``None`` for an id that there is not."""
+    """Return the description of a condition, ``None`` for an unknown id."""
     return next((each for each in CONDITIONS if code in each.ids), None)
 
 

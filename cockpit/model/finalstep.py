@@ -47,7 +47,7 @@ MOST: Final = 20_000
 LONGEST: Final = 1e15
 
 
-class FinalStepTold(Frozen):
+class FinalStepSource(Frozen):
     """The final step according to one source: its count, or ``why`` it is unknown.
 
     ``explicit``: the run file gives it, or names the setting. ``note`` is what else the source
@@ -94,7 +94,7 @@ class _Leaf(NamedTuple):
         return int(count) if count is not None and count == int(count) else None
 
 
-def final_step_in(config: Mapping[str, object], source: str) -> FinalStepTold | None:
+def final_step_in(config: Mapping[str, object], source: str) -> FinalStepSource | None:
     """Return what a config (nested, or with dotted keys) tells; ``None`` if nothing in it does.
 
     Where two settings that mean it differ, it is unknown: which of them the trainer reads
@@ -107,13 +107,13 @@ def final_step_in(config: Mapping[str, object], source: str) -> FinalStepTold | 
     shown = f"{source}: {found[0].setting}" if found[0].setting else source
     if len({each.step for each in found}) > 1:
         why = " and ".join(f"{each.setting} = {each.step}" for each in found[:3])
-        return FinalStepTold(step=None, source=source, why=f"its settings differ, {why}")
+        return FinalStepSource(step=None, source=source, why=f"its settings differ, {why}")
     first = found[0]
     note = _ends_early(leaves, first.step)
-    return FinalStepTold(step=first.step, source=shown, why=first.why, note=note)
+    return FinalStepSource(step=first.step, source=shown, why=first.why, note=note)
 
 
-def final_step_of_command(words: str | Sequence[str], source: str) -> FinalStepTold | None:
+def final_step_of_command(words: str | Sequence[str], source: str) -> FinalStepSource | None:
     """Return what a command's flags and assignments tell (``--train-iters 500``, ``a.b=500``)."""
     try:
         split = shlex.split(words) if isinstance(words, str) else list(words)
@@ -122,7 +122,7 @@ def final_step_of_command(words: str | Sequence[str], source: str) -> FinalStepT
     return final_step_in(_flags(split), source)
 
 
-def differing(sources: Sequence[FinalStepTold]) -> str | None:
+def differing(sources: Sequence[FinalStepSource]) -> str | None:
     """Return in one line which sources contradict the first one; ``None`` where all agree.
 
     One step apart is the same end, counted from 0 or from 1. A setting that the run file names

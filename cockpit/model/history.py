@@ -220,7 +220,7 @@ class History(Frozen):
     attended: bool = False
     """True in a watch, which looks again by itself; ``check`` looks once."""
     sealed_by: str | None = None
-    """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""
+    """Who sealed the run as it is, by the store: given where no code repository holds a tag."""
 
 
 class Kind(StrEnum):
@@ -291,8 +291,8 @@ class Timeline(Frozen):
         return tuple(sorted(stamps))
 
 
-class Seen(Frozen):
-    """The few figures that are kept of every look, longer than whole moments are."""
+class KeptFigures(Frozen):
+    """The few figures kept from every observation, for longer than whole moments are."""
 
     at: Instant
     verdict: Verdict
@@ -322,7 +322,7 @@ class Then(Frozen):
     at: Instant
     report: RunReport | None = None
     recorded_at: Instant | None = None
-    seen: Seen | None = None
+    seen: KeptFigures | None = None
     watched: bool = False
     """Whether a cockpit looked at the run at that time."""
     lacks: tuple[str, ...] = ()
@@ -355,14 +355,14 @@ def _instant(value: object) -> object:
 At = Annotated[float | None, BeforeValidator(_instant)]
 
 
-class _Told(Frozen):
+class _DocumentPart(Frozen):
     """A part of the verb's document: what a later one adds is left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class WouldTell(_Told):
-    """One alert as it would have been told: where it opened and, ``closed``, where it closed."""
+class WouldTell(_DocumentPart):
+    """One alert as it would have been raised, with where it opened and, if ``closed``, closed."""
 
     id: str
     severity: Severity
@@ -375,7 +375,7 @@ class WouldTell(_Told):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Backtested(_Told):
+class Backtested(_DocumentPart):
     """A run's whole past replayed; ``steps`` rows, ``timed`` where they tell their own times."""
 
     run: str

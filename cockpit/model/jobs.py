@@ -19,13 +19,13 @@ from cockpit.model.run import RunSpec
 
 
 class Live(Frozen):
-    """What lives of a lineage: its jobs, and the neighbours that look like it but are not of it.
+    """The living jobs of a lineage, and those that look like them but do not belong to it.
 
-    ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
-    never stopped. ``leftovers`` are helpers that have outlived the job they served: they train
-    nothing, and go by themselves. ``held`` were accepted for a launch and never released: they
-    never start by themselves (``stop --only held`` cancels them). ``unknown`` is why this cannot
-    be told at all; then ``jobs`` may be incomplete.
+    ``possible`` are jobs that may or may not write to it: shown, warned about, never stopped.
+    ``leftovers`` are helpers that have outlived the job they served: they train nothing, and go by
+    themselves. ``held`` were accepted for a launch and never released: they never start by
+    themselves (``stop --only held`` cancels them). ``unknown`` says why the answer is incomplete,
+    if it is: then ``jobs`` may lack some.
     """
 
     jobs: tuple[LiveJob, ...] = ()
@@ -62,12 +62,12 @@ class Live(Frozen):
 
 
 class NamedJob(Frozen):
-    """A job that a person has named, as its system tells of it now.
+    """A job that a person has named, as its system reports it now.
 
-    ``id`` is how the system calls it; ``lives`` is ``None`` where that cannot be told, and
+    ``id`` is the system's name for it; ``lives`` is ``None`` where that is unknown, and
     ``text`` says in one line how it is, or why that is not known. ``launch_id`` is the one it
     carries, of whatever run; ``values`` are (name, value) of its arguments, its environment and
-    its comment, by which it may be told whose it is.
+    its comment, which may show whose it is.
     """
 
     id: str
@@ -79,8 +79,8 @@ class NamedJob(Frozen):
     handle: dict[str, str] = Field(default_factory=dict)
 
 
-class Found(StrEnum):
-    """What a look-up by launch id says. ``absent`` is definite: it never was and never will be."""
+class LaunchState(StrEnum):
+    """Result of a look-up by launch id. ``absent`` is definite: it never ran and never will."""
 
     LIVE = "live"
     ENDED = "ended"
@@ -89,15 +89,15 @@ class Found(StrEnum):
 
 
 class LookUp(Frozen):
-    """A launch id looked up: the job, and on what the answer rests (one line).
+    """Result of looking up a launch id: the job, and the evidence for the answer (one line).
 
     A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
-    platform's own word for why. ``final`` is an *unknown* that no later look can better: whoever
-    could have told has forgotten it, and a person decides. ``bundle`` tells which code travels with
-    the job, if any does.
+    platform's own word for why. ``final`` is an *unknown* that no later look-up can improve:
+    the system has forgotten the job, and a person decides. ``bundle`` is the code that travels
+    with the job, if any does.
     """
 
-    found: Found
+    found: LaunchState
     text: str
     job_id: str | None = None
     waits: bool = False
@@ -180,9 +180,9 @@ class Query(Frozen):
     of it: its id, start, output file and node say where its log and its files are.
     ``exit_record`` is the exit code of the tracker's exit record; it is not dated. ``rejected``
     is what the store and the logbook's remote know of rejected checkpoints. ``last_log`` is where
-    the current job's log was read last, told only while ``job`` is not: it lies there still.
-    ``ended`` is the current job as some cockpit saw it end, told only to the job's own source: a
-    system that has forgotten it since does not make its end unknown.
+    the current job's log was read last, given only while ``job`` is not.
+    ``ended`` is the current job as some cockpit saw it end, given only to the job's own source: its
+    end stays known when the system forgets the job.
     """
 
     run: RunSpec

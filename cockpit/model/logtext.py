@@ -220,7 +220,7 @@ def checksum(lines: Sequence[SafeText]) -> str:
 
 
 Level = Literal["", "I", "W", "E"]
-"""Nothing told, or information, a warning, an error (and worse)."""
+"""No level, information, a warning, an error (and worse)."""
 HEAD: Final = 120
 """Characters of a line in which its level is looked for."""
 _GLOG: Final = re.compile(r"\W{0,4}(?:\[?rank ?\d+\]?:? ?)?([DIWEFC])\d{4}(?:\d{4})? +\d\d:\d\d")

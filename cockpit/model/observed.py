@@ -18,7 +18,7 @@ from cockpit.model.facet import Problem, true_loss
 from cockpit.model.facet import TrackerValue as TrackerValue
 from cockpit.model.facet import Writer as Writer
 from cockpit.model.logtext import LogMark, Read, Skipped
-from cockpit.model.shared_facts import Announced, Rejected, Told
+from cockpit.model.shared_facts import Announced, Rejected, SharedFact
 
 
 class Disk(Frozen):
@@ -164,7 +164,7 @@ class Phase(StrEnum):
 
 
 UNCLEAR = "unclear"
-"""The state of a job that was looked at, and of which it cannot be told how it is."""
+"""The state of a job that was looked at and is still unknown."""
 STARTING = "starting"
 """The state of a process that lives and has written nothing yet: it waits in no queue."""
 
@@ -226,7 +226,7 @@ class JobValue(Frozen):
     preempted_at: Instant | None = Field(default=None, exclude=True)
     """When its scheduler told it to make room (C-26), where it still runs after that."""
     expected_start: Instant | None = Field(default=None, exclude=True)
-    """When its scheduler means to start it (C-04), where it has told that while it waits."""
+    """When its scheduler means to start it (C-04), if it says so while the job waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
     """Where its first line stands in its log, where its launcher has noted that."""
 
@@ -503,7 +503,7 @@ class CodeValue(Frozen):
     untracked: tuple[str, ...] = Field(default=(), exclude=True)
     """Those of ``dirty`` that git does not know."""
     base: str | None = Field(default=None, exclude=True)
-    """The recorded commit that ``changed`` and ``alike`` are told of."""
+    """The recorded commit that ``changed`` and ``alike`` compare with."""
     alike: tuple[str, ...] = Field(default=(), exclude=True)
     """Commits around it that differ from it by nothing but files that are no code."""
     sealed: str | None = None
@@ -521,8 +521,8 @@ class RecordsValue(Frozen):
     held: str | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
-    told: tuple[Told, ...] = ()
-    """What others have told in the logbook, its remote and the output root, the newest first."""
+    told: tuple[SharedFact, ...] = ()
+    """Facts shared in the logbook, its remote and the output root, the newest first."""
     unheard: str | None = None
     """Why it is not known, or not newly, what the logbook's remote tells; one line."""
     output_root: str | None = Field(default=None, exclude=True)

@@ -147,8 +147,8 @@ class Point(NamedTuple):
     or_before: bool = False
 
 
-class Mark(NamedTuple):
-    """What a person said of a point: discussed, or left open with a note."""
+class PointMark(NamedTuple):
+    """A person's mark on a point: discussed, or left open with a note."""
 
     discussed: bool
     note: str = ""
@@ -175,7 +175,7 @@ def points_of(
     )  # fmt: skip
 
 
-def note_of(points: Sequence[Point], marks: Mapping[str, Mark]) -> str:
+def note_of(points: Sequence[Point], marks: Mapping[str, PointMark]) -> str:
     """Return the summary of the points for the page and the logbook, in one line."""
     said = {point: marks.get(point.key) for point in points}
     left = [

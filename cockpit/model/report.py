@@ -281,7 +281,7 @@ class FleetReport(Frozen):
 
 
 def present_tracker(report: RunReport) -> TrackerValue | None:
-    """Return the tracker's value if its newest row is the present job's, as far as that is told."""
+    """Return the tracker's value, unless its newest row is known to be a former job's."""
     found = report.facets.tracker.value
     return None if found is None or _is_former(report, found) else found
 
@@ -307,10 +307,10 @@ def loss_at(report: RunReport) -> float | None:
     return None if row is None else row.at
 
 
-def phase_told(job: Facet[JobValue]) -> str:
+def phase_text(job: Facet[JobValue]) -> str:
     """Return a job's phase for a text that is read elsewhere and later: ``running``, ``failed``.
 
-    One that gave no answer when it was asked is not said to live: when it was seen so is told.
+    A job that gave no answer is not said to be alive: the text says when it was last seen so.
     """
     value = job.value
     if value is None or value.phase is Phase.UNKNOWN:

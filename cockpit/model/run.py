@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from cockpit.model.base import DURATION_SCHEMA, Frozen, Seconds, parse_duration
-from cockpit.model.finalstep import FinalStepTold
+from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.late_regex import late_regex
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
@@ -332,7 +332,7 @@ class RunSpec(Frozen):
     final_step: int | None = None
     final_step_from: FinalStepFrom | None = None
     final_step_source: str | None = None
-    final_step_told: tuple[FinalStepTold, ...] = ()
+    final_step_told: tuple[FinalStepSource, ...] = ()
     """All that run file, config file and command tell of it, the one that counts first (C-20)."""
     model_flops: float | None = None
     expected_duration: Duration | None = None

@@ -80,11 +80,11 @@ END: Final = "end"
 """What is acknowledged when it is a job's end and not an alert."""
 
 
-class Told(Frozen):
-    """One thing that somebody told the others: ``what`` is of ``KINDS``, ``value`` its subject.
+class SharedFact(Frozen):
+    """One fact shared with all cockpits: ``what`` is one of ``KINDS``, ``value`` its subject.
 
-    ``parts`` are further words by name; ``typed_by`` is the person at the keyboard with the
-    account, ``source`` the place where it was read.
+    ``parts`` are further words by name; ``typed_by`` is the person at the keyboard and the
+    account, ``source`` is where the fact was read.
     """
 
     what: str
@@ -96,7 +96,7 @@ class Told(Frozen):
 
     @property
     def text(self) -> str:
-        """What was told, in words; who typed it stands beside."""
+        """The fact in words, without who typed it."""
         part = self.parts.get
         if self.what == OWNER:
             of = f" from {part('from')}" if part("from") else ""
@@ -136,14 +136,14 @@ class OwnerNow(Frozen):
         return f"handed over by {self.by}" if self.by else ""
 
 
-def owner_now(run: str, named: str | None, told: Iterable[Told]) -> OwnerNow:
+def owner_now(run: str, named: str | None, facts: Iterable[SharedFact]) -> OwnerNow:
     """Return the owner: who the run was handed over to last, else whom the run file names.
 
-    A handover stands until another one. That the run file names somebody else is no event with a
-    time of its own (a file is saved, copied and checked out for many reasons): it is said, with
-    what makes the two agree.
+    A handover holds until the next one. A run file that names somebody else is not a later
+    handover (files are saved, copied and checked out for many reasons): ``differs`` says so, and
+    ``remedy`` how to make the two agree.
     """
-    handed = sorted((each for each in told if each.what == OWNER), key=lambda each: each.at)
+    handed = sorted((each for each in facts if each.what == OWNER), key=lambda each: each.at)
     if not handed:
         return OwnerNow(name=named)
     last, givers = handed[-1], [each.parts.get("from", "") for each in handed]
@@ -160,18 +160,20 @@ def owner_now(run: str, named: str | None, told: Iterable[Told]) -> OwnerNow:
     return owner.model_copy(update={"differs": differs, "remedy": f"{first}; or {second}"})
 
 
-def stop_in(told: Iterable[Told], job_id: str, since: float) -> Told | None:
-    """Return the newest order to stop a job, if one was told since then: ids are used again."""
-    orders = (e for e in told if e.what == STOPPED and e.value == job_id and e.at >= since)
+def stop_in(facts: Iterable[SharedFact], job_id: str, since: float) -> SharedFact | None:
+    """Return the newest order to stop a job, if one was given since then: ids are reused."""
+    orders = (e for e in facts if e.what == STOPPED and e.value == job_id and e.at >= since)
     return max(orders, key=lambda each: each.at, default=None)
 
 
-def taken_in(told: Iterable[Told], key: str, since: float) -> tuple[Told, Acknowledgement] | None:
-    """Return the newest acknowledgement of an alert that has stood since then, if it was told.
+def taken_in(
+    facts: Iterable[SharedFact], key: str, since: float
+) -> tuple[SharedFact, Acknowledgement] | None:
+    """Return the newest acknowledgement of an alert that has been open since then, if there is one.
 
-    One from before the alert began was of another alert.
+    An acknowledgement from before the alert began belongs to another alert.
     """
-    mine = [e for e in told if e.what == ACKNOWLEDGED and e.value == key and e.at >= since]
+    mine = [e for e in facts if e.what == ACKNOWLEDGED and e.value == key and e.at >= since]
     newest = max(mine, key=lambda each: each.at, default=None)
     if newest is None:
         return None
@@ -182,7 +184,7 @@ def taken_in(told: Iterable[Told], key: str, since: float) -> tuple[Told, Acknow
 
 
 def instant_in(text: str | None) -> float | None:
-    """Return the epoch seconds of an RFC 3339 time, ``None`` for what is none."""
+    """Return the epoch seconds of an RFC 3339 time, ``None`` if the text is not one."""
     try:
         moment = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -190,13 +192,13 @@ def instant_in(text: str | None) -> float | None:
         return None
 
 
-def newest_first(told: Iterable[Told]) -> tuple[Told, ...]:
-    """Return what was told without repetitions, the newest first.
+def newest_first(facts: Iterable[SharedFact]) -> tuple[SharedFact, ...]:
+    """Return the facts without duplicates, the newest first.
 
-    The same line stands in several places (a clone and its remote): the first one counts.
+    The same line may be in several places (a clone and its remote): the first one counts.
     """
-    known: dict[tuple[str, str, float, str], Told] = {}
-    for each in told:
+    known: dict[tuple[str, str, float, str], SharedFact] = {}
+    for each in facts:
         known.setdefault((each.what, each.value, each.at, each.typed_by), each)
     return tuple(sorted(known.values(), key=lambda each: -each.at))
 

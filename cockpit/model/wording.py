@@ -37,7 +37,7 @@ def rfc3339(instant: float) -> str:
 
 
 class Noting(float):
-    """A moment to paint for, which notes every age and day that is told of it.
+    """A moment to paint for, which records every age and day painted relative to it.
 
     Painters are given it as ``now``. What they tell has its usual length, but a letter in place of
     its words, so that it is found again wherever it was put; ``of`` says what each stands for.
@@ -66,7 +66,7 @@ class Noting(float):
 
 
 class Elapsed(float):
-    """Seconds since an instant, at a moment that notes what is told of them."""
+    """Seconds since an instant, at a moment that records how they are painted."""
 
     now: Noting
     since: float
@@ -224,7 +224,7 @@ def ago(seconds: float | None, now: str = "now") -> str:
 
 
 def aged(form: str, since: float, now: float) -> str:
-    """Return what is told now of an instant, in one of the forms that are noted."""
+    """Return an instant as it is painted now, in one of the recorded forms."""
     if form == "day":
         return day_time(since, now)
     if form == "age":

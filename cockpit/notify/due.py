@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import Moment
-from cockpit.model.report import RunReport, phase_told
+from cockpit.model.report import RunReport, phase_text
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
@@ -216,7 +216,7 @@ def _body(due: Due) -> Iterator[str]:
     report, alert, over = due.report, due.alert, due.stage == "passed"
     began = utc_minute(alert.since)
     since = "an unknown time" if began == UNKNOWN else f"{began}{alert.or_before}"
-    job = phase_told(report.facets.job)
+    job = phase_text(report.facets.job)
     yield f"since {since} ({alert.confidence}); job {job}, step {report.progress.words}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
     named = {each.key: each for each in report.alerts}

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Query, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, Platform
@@ -86,7 +86,7 @@ class Unsupported(Platform):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Say that this cannot be told."""
         text = f"looking up {self.kind} jobs is not supported yet"
-        return LookUp(found=Found.UNKNOWN, text=text)
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Raise ``CannotError``."""

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.sources.told import BELOW
 from cockpit.text.logbook_lines import told_line
 
 
-def tell_under(run: RunSpec, told: Sequence[Told]) -> bool:
+def tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
     """Append what is told; False where there is no such folder. Blocking, raises ``OSError``."""
     root = local_root(run)
     if root is None or not Path(root).is_dir():

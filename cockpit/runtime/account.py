@@ -164,10 +164,10 @@ def write_details(error: BaseException, folder: Path, now: float) -> Path | None
     return path
 
 
-def told(error: BaseException, folder: Path, now: float) -> str:
-    """Return the one line about what ended some work; a fault's details are kept in ``folder``.
+def crash_message(error: BaseException, folder: Path, now: float) -> str:
+    """Return one line about the error that ended some work; a fault's details go to ``folder``.
 
-    Work that waits for a file, a program or a machine which does not answer is no fault.
+    A file, a program or a machine that does not answer is not a fault of the cockpit.
     """
     if isinstance(error, TimeoutError):
         why = scrub(clean(error)) or "it took too long"

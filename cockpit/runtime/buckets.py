@@ -317,7 +317,7 @@ class Held(NamedTuple):
 
 
 def known_by(word: str) -> Held | None:
-    """Return what ``Held.word`` told of an object; of none (an empty word) ``None``."""
+    """Return the object that ``Held.word`` describes; ``None`` for an empty word."""
     return Held(b"", *json.loads(word)) if word else None
 
 

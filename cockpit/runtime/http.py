@@ -152,10 +152,10 @@ def _instant(text: str) -> float | None:
         return None
 
 
-def told(body: bytes) -> str:
-    """Return what a server says in the body of an error, as a short safe end of our own line.
+def server_message(body: bytes) -> str:
+    """Return the server's message in the body of an error, as a short safe end of our own line.
 
-    Its own words are often the only cause that is told; pages made for browsers are left out.
+    It is often the only explanation there is; pages made for browsers are left out.
     """
     text = scrub(clean(_words_of(body), SAID))
     return f": {text}" if text else ""
@@ -321,7 +321,7 @@ class Http:
         answer = await self._once(request, self._deadline)
         self._heed(request, answer)
         if answer.status >= 500:
-            message = f"{request.host}: server error {answer.status}{told(answer.body)}"
+            message = f"{request.host}: server error {answer.status}{server_message(answer.body)}"
             raise LostAnswerError(ErrorKind.BAD_ANSWER, message, status=answer.status)
         return answer
 
@@ -375,7 +375,9 @@ class Http:
             answer = await self._once(request, until - self._clock.monotonic())
             self._heed(request, answer)
             if answer.status in _AGAIN:
-                message = f"{request.host}: server error {answer.status}{told(answer.body)}"
+                message = (
+                    f"{request.host}: server error {answer.status}{server_message(answer.body)}"
+                )
                 raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
             if answer.status not in _MOVED:
                 return answer

@@ -7,8 +7,8 @@ another because the process computes: then one more would make everything slower
 again once they are idle: each keeps what the C library has set aside for it, megabytes for good.
 One kind of call (one function) may hold half of the threads: whatever hangs, the others go on.
 
-One thread works while it keeps up, and the event loop is told once for all that it has done: at
-each system call two that work at one time would pass the interpreter to and fro, each time with a
+One thread works while it keeps up, and its completions are batched into one wake-up of the event
+loop: two threads at work would hand the interpreter over at each system call, each time with a
 wake-up (with twelve idle runs 450 of them within a tenth of a second).
 
 Whether the threads beside an event loop compute, or wait for something else.
@@ -87,7 +87,7 @@ READY: Final = 3
 STEP: Final = 0.01
 """Seconds after which a running call counts as one that keeps the next ones waiting."""
 HOLD: Final = 0.005
-"""Seconds for which outcomes are gathered while more calls wait, before the loop is told."""
+"""Seconds for which outcomes are gathered while more calls wait, before the loop is woken."""
 IDLE: Final = 30.0
 """Seconds without work after which a thread beyond those leaves."""
 CAP: Final = 64
@@ -222,7 +222,7 @@ class Pool:
             self._one_more()
 
     def relieved(self, loop: _Loop) -> None:
-        """Look no more whether calls wait in vain, where none waits: a timer would wake for it."""
+        """Cancel the timer that checks for waiting calls, once no call waits."""
         load = None if self._calls or _mail_of(loop) else self._relieving.pop(loop, None)
         if load is not None and load.timer is not None:
             load.timer.cancel()
@@ -445,7 +445,7 @@ async def offload(
 
 
 def _cancels() -> int:
-    """Return how often the present task was told to end: who cleans up after that waits as well."""
+    """Return how many cancellations the present task has received: its clean-up waits as well."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

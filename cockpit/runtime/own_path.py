@@ -62,10 +62,10 @@ class Library:
 
 
 def settle() -> None:
-    """Look for modules in the library, beside this program, and in its environment alone.
+    """Import modules only from the library, from beside this program, and from its environment.
 
-    What it needs and is not there may come from ``PYTHONPATH``, last: so do clusters' environment
-    modules bring packages. Ends the program with one line if it is nowhere, or not whole.
+    Needed packages that are missing there may come from ``PYTHONPATH``, last: clusters' environment
+    modules provide them so. Ends the program with one line if something is still missing.
     """
     python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     given = [os.path.abspath(each) for each in python_path if each]  # noqa: PTH100

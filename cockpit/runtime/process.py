@@ -153,7 +153,7 @@ def here() -> Machine:
 
 
 def machine_id() -> str | None:
-    """Return what tells this machine from every other, also after a restart, where it is told."""
+    """Return the id of this machine, the same after a restart, where it has one."""
     return _stripped_text(_MACHINE)
 
 
@@ -188,9 +188,9 @@ def same_start(noted: Start, found: Start) -> bool | None:
 
 
 def lives(pid: int, noted: Machine, start: Start) -> bool | None:
-    """Return whether that very process lives; ``None`` where that cannot be told from here.
+    """Return whether that very process lives; ``None`` where that is unknown from here.
 
-    A living one of whose start nothing is known counts as the same. Blocking.
+    A living process whose start is unknown counts as the same one. Blocking.
     """
     found = where(noted, here())
     if found is not Where.HERE:
@@ -299,7 +299,7 @@ def stopped_holder(paths: Iterable[Path], locks: Path = LOCKS) -> int | None:
 
 
 def stopped_words(pid: int) -> str:
-    """Return what is to be told of such a process, and what helps."""
+    """Return a sentence about a stopped process that holds a file, and what to do."""
     return f"process {pid} holds it and is stopped: continue it (fg, or kill -CONT {pid}) or end it"
 
 

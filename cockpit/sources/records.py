@@ -19,7 +19,7 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_c
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import Told, newest_first
+from cockpit.model.shared_facts import SharedFact, newest_first
 from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
@@ -136,7 +136,7 @@ class Scanned(NamedTuple):
     last_entry_at: float | None
     folder: str
     name: str
-    told: tuple[Told, ...] = ()
+    told: tuple[SharedFact, ...] = ()
     output_root: str | None = None
 
 
@@ -228,7 +228,7 @@ class Records:
             return Heard()
         return await self._remotes.heard(str(Path(scanned.folder) / scanned.name))
 
-    async def _under(self, run: RunSpec) -> tuple[Told, ...]:
+    async def _under(self, run: RunSpec) -> tuple[SharedFact, ...]:
         """Return what is told under the output root; a disk that hangs tells nothing."""
         if local_root(run) is None:
             return ()

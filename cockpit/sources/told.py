@@ -21,7 +21,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.lineage import local_root
 from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.runtime.git import LOW_SPEED, READING, Unchanged, quiet_ssh, run_git, stamps_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
@@ -49,7 +49,7 @@ _MOST: Final = 8 << 20
 class Heard(NamedTuple):
     """What a remote's logbook tells; ``trouble`` is why that is not known, or not newly."""
 
-    told: tuple[Told, ...] = ()
+    told: tuple[SharedFact, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     last_entry_at: float | None = None
     trouble: str | None = None
@@ -192,7 +192,7 @@ def _of(text: str, source: str, until: float) -> Heard:
     )
 
 
-def told_under(run: RunSpec, now: float) -> tuple[Told, ...]:
+def told_under(run: RunSpec, now: float) -> tuple[SharedFact, ...]:
     """Return what stands under a run's output root on this machine; blocking."""
     root = local_root(run)
     if root is None:

@@ -24,7 +24,7 @@ KEEP: Final = 90 * 86400.0
 MOST: Final = 500
 """Acts and plans of a run, and rows of calls, that are kept at most."""
 PLANS: Final = 20
-"""Plans of a run that nobody has sent, of which every cockpit is told."""
+"""Plans of a run that nobody has sent yet: every cockpit shows them."""
 HOUR: Final = 3600.0
 NEVER_BEGAN: Final = "never seen to begin when its grace was over"
 _COLUMNS: Final = (

@@ -29,7 +29,7 @@ class Kept(Frozen):
 
     @property
     def passed(self) -> bool:
-        """Whether it came and went between two looks: only the rows have told of it."""
+        """Whether it opened and closed between two observations: only the rows show it."""
         return self.alert.span is not None and self.alert.span.passed
 
     def replays(self, former: Kept) -> bool:
@@ -123,7 +123,7 @@ class Alerts(StoreView):
                 _save(connection, run, kept)
 
     def add_passed(self, run: str, found: Sequence[Kept], grace: float) -> None:
-        """Store what came and went between two looks, each once however often it is told.
+        """Store alerts that opened and closed between two observations, each once.
 
         What is the same as one that is kept already goes on from that one (``Kept.is_same``).
         """

@@ -18,7 +18,7 @@ from pydantic import Field
 from cockpit.model.acts import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.plan import Plan, StepResult, StepState
-from cockpit.model.shared_facts import OWNER, Told
+from cockpit.model.shared_facts import OWNER, SharedFact
 from cockpit.store.ownership import Holder as Holder
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
@@ -268,10 +268,10 @@ class Journal(StoreView):
         return next(ordered, None)
 
 
-def handed_over(entries: Iterable[JournalEntry]) -> tuple[Told, ...]:
-    """Return the handovers among these actions as they were told to all."""
+def handed_over(entries: Iterable[JournalEntry]) -> tuple[SharedFact, ...]:
+    """Return the handovers among these actions as facts shared with all cockpits."""
     return tuple(
-        Told(
+        SharedFact(
             what=OWNER,
             value=entry.facts["to"],
             at=entry.begun_at,

@@ -46,7 +46,7 @@ class Beat(NamedTuple):
 
 
 class StoodIn(NamedTuple):
-    """Who told people while a process hung, from when on (epoch s), and since when it hung."""
+    """Who notified people while a process hung, from when (epoch s), and since when it hung."""
 
     who: str
     at: float

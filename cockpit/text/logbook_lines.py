@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.records import Rejected
-from cockpit.model.shared_facts import KINDS, Told, instant_in, login_in, name_in, typist
+from cockpit.model.shared_facts import KINDS, SharedFact, instant_in, login_in, name_in, typist
 from cockpit.text.logbook_scan import Blocks, Line, LogbookEntry, read_entries, scan, split_lines
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -218,7 +218,7 @@ _READ: Final = re.compile("|".join(_WORDS))
 _APART: Final = "\N{ZERO WIDTH SPACE}"
 
 
-def told_line(told: Told) -> str:
+def told_line(told: SharedFact) -> str:
     """Return the line, without a bullet; ``read_told`` gives back what was told."""
     parts = "".join(f", {name} {_span(text)}" for name, text in told.parts.items() if text)
     moment = datetime.fromtimestamp(told.at, UTC).isoformat(timespec="microseconds")
@@ -226,12 +226,12 @@ def told_line(told: Told) -> str:
     return f"{told.what}: {_span(told.value)}{parts} ({at}, typed by {_span(told.typed_by)})"
 
 
-def told_lines(told: Iterable[Told]) -> str:
+def told_lines(told: Iterable[SharedFact]) -> str:
     """Return the Markdown for an entry: a bullet each."""
     return "\n".join(f"- {told_line(each)}" for each in told)
 
 
-def read_told(text: str, source: str, until: float) -> tuple[Told, ...]:
+def read_told(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
     """Return what a logbook's entries tell; what lies after ``until`` was not told by then."""
     if not any(f"{what}:" in text for what in KINDS):
         return ()
@@ -244,7 +244,7 @@ def read_told(text: str, source: str, until: float) -> tuple[Told, ...]:
     return _newest(found)
 
 
-def read_plain(text: str, source: str, until: float) -> tuple[Told, ...]:
+def read_plain(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
     """Return what a plain file of such lines tells."""
     found = (_told(line, source) for line in split_lines(text))
     return _newest([each for each in found if each is not None and each.at <= until])
@@ -258,17 +258,17 @@ def quoted(text: str) -> str:
     return _READ.sub(lambda found: found[0] + _APART, text)
 
 
-def _newest(found: list[Told]) -> tuple[Told, ...]:
+def _newest(found: list[SharedFact]) -> tuple[SharedFact, ...]:
     return tuple(sorted(found, key=lambda each: each.at)[-MOST:])
 
 
-def _told(line: str, source: str) -> Told | None:
+def _told(line: str, source: str) -> SharedFact | None:
     match = _LINE.fullmatch(line)
     at = None if match is None else instant_in(match["at"])
     if match is None or at is None:
         return None
     parts = dict(_parts(match["rest"]))
-    return Told(
+    return SharedFact(
         what=match["what"],
         value=_safe(match["vtext"]),
         at=at,

@@ -18,7 +18,7 @@ from cockpit.model.observed import Row
 from cockpit.model.plan import Basis, Level
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.model.shared_facts import Told, name_in
+from cockpit.model.shared_facts import SharedFact, name_in
 from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step
@@ -66,7 +66,7 @@ class Past(Frozen):
     then: Then | None = None
     """The run as it was at ``until``; ``None`` where no moment is asked for."""
     goodput: Goodput | None = None
-    told: tuple[Told, ...] = ()
+    told: tuple[SharedFact, ...] = ()
     """What others told in logbook and output root, oldest first; not what stands in the journal."""
     agents: tuple[AgentAct, ...] = ()
     """What agents planned and sent; what began of it stands in ``actions`` too."""
@@ -140,14 +140,14 @@ def _kept(store: Store, key: str, spec: RunSpec, until: float | None) -> Past:
     return past.model_copy(update={"then": then(store, key, spec, until)})
 
 
-async def _told(run: RunSpec) -> tuple[Told, ...]:
+async def _told(run: RunSpec) -> tuple[SharedFact, ...]:
     """Return what was told of a run wherever others read it; bounded, changes nothing."""
     clock = SystemClock()
     found = (await Records(clock, None, Remotes(clock)).observe([run]))[run.name].value
     return () if found is None else found.told
 
 
-def _others(told: Sequence[Told], past: Past) -> tuple[Told, ...]:
+def _others(told: Sequence[SharedFact], past: Past) -> tuple[SharedFact, ...]:
     """Return what this store did not do itself, oldest first, up to the time that is asked for."""
     limit = float("inf") if past.until is None else past.until
     own = {(entry.operator, round(entry.begun_at, 3)) for entry in past.actions}
@@ -369,7 +369,7 @@ def _closed(kept: Kept, at: float) -> str:
     return f"{moment(at)}  closed unseen  {what}, {steps}, {since}"
 
 
-def _heard(told: Told) -> str:
+def _heard(told: SharedFact) -> str:
     return f"{moment(told.at)}  {told.text}, typed by {told.typed_by}  [{told.source}]"
 
 

@@ -24,8 +24,8 @@ from cockpit.init.proposal import (
 )
 from cockpit.init.sources import (
     EXPECTED,
-    Found,
     SourceError,
+    Suggestion,
     at_hand,
     clues_of,
     here,
@@ -235,7 +235,7 @@ def _value(key: Key, text: str) -> Value:
 
 
 def _chosen(
-    found: list[Found], silent: list[str], asks: bool, args: argparse.Namespace
+    found: list[Suggestion], silent: list[str], asks: bool, args: argparse.Namespace
 ) -> list[str]:
     """Show what there is to begin from; on a terminal let a person choose.
 

@@ -19,7 +19,7 @@ from pydantic import field_serializer
 from cockpit.config.advice import unread_notice
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
-from cockpit.model.report import FleetReport, RunReport, phase_told
+from cockpit.model.report import FleetReport, RunReport, phase_text
 from cockpit.model.wording import utc_minute
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
@@ -151,7 +151,7 @@ class StateFiles:
 def _last_signal(report: RunReport) -> str:
     """Return the newest state in one line: phase, progress, verdict, worst alert."""
     worst = f"; {report.worst.id} {report.worst.title}" if report.worst is not None else ""
-    return f"{phase_told(report.facets.job)}, {report.progress.text}, {report.verdict.value}{worst}"
+    return f"{phase_text(report.facets.job)}, {report.progress.text}, {report.verdict.value}{worst}"
 
 
 def restarted(path: Path, job_id: str, restart_count: int, now: float) -> None:

@@ -12,12 +12,21 @@ from cockpit.model.acts import Outcome, Stage
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.history import Happening, Kind, PastLog, PhaseMark, Seen, Sign, Then, Timeline
+from cockpit.model.history import (
+    Happening,
+    KeptFigures,
+    Kind,
+    PastLog,
+    PhaseMark,
+    Sign,
+    Then,
+    Timeline,
+)
 from cockpit.model.logtext import LogPage
 from cockpit.model.observed import CheckpointState, JobValue, LogValue, Phase, TrackerValue
 from cockpit.model.report import Facets, RunReport, Verdict, unread
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import ACKNOWLEDGED, OWNER, STOPPED, Told
+from cockpit.model.shared_facts import ACKNOWLEDGED, OWNER, STOPPED, SharedFact
 from cockpit.model.wording import lasting, moment, number, size, step
 from cockpit.platforms.table import kind_of
 from cockpit.records.lease.holder import looked_after
@@ -226,7 +235,7 @@ def _told(report: RunReport | None, own: set[tuple[str, float]]) -> Iterator[Hap
             yield _heard(each)
 
 
-def _heard(each: Told) -> Happening:
+def _heard(each: SharedFact) -> Happening:
     kinds = {OWNER: Kind.HANDOFF, ACKNOWLEDGED: Kind.ALERT, STOPPED: Kind.ACTION}
     note = _line(f"typed by {each.typed_by} · {each.source}")
     kind = kinds.get(each.what, Kind.JOB)
@@ -312,8 +321,8 @@ def _nothing(store: Store, key: str, run: RunSpec, at: float) -> Then:
     return Then(run=run.name, at=at, lacks=(why,))
 
 
-def _seen(found: Observation) -> Seen:
-    return Seen(at=found.at, verdict=found.verdict, phase=found.phase, step=found.step)
+def _seen(found: Observation) -> KeptFigures:
+    return KeptFigures(at=found.at, verdict=found.verdict, phase=found.phase, step=found.step)
 
 
 def _later(kept_at: float, found: Observation | None) -> tuple[str, ...]:

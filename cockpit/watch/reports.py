@@ -13,7 +13,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
 from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import OwnerNow, Told, owner_now, taken_in
+from cockpit.model.shared_facts import OwnerNow, SharedFact, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
@@ -419,7 +419,9 @@ def owner_of(state: RunState, facets: Facets) -> OwnerNow:
     return owner_now(spec.name, spec.dri, told)
 
 
-def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:
+def taken_elsewhere(
+    known: Mapping[str, Kept], told: Sequence[SharedFact], now: float
+) -> dict[str, Kept]:
     """Return the open alerts with who has taken them, also where that was told by others.
 
     The newest word counts; one told of a lesser severity, or of an alert that had not begun
@@ -428,7 +430,7 @@ def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float)
     return {key: _taken(kept, told, now) for key, kept in known.items()}
 
 
-def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
+def _taken(kept: Kept, told: Sequence[SharedFact], now: float) -> Kept:
     alert = kept.alert
     found = taken_in(told, alert.key, alert.since)
     if found is None:

@@ -33,7 +33,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import FACETS, ROWS_UNREAD, Facets, RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import ACKNOWLEDGED, END, Told, instant_in, stop_in
+from cockpit.model.shared_facts import ACKNOWLEDGED, END, SharedFact, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.host import beyond, looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
@@ -472,7 +472,7 @@ class RunState:
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[SharedFact, ...]:
         """What others told of the run, in its records and under its output root."""
         records = self.facets.records.value
         return () if records is None else records.told
@@ -510,9 +510,9 @@ def _joined(facets: frozenset[str], name: str) -> frozenset[str]:
     return facets | {name}
 
 
-def _ends(told: Sequence[Told]) -> list[Ended]:
+def _ends(told: Sequence[SharedFact]) -> list[Ended]:
     """Return the ends of jobs that others have acknowledged, and not taken back."""
-    newest: dict[str, Told] = {}
+    newest: dict[str, SharedFact] = {}
     for each in told:  # the newest first
         if each.what == ACKNOWLEDGED and each.value == END:
             newest.setdefault(each.parts.get("job", ""), each)

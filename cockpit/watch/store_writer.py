@@ -24,7 +24,7 @@ from cockpit.model.history import (
 from cockpit.model.jobs import Snapshot
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.records.lease.holder import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
@@ -75,7 +75,7 @@ class Shared(Frozen):
     stops: tuple[Stopped, ...] = ()
     """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
-    handed: tuple[Told, ...] = ()
+    handed: tuple[SharedFact, ...] = ()
     """To whom the run was handed over by accounts that use this store."""
     sealed: str | None = None
     agents: tuple[AgentAct, ...] = ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.log_entry import Logbooks
     from cockpit.model.plan import Request, Result
-    from cockpit.model.records import Mark, Unfinished
+    from cockpit.model.records import PointMark, Unfinished
     from screens.acting.form import FormScreen
     from screens.acting.plan import PlanScreen
 
@@ -88,7 +88,7 @@ class GuardedActions:
         self._making = asyncio.Lock()
         self._books: Logbooks | None = None
         self._typed: dict[tuple[str, str], dict[str, str]] = {}
-        self._marks: dict[str, dict[str, Mark]] = {}
+        self._marks: dict[str, dict[str, PointMark]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False

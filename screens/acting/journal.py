@@ -12,7 +12,7 @@ from textual.content import Content
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.acts import ending
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.plan import Outcome, Plan, StepState
 from cockpit.model.wording import clock_time
 from cockpit.store.store import StoreError
@@ -288,10 +288,10 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
 
 
 _FOUND: Final = {
-    Found.LIVE: "it runs",
-    Found.ENDED: "it ran and has ended",
-    Found.ABSENT: "it never started and never will",
-    Found.UNKNOWN: "not known",
+    LaunchState.LIVE: "it runs",
+    LaunchState.ENDED: "it ran and has ended",
+    LaunchState.ABSENT: "it never started and never will",
+    LaunchState.UNKNOWN: "not known",
 }
 
 

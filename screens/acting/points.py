@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from cockpit.model.records import Mark, Point, Unfinished, note_of, points_of
+from cockpit.model.records import Point, PointMark, Unfinished, note_of, points_of
 from cockpit.model.wording import moment
 from screens.base import CockpitScreen, spawn
 from screens.dialog import Prompt
@@ -36,7 +36,7 @@ class PointsScreen(CockpitScreen):
     SCOPES = ("points", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("points")
 
-    def __init__(self, cockpit: Cockpit, run: str, marks: dict[str, Mark]) -> None:
+    def __init__(self, cockpit: Cockpit, run: str, marks: dict[str, PointMark]) -> None:
         super().__init__(cockpit)
         self._run = run
         self._marks = marks
@@ -120,7 +120,7 @@ class PointsScreen(CockpitScreen):
 
     def action_point_discussed(self) -> None:
         """Mark the point at hand as discussed, and go to the next."""
-        self._mark(self._at, Mark(discussed=True))
+        self._mark(self._at, PointMark(discussed=True))
 
     def action_point_left(self) -> None:
         """Leave the point at hand open, with a note."""
@@ -134,9 +134,9 @@ class PointsScreen(CockpitScreen):
     def _noted(self, event: Input.Submitted) -> None:
         self.query_one(Prompt).close()
         note = " ".join(event.value.split())[:NOTE_MOST]
-        self._mark(self._noted_of, Mark(discussed=False, note=note))
+        self._mark(self._noted_of, PointMark(discussed=False, note=note))
 
-    def _mark(self, key: str, mark: Mark) -> None:
+    def _mark(self, key: str, mark: PointMark) -> None:
         """Mark the point that was shown, not another one that stands in its place by now."""
         if key in {each.key for each in self.points}:
             self._marks[key] = mark

@@ -19,7 +19,7 @@ from cockpit.actions.core.table import Actions
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import Accepted, Found, LookUp, Query, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LookUp, Query, Submission
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
@@ -83,11 +83,11 @@ class Jobs(FilePlatform):
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         found = await super().look_up(run, launch_id)
-        if found.found is Found.LIVE and self.blind_to_live:
-            return LookUp(found=Found.UNKNOWN, text="no answer")
+        if found.found is LaunchState.LIVE and self.blind_to_live:
+            return LookUp(found=LaunchState.UNKNOWN, text="no answer")
         path = self.folder / launch_id
-        if found.found is Found.LIVE and path.read_text() == "ended":
-            return LookUp(found=Found.ENDED, text="it ended, exit status 2", job_id=launch_id)
+        if found.found is LaunchState.LIVE and path.read_text() == "ended":
+            return LookUp(found=LaunchState.ENDED, text="it ended, exit status 2", job_id=launch_id)
         return found
 
 

@@ -25,7 +25,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.launching.submitting import submit
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.history import History
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
@@ -70,17 +70,17 @@ class FilePlatform(StandIn):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         self.looked += 1
         if self.blind:
-            return LookUp(found=Found.UNKNOWN, text="the orchestrator does not answer")
+            return LookUp(found=LaunchState.UNKNOWN, text="the orchestrator does not answer")
         with suppress(FileNotFoundError):
             (self.held / launch_id).rename(self.cancelled / launch_id)
-            return LookUp(found=Found.ABSENT, text="it was accepted and is cancelled")
+            return LookUp(found=LaunchState.ABSENT, text="it was accepted and is cancelled")
         if not (self.folder / launch_id).exists():
             (self.cancelled / launch_id).touch()  # nothing can be accepted under it any more
-            return LookUp(found=Found.ABSENT, text="it was never started")
+            return LookUp(found=LaunchState.ABSENT, text="it was never started")
         if self.queue is not None:
             told = {"waits": True, "reason": self.queue}
-            return LookUp(found=Found.LIVE, text="it is queued", job_id=launch_id, **told)
-        return LookUp(found=Found.LIVE, text="it lives", job_id=launch_id)
+            return LookUp(found=LaunchState.LIVE, text="it is queued", job_id=launch_id, **told)
+        return LookUp(found=LaunchState.LIVE, text="it lives", job_id=launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         name = submission.launch_id

@@ -23,7 +23,16 @@ from cockpit.attach.wire import (
     report_in,
 )
 from cockpit.model.curve import Curve, Curves, PackedColumns, Point
-from cockpit.model.history import Happening, Kind, Moment, PastLog, Seen, Sign, Then, Timeline
+from cockpit.model.history import (
+    Happening,
+    KeptFigures,
+    Kind,
+    Moment,
+    PastLog,
+    Sign,
+    Then,
+    Timeline,
+)
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
@@ -106,7 +115,7 @@ ANSWERS = {
         report=made.fleet()[0],
         recorded_at=2.0,
         watched=True,
-        seen=Seen(at=2.5, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=7),
+        seen=KeptFigures(at=2.5, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=7),
     ),
     "log_then": PastLog(LogPage((safe_line("a"),), (0,), 0, 2, 2), "read from the file"),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.finalstep import (
-    FinalStepTold,
+    FinalStepSource,
     differing,
     final_step_in,
     final_step_of_command,
@@ -110,10 +110,10 @@ def test_a_commands_flags_tell_it(command: str, step: int | None) -> None:
 
 
 def test_two_sources_that_differ_are_both_said_and_one_step_apart_is_the_same_end() -> None:
-    first = FinalStepTold(step=1000, source="run file", explicit=True)
-    assert differing([first, FinalStepTold(step=999, source="config")]) is None
-    said = differing([first, FinalStepTold(step=900, source="config: max_steps")])
+    first = FinalStepSource(step=1000, source="run file", explicit=True)
+    assert differing([first, FinalStepSource(step=999, source="config")]) is None
+    said = differing([first, FinalStepSource(step=900, source="config: max_steps")])
     assert said == "config: max_steps: 900"
-    unread = FinalStepTold(step=None, source="final_step_from c.json", explicit=True, why="gone")
+    unread = FinalStepSource(step=None, source="final_step_from c.json", explicit=True, why="gone")
     assert differing([unread, first]) == "final_step_from c.json: gone"
     assert differing([]) is None

@@ -11,7 +11,7 @@ from cockpit.actions.telling.handoff import page
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.jobs import Stopped
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.report import RunReport, phase_told, present_loss
+from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.notify.due import Due, message_of
 from cockpit.records.issue.text import new_critical, state_of
 from cockpit.records.logbook.entry_text import prefill
@@ -47,7 +47,7 @@ def job(phase: Phase, *, answers: bool = True, **more: object) -> Facet[JobValue
     ],
 )
 def test_a_job_that_gives_no_answer_is_not_said_to_live(facet: Facet[JobValue], said: str) -> None:
-    assert phase_told(facet) == said
+    assert phase_text(facet) == said
 
 
 def sick() -> RunReport:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.model.shared_facts import Told, own_word, owner_now, taken_in, typist, worded
+from cockpit.model.shared_facts import SharedFact, own_word, owner_now, taken_in, typist, worded
 
 
-def handed(to: str, of: str, at: float, typed_by: str = "", named: str = "ada") -> Told:
+def handed(to: str, of: str, at: float, typed_by: str = "", named: str = "ada") -> SharedFact:
     parts = {"from": of, "run file": named}
-    return Told(what="owner", value=to, at=at, typed_by=typed_by or of, parts=parts, source="book")
+    return SharedFact(
+        what="owner", value=to, at=at, typed_by=typed_by or of, parts=parts, source="book"
+    )
 
 
 def test_a_handover_stands_until_another_handover() -> None:
@@ -54,7 +56,7 @@ def test_a_word_is_somebodys_own(typed_by: str, own: bool) -> None:
 
 def test_an_acknowledgement_is_of_the_alert_that_stood_then() -> None:
     told = [
-        Told(what="acknowledged", value="C-09", at=at, typed_by="ada", parts={"by": by})
+        SharedFact(what="acknowledged", value="C-09", at=at, typed_by="ada", parts={"by": by})
         for at, by in ((5.0, "eve"), (20.0, "ada"), (15.0, "bob"))
     ]
     found = taken_in(told, "C-09", 10.0)

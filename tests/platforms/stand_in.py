@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cockpit.model.facet import Facet, not_configured
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Query, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
@@ -47,7 +47,7 @@ class StandIn(Platform):
         return {run.name: self.lives for run in runs}
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        return LookUp(found=Found.ABSENT, text="never")
+        return LookUp(found=LaunchState.ABSENT, text="never")
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         return Accepted(id=submission.launch_id, submission=submission)

@@ -10,7 +10,7 @@ import pytest
 
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.records import EventEntry
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.records.logbook.writing import with_event
 from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
@@ -23,7 +23,7 @@ AT = 1_773_219_331.0
 
 
 def tell(folder: Path, to: str, at: float = AT) -> None:
-    told = Told(what="owner", value=to, at=at, typed_by="ada", parts={"from": "ada"})
+    told = SharedFact(what="owner", value=to, at=at, typed_by="ada", parts={"from": "ada"})
     entry = EventEntry(title=f"handoff to {to}", at=at, said=told_lines([told]))
     book = folder / LOGBOOK
     book.write_bytes(with_event(book.read_bytes(), entry))

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.model.shared_facts import KINDS, Told
+from cockpit.model.shared_facts import KINDS, SharedFact
 from cockpit.records.logbook.writing import with_contract, with_event, with_instance
 from cockpit.text.logbook_lines import (
     read_plain,
@@ -21,8 +21,8 @@ START = b"# Toy: Hero Run Logbook\n\n## Event Log\n"
 NASTY = st.text("ab`\\\n\r-:,()~#>|*_ <é\u2028\x1b", max_size=20) | st.text(max_size=20)
 
 
-def told(value: str = "bob", **parts: str) -> Told:
-    return Told(what="owner", value=value, at=AT, typed_by="ada (login root)", parts=parts)
+def told(value: str = "bob", **parts: str) -> SharedFact:
+    return SharedFact(what="owner", value=value, at=AT, typed_by="ada (login root)", parts=parts)
 
 
 def shown(text: str) -> str:
@@ -33,7 +33,7 @@ def shown(text: str) -> str:
 def test_what_was_told_is_read_back_and_nothing_else(
     what: str, value: str, other: str, who: str, plain: bool
 ) -> None:
-    one = Told(what=what, value=value, at=AT, typed_by=who, parts={"from": other})
+    one = SharedFact(what=what, value=value, at=AT, typed_by=who, parts={"from": other})
     if plain:
         read = read_plain(told_lines([one]), "", LATER)
     else:

@@ -12,7 +12,7 @@ from cockpit.model.place import HERE
 from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS
 from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
-from cockpit.model.shared_facts import LAUNCHED, Told
+from cockpit.model.shared_facts import LAUNCHED, SharedFact
 from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
 from cockpit.runtime.ssh import RemoteError
@@ -193,7 +193,7 @@ def test_a_launch_of_another_run_told_in_a_shared_logbook_is_not_this_ones(
 ) -> None:
     """Else its failure would be shown, and its job stopped, under this run's name."""
     made = state()
-    told = Told(what=LAUNCHED, value=launch_id, at=150.0, typed_by="ada", parts={"job": "44"})
+    told = SharedFact(what=LAUNCHED, value=launch_id, at=150.0, typed_by="ada", parts={"job": "44"})
     records = RecordsValue(logbook="/b.md", told=(told,))
     made.facets = made.facets.model_copy(update={"records": known(records, "file", 200.0)})
     run, _ = with_current_job(RUN, made, Platforms(SystemClock()).of(RUN))

@@ -15,7 +15,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.store.alerts import Alerts, Kept
@@ -176,8 +176,10 @@ def everything(store: Store, tmp_path: Path) -> Timeline:
         KEY, done.plan, "ada", done.holder, NOW - 2100, exclusive=False, launch_id="r-i002"
     )
     memory.add_launch(KEY, LaunchedJob(at=NOW - 2000, job_id="8", launch_id="r-i002"))
-    told = Told(what="owner", value="bo", at=NOW - 100, typed_by="ada", source="logbook")
-    again = Told(what="launched", value="r", at=begun.begun_at, typed_by="ada", source="logbook")
+    told = SharedFact(what="owner", value="bo", at=NOW - 100, typed_by="ada", source="logbook")
+    again = SharedFact(
+        what="launched", value="r", at=begun.begun_at, typed_by="ada", source="logbook"
+    )
     records = made.facets().records.model_copy(update={"error": None})
     value = {"logbook": str(book), "told": (told, again)}
     facet = type(records).model_validate({"source": "x", "observed_at": NOW, "value": value})

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
-from cockpit.model.records import Mark, Point
+from cockpit.model.records import Point, PointMark
 from cockpit.model.wording import age, clocked, clocked_minutes, size, steps
 from widgets.painting.journal import Short
 from widgets.painting.line import (
@@ -469,7 +469,7 @@ MOST_POINT_LINES: Final = 6
 
 
 def paint_points(
-    points: Sequence[Point], marks: Mapping[str, Mark], at: int, now: float, width: int
+    points: Sequence[Point], marks: Mapping[str, PointMark], at: int, now: float, width: int
 ) -> list[Content]:
     """Return a row for each point; below the one at hand its evidence and what to do.
 
@@ -484,7 +484,7 @@ def paint_points(
 
 
 def point_row(
-    points: Sequence[Point], marks: Mapping[str, Mark], at: int, now: float, width: int
+    points: Sequence[Point], marks: Mapping[str, PointMark], at: int, now: float, width: int
 ) -> int:
     """Return at which row the point at hand begins."""
     return len(paint_points(points[:at], marks, -1, now, width))
@@ -500,7 +500,7 @@ def _in_clock_times(point: Point, now: float) -> Point:
     return point._replace(title=here(point.title), evidence=evidence, next=here(point.next))
 
 
-def _row(point: Point, mark: Mark | None, here: bool, now: float, width: int) -> Content:
+def _row(point: Point, mark: PointMark | None, here: bool, now: float, width: int) -> Content:
     sign = ("✓ ", "$well") if mark and mark.discussed else ("▲ ", "$attention") if mark else "○ "
     pointer = ("▸ ", ACCENT) if here else "  "
     said = "discussed" if mark and mark.discussed else "left open" if mark else ""
@@ -510,7 +510,7 @@ def _row(point: Point, mark: Mark | None, here: bool, now: float, width: int) ->
     return row(cut(left, max(1, width - right.cell_length - 2)), right, width)
 
 
-def _under_point(point: Point, mark: Mark | None, here: bool, width: int) -> list[Content]:
+def _under_point(point: Point, mark: PointMark | None, here: bool, width: int) -> list[Content]:
     room = max(1, width - 6)
     note = (
         wrapped(text((f"note: {mark.note}", "$attention")), room, MOST_POINT_LINES)

@@ -23,7 +23,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import Told, stop_in
+from cockpit.model.shared_facts import SharedFact, stop_in
 from cockpit.platforms.command import places_in
 from cockpit.rules.jobs.restarts import created_at, failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
@@ -111,7 +111,7 @@ def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
     return None
 
 
-def _told_stop(context: ActionContext, job: JobValue) -> Told | None:
+def _told_stop(context: ActionContext, job: JobValue) -> SharedFact | None:
     """Return the order to stop this very job that another account gave, if one was told."""
     records = context.report.facets.records.value
     since = (job.started_at or 0.0) - SLACK

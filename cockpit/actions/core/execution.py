@@ -16,7 +16,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.model.acts import Outcome, Records
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Found, LiveJob, LookUp
+from cockpit.model.jobs import LaunchState, LiveJob, LookUp
 from cockpit.model.place import HERE
 from cockpit.model.plan import Result, StepResult, StepState
 from cockpit.model.run import RunSpec
@@ -274,7 +274,7 @@ async def look_up(
         why = f"no answer within {ANSWER_WITHIN:g} s"
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned
         why = f"{type(error).__name__}: {scrub(clean(error, 300))}"
-    return LookUp(found=Found.UNKNOWN, text=f"the look-up failed: {why}")
+    return LookUp(found=LaunchState.UNKNOWN, text=f"the look-up failed: {why}")
 
 
 def where_to_look(platform: Platform, run: RunSpec, launch_id: str, accepted: str | None) -> str:
@@ -319,6 +319,6 @@ async def settled(
     until = pace.until(platform.definite_within)
     while True:
         found = await look_up(platform, run, launch_id, handle)
-        if found.found is not Found.UNKNOWN or found.final or until.left() <= 0:
+        if found.found is not LaunchState.UNKNOWN or found.final or until.left() <= 0:
             return found
         await pace.wait()

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from cockpit.actions.core.action import ActionContext, Dependencies, Guard, acting, asked
 from cockpit.actions.core.execution import look_up, settled
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import local_root
 from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.records import Claim
@@ -176,7 +176,7 @@ def _elsewhere(
     for claim in launched_elsewhere(run, claims, here):
         found = told.get(claim.launch_id or "")
         by = f"{claim.launch_id} was launched by {claim.launched_by}"
-        if found is not None and found.found is not Found.UNKNOWN:
+        if found is not None and found.found is not LaunchState.UNKNOWN:
             level, text = Level.PASS, f"{by}; looked up: {found.text}"
         else:
             why = "" if found is None else f" ({found.text})"
@@ -276,7 +276,7 @@ async def take(hold: Hold, launch_id: str | None, what: str, *, over: str | None
     for former in () if platform is None else sorted(filter(None, held - {launch_id})):
         assert platform is not None
         found = await settled(platform, hold.run, former, hold.parts.clock)
-        if found.found is Found.UNKNOWN:
+        if found.found is LaunchState.UNKNOWN:
             return f"cannot tell whether {former} was started: {found.text}; nothing was done"
     return await hold.claims.take(hold.run, launch_id, what, over=over is not None)
 

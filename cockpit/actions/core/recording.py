@@ -16,7 +16,7 @@ from cockpit.actions.core.execution import ordered
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import LAUNCHED, STOPPED, Told
+from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.logbook_lines import told_lines
@@ -37,7 +37,7 @@ def log_step(
     commit: str,
     *,
     after_failure: bool = False,
-    tells: Callable[[Execution], Sequence[Told]] = lambda execution: (),
+    tells: Callable[[Execution], Sequence[SharedFact]] = lambda execution: (),
 ) -> Step:
     """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
 
@@ -88,11 +88,11 @@ def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
     return Step("intent", run, again=True)
 
 
-def launched(execution: Execution) -> tuple[Told, ...]:
+def launched(execution: Execution) -> tuple[SharedFact, ...]:
     """Return what others must know of the job that an action has started."""
     if not execution.launch_id or not execution.job_id:
         return ()
-    told = Told(
+    told = SharedFact(
         what=LAUNCHED,
         value=execution.launch_id,
         at=execution.entry.begun_at,
@@ -102,7 +102,7 @@ def launched(execution: Execution) -> tuple[Told, ...]:
     return (told,)
 
 
-def stopped(execution: Execution) -> tuple[Told, ...]:
+def stopped(execution: Execution) -> tuple[SharedFact, ...]:
     """Return which jobs an action has ordered to stop: by an unknown hand is another thing.
 
     One that did not come to its end tells of none: whether they ended is not known here.
@@ -110,10 +110,12 @@ def stopped(execution: Execution) -> tuple[Told, ...]:
     if execution.trouble is not None:
         return ()
     at, who = execution.entry.begun_at, execution.entry.operator
-    return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ordered(execution))
+    return tuple(
+        SharedFact(what=STOPPED, value=each, at=at, typed_by=who) for each in ordered(execution)
+    )
 
 
-async def _tell_under(run: RunSpec, told: Sequence[Told]) -> bool:
+async def _tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
     """Tell it under the output root too; that it cannot be written there stops nothing."""
     from cockpit.records.telling import tell_under
 

@@ -22,7 +22,7 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.execution import QUIET, look_up, run_steps, where_to_look
 from cockpit.actions.core.guards import Claims
 from cockpit.model.base import Frozen
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.plan import (
     Approval,
     Basis,
@@ -137,13 +137,13 @@ async def _looked_up(
         platform, _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
     )
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
-    if found.found is Found.UNKNOWN:
+    if found.found is LaunchState.UNKNOWN:
         where = where_to_look(platform, run, entry.launch_id, entry.facts.get(ACCEPTED))
         text = f"{what}; it is looked up again before anything else is done; {where}"
         return InterruptedAction(
             entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found, by_person=found.final
         )
-    outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
+    outcome = Outcome.FAILED if found.found is LaunchState.ABSENT else Outcome.DONE
     return InterruptedAction(
         entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,
         started_at=begun,
@@ -366,7 +366,7 @@ class Recovery:
     async def _finish(self, execution: Execution, settled: InterruptedAction) -> Result:
         """Do the steps that only record and are not done yet."""
         entry, looked = execution.entry, settled.looked_up
-        if looked is not None and looked.found is Found.ENDED:
+        if looked is not None and looked.found is LaunchState.ENDED:
             execution.facts[DIED] = looked.text
         await execution.note()
         left = [

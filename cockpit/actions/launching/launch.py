@@ -55,7 +55,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import ADOPTED, Told
+from cockpit.model.shared_facts import ADOPTED, SharedFact
 from cockpit.platforms.command import shown as shown_command
 from cockpit.platforms.command import values_of
 from cockpit.records.issue.service import LABELS, logbook_link
@@ -329,9 +329,9 @@ async def _remember(execution: Execution) -> str:
     return f"the current job is {taken.job_id}"
 
 
-def _tells(execution: Execution) -> Sequence[Told]:
+def _tells(execution: Execution) -> Sequence[SharedFact]:
     """Return what every other cockpit is to know: which job is the current one."""
-    told = Told(
+    told = SharedFact(
         what=ADOPTED,
         value=execution.plan.facts[JOB],
         at=execution.entry.begun_at,

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
 from cockpit.actions.core.execution import Pace, look_up, settled, where_to_look
 from cockpit.actions.core.recovery import ACCEPTED, DIED, HANDLE, handle_in
-from cockpit.model.jobs import Found, LookUp, Submission
+from cockpit.model.jobs import LaunchState, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.store.memory import Snapshot
@@ -112,7 +112,7 @@ async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
     Raises ``StepError`` when it is closed for good, ``StepUnknownError`` when that is not known.
     """
     found = await _settled(execution, run)
-    if found.found is Found.ABSENT:
+    if found.found is LaunchState.ABSENT:
         raise StepError(f"not started: {lost}; what was accepted is cancelled")
     raise StepUnknownError(f"not released: {lost}; looked up {execution.launch_id}: {found.text}")
 
@@ -132,9 +132,9 @@ async def _settled(execution: Execution, run: RunSpec) -> LookUp:
 async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
     found = await _settled(execution, run)
     said = f"the answer was lost ({why}); looked up {execution.launch_id}: {found.text}"
-    if found.found is Found.ABSENT:
+    if found.found is LaunchState.ABSENT:
         raise StepError(f"{said}; nothing was started")
-    if found.found is Found.UNKNOWN:
+    if found.found is LaunchState.UNKNOWN:
         accepted = execution.facts.get(ACCEPTED)
         where = where_to_look(platform_of(execution), run, execution.launch_id, accepted)
         raise StepUnknownError(f"{said}; {where}")
@@ -151,16 +151,16 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     pace = Pace(clock, platform)
     until = pace.until(SEEN_WITHIN)
     since: float | None = None
-    found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
+    found = LookUp(found=LaunchState.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
         found = await _look(execution, run)
         if found.bundle and not execution.facts.get(BUNDLE):
             await execution.note(**{BUNDLE: shown(found.bundle)})
-        if found.found is Found.ENDED:
+        if found.found is LaunchState.ENDED:
             return await _died(execution, found)
-        if found.found is Found.LIVE and found.waits:
+        if found.found is LaunchState.LIVE and found.waits:
             return await _waiting(execution, found)
-        if found.found is Found.LIVE:
+        if found.found is LaunchState.LIVE:
             since = clock.monotonic() if since is None else since
             if clock.monotonic() - since >= LIVES_FOR:
                 return f"it is alive: {found.text}"

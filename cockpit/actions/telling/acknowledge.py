@@ -39,7 +39,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import (
     ACKNOWLEDGED,
     NOTIFIED,
-    Told,
+    SharedFact,
     is_agent,
     name_in,
     same_person,
@@ -213,7 +213,7 @@ def _write(execution: Execution, store: Store) -> None:
         alerts.acknowledge(context.key, key, taken, reason)
 
 
-def _tells(execution: Execution) -> tuple[Told, ...]:
+def _tells(execution: Execution) -> tuple[SharedFact, ...]:
     """Return who has taken what, for every other account that watches the run."""
     facts, at = execution.facts, execution.entry.begun_at
     alert = _open(execution.context, facts["key"])
@@ -227,7 +227,7 @@ def _tells(execution: Execution) -> tuple[Told, ...]:
         "started": rfc3339(float(facts[STARTED])) if facts[STARTED] else "",
         "reason": facts["reason"],
     }
-    told = Told(
+    told = SharedFact(
         what=ACKNOWLEDGED, value=facts["key"], at=at, typed_by=execution.entry.operator, parts=parts
     )
     return (told,)
@@ -388,12 +388,12 @@ async def _reached(execution: Execution) -> str | None:
     raise StepError(f"nobody was told: {why}; tell {who} yourself")
 
 
-def _escalation_facts(execution: Execution) -> tuple[Told, ...]:
+def _escalation_facts(execution: Execution) -> tuple[SharedFact, ...]:
     """Return that the DRI knows, for the next owner and for whoever acts from elsewhere."""
     dri, entry = execution.context.spec.dri, execution.entry
     if dri is None or TOLD not in execution.facts:
         return ()
-    return (Told(what=NOTIFIED, value=dri, at=entry.begun_at, typed_by=entry.operator),)
+    return (SharedFact(what=NOTIFIED, value=dri, at=entry.begun_at, typed_by=entry.operator),)
 
 
 def _escalation(execution: Execution) -> EventEntry:

@@ -28,7 +28,7 @@ from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN
 from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping, phase_of
 from cockpit.platforms.ray.head import Tokens, base_of
 from cockpit.platforms.slurm.ask import PATHS
-from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, told
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
 from cockpit.runtime.shell import Completed
 from cockpit.text.safe import clean
 
@@ -483,7 +483,9 @@ class RaySite(Site):
             403: "; is RAY_AUTH_TOKEN the one of this cluster?",
             404: "; --address must be the dashboard of a Ray head",
         }.get(answer.status, "")
-        text = f"{self.where} answers with status {answer.status}{told(answer.body)}{advice}"
+        text = (
+            f"{self.where} answers with status {answer.status}{server_message(answer.body)}{advice}"
+        )
         raise CannotError(text)
 
     async def _send(self, method: str, path: str, document: object) -> Answer:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from cockpit.hosts.link import HostLink, ask
 from cockpit.model.facet import Problem
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box.disks import disk_asks, disks_of, shared_by
@@ -59,7 +59,7 @@ async def look_up(link: HostLink, send: Script, run: RunSpec, launch_id: str) ->
     """Return what became of ``launch_id``; never raises."""
     folder, job = launches_place(run), run.job
     if not ID.fullmatch(launch_id):
-        return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
+        return LookUp(found=LaunchState.ABSENT, text="no launch id of ours has such a name")
     if folder is None or job is None:
         return _unknown("no place in cockpit.toml where launches are noted")
     for _ in range(local.ROUNDS):
@@ -81,7 +81,7 @@ async def look_up(link: HostLink, send: Script, run: RunSpec, launch_id: str) ->
 
 
 def _unknown(text: str) -> LookUp:
-    return LookUp(found=Found.UNKNOWN, text=text)
+    return LookUp(found=LaunchState.UNKNOWN, text=text)
 
 
 async def _noted(link: HostLink, folder: Place, launch_id: str) -> Noted | str:
@@ -131,7 +131,9 @@ def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
         return _unknown(f"{launch_id} by its pid file: {who.text}")
     alive = who.who is Who.SAME
     text = f"{launch_id} {'runs' if alive else 'ended'}, by its pid file (pid {note.pid})"
-    return LookUp(found=Found.LIVE if alive else Found.ENDED, text=text, job_id=f"pid:{note.pid}")
+    return LookUp(
+        found=LaunchState.LIVE if alive else LaunchState.ENDED, text=text, job_id=f"pid:{note.pid}"
+    )
 
 
 async def _unused(
@@ -140,7 +142,7 @@ async def _unused(
     """Return that nothing was started; the id of a launch that was meant is used up first."""
     if not meant:
         text = f"{launch_id} was never started on {job.host}"
-        return LookUp(found=Found.ABSENT, text=text)
+        return LookUp(found=LaunchState.ABSENT, text=text)
     script = _CLOSE.format(folder=spelled(folder), name=quote(launch_id))
     try:
         said = (await send(job.host, script, deadline=CLOSING)).text.strip()
@@ -149,4 +151,4 @@ async def _unused(
     if said != "closed":
         return _unknown(f"{launch_id} is being started")
     text = f"{launch_id} was noted but never started; its launch id is closed now"
-    return LookUp(found=Found.ABSENT, text=text)
+    return LookUp(found=LaunchState.ABSENT, text=text)

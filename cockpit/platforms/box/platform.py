@@ -16,7 +16,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, not_configured
 from cockpit.model.jobs import (
     Accepted,
-    Found,
+    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -151,7 +151,7 @@ class BoxPlatform(Unsupported):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
-            return LookUp(found=Found.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
+            return LookUp(found=LaunchState.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
         return await lookup.look_up(self._link_to(run.job.host), self._send, run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:

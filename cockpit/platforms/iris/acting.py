@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
@@ -35,7 +35,7 @@ from cockpit.platforms.iris.spelling import (
 from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.tools import SUBMITS
-from cockpit.runtime.http import Answer, HttpError, LostAnswerError, told
+from cockpit.runtime.http import Answer, HttpError, LostAnswerError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
@@ -154,9 +154,9 @@ class Submitter:
         if is_usage(done.rc, err):
             raise CannotError(said)
         found = await self._looks.look_up(run, launch_id)
-        if found.found is Found.UNKNOWN:
+        if found.found is LaunchState.UNKNOWN:
             raise LostError(f"{said}; {found.text}")
-        if found.found is Found.ABSENT or found.job_id is None:
+        if found.found is LaunchState.ABSENT or found.job_id is None:
             raise CannotError(f"{said}; {found.text}")
         return await self._whose(run, found, nonce, said)
 
@@ -385,4 +385,4 @@ def _expect(offering: str, answer: Answer) -> None:
     if answer.status in (200, 202):
         return
     text = f"{offering} was not asked to save: {answer.host} answered {answer.status}"
-    raise CannotError(f"{text}{told(answer.body)}")
+    raise CannotError(f"{text}{server_message(answer.body)}")

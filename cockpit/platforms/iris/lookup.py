@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
@@ -31,7 +31,7 @@ from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.tools import SUBMITS
-from cockpit.runtime.http import Answer, HttpError, told
+from cockpit.runtime.http import Answer, HttpError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -113,7 +113,9 @@ def _read(answer: Answer, job_id: str) -> Closing:
     if answer.status == 409:
         return Closing(Fence.TAKEN)
     if answer.status != 200:
-        return Closing(Fence.REFUSED, f"{answer.host} answered {answer.status}{told(answer.body)}")
+        return Closing(
+            Fence.REFUSED, f"{answer.host} answered {answer.status}{server_message(answer.body)}"
+        )
     got = answer.json()
     if not isinstance(got, dict) or got.get("jobId") != job_id:
         return Closing(Fence.REFUSED, "the controller gives our jobs to another user")
@@ -224,7 +226,7 @@ class LookUps:
                 return seen
             text = f"the controller has answered for {QUIET:g} s, and no job {launch_id} came"
         self.closed.add(launch_id)
-        return LookUp(found=Found.ABSENT, text=text)
+        return LookUp(found=LaunchState.ABSENT, text=text)
 
     async def _quiet(self, controller: Controller, run: RunSpec, launch_id: str) -> LookUp | None:
         """Watch for a minute, with no client of ours at it; ``None``: nothing came.
@@ -285,16 +287,16 @@ def _told(launch_id: str, seen: Seen) -> LookUp:
     job, phase = seen.job, phase_of(seen.job)
     if is_closing(seen.request):
         text = f"the name {launch_id} was closed by a look-up: no job can come under it"
-        return LookUp(found=Found.ABSENT, text=text)
+        return LookUp(found=LaunchState.ABSENT, text=text)
     word, bundle = job.state.removeprefix("JOB_STATE_"), seen.request.bundle or None
     if phase.terminal:
         text = f"{job.id} is {word}" + (f": {job.error}" if job.error else "")
-        return LookUp(found=Found.ENDED, text=shown(text), job_id=job.id, bundle=bundle)
+        return LookUp(found=LaunchState.ENDED, text=shown(text), job_id=job.id, bundle=bundle)
     waits = phase is Phase.WAITING
     reason = (waiting_of(job).text if job.state == PENDING else counted(job)) if waits else ""
     text = f"{job.id} is {word}" + (f": {reason}" if reason else "")
     return LookUp(
-        found=Found.LIVE, text=shown(text), job_id=job.id, waits=waits,
+        found=LaunchState.LIVE, text=shown(text), job_id=job.id, waits=waits,
         reason=shown(reason or "waiting for the scheduler") if waits else None, bundle=bundle,
     )  # fmt: skip
 
@@ -307,4 +309,4 @@ def _came_or_not(launch_id: str, seen: Seen | None) -> LookUp:
 
 def _unknown(launch_id: str, why: str) -> LookUp:
     text = shown(f"cannot tell whether {launch_id} was started: {why}")
-    return LookUp(found=Found.UNKNOWN, text=text)
+    return LookUp(found=LaunchState.UNKNOWN, text=text)

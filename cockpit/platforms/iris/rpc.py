@@ -30,7 +30,7 @@ from cockpit.platforms.iris.answers import (
     states_of,
     tasks_of,
 )
-from cockpit.runtime.http import Answer, Http, HttpError, date_of, told
+from cockpit.runtime.http import Answer, Http, HttpError, date_of, server_message
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs.local import LocalLog
 from cockpit.text.safe import clean
@@ -507,7 +507,7 @@ class Controller:
 
     def _expect(self, answer: Answer, method: str) -> None:
         """Raise for an answer of another status than 200, with the server's own words."""
-        status, host, said = answer.status, answer.host, told(answer.body)
+        status, host, said = answer.status, answer.host, server_message(answer.body)
         if status == 200:
             return
         kind, text = ErrorKind.BAD_ANSWER, f"{host} answered {method} with {status}{said}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import local_root, related, tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process, census
@@ -34,7 +34,9 @@ def look_up(run: RunSpec, launch_id: str, look: Callable[[], Census] = census) -
     """
     folder = _folder(run)
     if folder is None:
-        return LookUp(found=Found.UNKNOWN, text="no place in cockpit.toml where launches are noted")
+        return LookUp(
+            found=LaunchState.UNKNOWN, text="no place in cockpit.toml where launches are noted"
+        )
     for _ in range(ROUNDS):
         note = launches.read(folder / launch_id)
         found = told(run, launch_id, note, look(), here())
@@ -90,14 +92,14 @@ def told(
     alive = _living(run, launch_id, note, processes, mine)
     if alive is not None:
         text = f"{launch_id} runs as pid {alive.pid}{at}"
-        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
+        return LookUp(found=LaunchState.LIVE, text=text, job_id=f"pid:{alive.pid}")
     state = None if note is None else note.get("state")
     # The noted process may be there and not the command yet: whether it will run is not decided.
     waits = state == launches.RUNNING and _named(processes, note, mine) is not None
     supervisor = supervised(run, launch_id, processes)
     if waits or (supervisor and state in (None, launches.STARTING)):
         text = f"a supervisor of {launch_id} is still starting it"
-        return LookUp(found=Found.UNKNOWN, text=text)
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
     if supervisor and state == launches.RUNNING:
         return changing(launch_id)
     if note is None or state not in (launches.STARTING, launches.RUNNING):
@@ -105,14 +107,14 @@ def told(
     if where(_machine(note), mine) in (Where.ELSEWHERE, Where.UNCLEAR):
         there = clean(note.get("host", "?"), 80)
         text = f"{launch_id} is noted as {state} on {there}, another machine: check there"
-        return LookUp(found=Found.UNKNOWN, text=text)
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
     return None
 
 
 def changing(launch_id: str) -> LookUp:
     """Return that a launch is between two of its states."""
     text = f"{launch_id} is starting or ending: check again"
-    return LookUp(found=Found.UNKNOWN, text=text)
+    return LookUp(found=LaunchState.UNKNOWN, text=text)
 
 
 def _living(
@@ -166,13 +168,13 @@ def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
         return noted
     if not (folder / f"{launch_id}{launches.INTENT}").exists():
         text = f"{launch_id} was never started here"
-        return LookUp(found=Found.ABSENT, text=text)
+        return LookUp(found=LaunchState.ABSENT, text=text)
     try:
         launches.claim(folder, launch_id, {"state": launches.CLOSED, "launch_id": launch_id})
     except FileExistsError:
-        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} is being started")
+        return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} is being started")
     text = f"{launch_id} was noted but never started; its launch id is closed now"
-    return LookUp(found=Found.ABSENT, text=text)
+    return LookUp(found=LaunchState.ABSENT, text=text)
 
 
 def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
@@ -183,11 +185,11 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
         return None
     who = identify(run, note, Look(), time.time())
     if who.who is Who.UNSURE:
-        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
+        return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
     alive = who.who is Who.SAME
     how = "runs" if alive else "ended"
     return LookUp(
-        found=Found.LIVE if alive else Found.ENDED,
+        found=LaunchState.LIVE if alive else LaunchState.ENDED,
         text=f"{launch_id} {how}, by {path} (pid {note.pid})",
         job_id=f"pid:{note.pid}",
     )
@@ -198,12 +200,12 @@ def ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
     state, pid = note.get("state"), note.get("pid")
     if state == launches.ENDED:
         text = f"{launch_id} ran as pid {pid} and ended with {note.get('exit', 'unknown')}"
-        return LookUp(found=Found.ENDED, text=text, job_id=f"pid:{pid}")
+        return LookUp(found=LaunchState.ENDED, text=text, job_id=f"pid:{pid}")
     if state == launches.RUNNING:
         text = f"{launch_id} was started as pid {pid} and is gone without an exit status"
-        return LookUp(found=Found.ENDED, text=text, job_id=f"pid:{pid}")
+        return LookUp(found=LaunchState.ENDED, text=text, job_id=f"pid:{pid}")
     why = {
         launches.FAILED: "could not be started",
         launches.CLOSED: "was never started, and its launch id is closed",
     }.get(state or "", "was interrupted before its command began")
-    return LookUp(found=Found.ABSENT, text=f"{launch_id} {why}; nothing ran")
+    return LookUp(found=LaunchState.ABSENT, text=f"{launch_id} {why}; nothing ran")

@@ -18,7 +18,16 @@ from typing import ClassVar, Final, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, Query, Submission
+from cockpit.model.jobs import (
+    Accepted,
+    LaunchState,
+    Live,
+    LiveJob,
+    LookUp,
+    NamedJob,
+    Query,
+    Submission,
+)
 from cockpit.model.lineage import keys_of, local_root, tag_of
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
@@ -160,12 +169,12 @@ class LocalPlatform(Platform):
         One that was meant and never used is closed by looking: nothing can start under it after.
         """
         if not _ID.fullmatch(launch_id):
-            return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
+            return LookUp(found=LaunchState.ABSENT, text="no launch id of ours has such a name")
         try:
             return await offload(lookup.look_up, run, launch_id, deadline=LOOK)
         except (TimeoutError, OSError) as error:
             text = f"the notes of its launch cannot be read: {_line(error)}"
-            return LookUp(found=Found.UNKNOWN, text=text)
+            return LookUp(found=LaunchState.UNKNOWN, text=text)
 
     async def try_start(self, run: RunSpec, submission: Submission) -> None:
         """See that a start would be taken in, opening every lock and note that it would open."""

@@ -31,7 +31,7 @@ from cockpit.platforms.ray.answers import (
     state_rows,
     supervisors_in,
 )
-from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, told
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import run_command
@@ -271,7 +271,7 @@ class Head:
         return self._checked(answer) if answer.status in (401, 403) else answer
 
     def _unclear(self, answer: Answer) -> LostAnswerError:
-        text = f"{self.name} answered with status {answer.status}{told(answer.body)}"
+        text = f"{self.name} answered with status {answer.status}{server_message(answer.body)}"
         return LostAnswerError(ErrorKind.BAD_ANSWER, text, status=answer.status)
 
     async def supervisors(self) -> dict[str, Supervisor]:
@@ -374,7 +374,7 @@ class Head:
         return answer
 
     def _refusal(self, answer: Answer, kind: ErrorKind, what: str, advice: str) -> HttpError:
-        text = f"{self.name} {what}{told(answer.body)}{f'; {advice}' if advice else ''}"
+        text = f"{self.name} {what}{server_message(answer.body)}{f'; {advice}' if advice else ''}"
         return HttpError(kind, text, status=answer.status)
 
     async def _document(self, answer: Answer) -> Any:  # noqa: ANN401 - its reader checks it

@@ -9,7 +9,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LookUp, Submission
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Basis, Check
@@ -214,30 +214,30 @@ class RayLaunches:
             found = await head.find(name)
             if found is None and not settle:
                 text = f"{head.name} has no job {name}; it may come until its id is closed"
-                return LookUp(found=Found.UNKNOWN, text=text)
+                return LookUp(found=LaunchState.UNKNOWN, text=text)
             job = await _closed(head, run, name) if found is None else found
             if is_closing(job):
                 return await self._never_came(head, name, handle)
             if handle is not None and not _is_ours(job, handle):
-                return LookUp(found=Found.ABSENT, text=_theirs(head, job))
+                return LookUp(found=LaunchState.ABSENT, text=_theirs(head, job))
             return await self._came(head, await self._begun(head, job))
         except HttpError as error:
             text = f"cannot tell whether {name} was submitted: {_line(error)}"
-            return LookUp(found=Found.UNKNOWN, text=text)
+            return LookUp(found=LaunchState.UNKNOWN, text=text)
 
     async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
         """Return what a closed id means: of what was sent, only the same head can tell."""
         text = f"{head.name} has no job of ours under {name}, and takes none any more: it is closed"
         if not handle:
-            return LookUp(found=Found.ABSENT, text=text)
+            return LookUp(found=LaunchState.ABSENT, text=text)
         session = await head.session()
         if session and session == handle.get(SESSION):
-            return LookUp(found=Found.ABSENT, text=text)
+            return LookUp(found=LaunchState.ABSENT, text=text)
         why = "the head has begun anew since and has forgotten its jobs"
         if not session or not handle.get(SESSION):
             why = "the head does not tell whether it has begun anew since"
         return LookUp(
-            found=Found.UNKNOWN, text=f"{text}; cannot tell whether it ran: {why}", final=True
+            found=LaunchState.UNKNOWN, text=f"{text}; cannot tell whether it ran: {why}", final=True
         )
 
     async def _begun(self, head: Head, job: RayJob) -> RayJob:
@@ -258,13 +258,13 @@ class RayLaunches:
     async def _came(self, head: Head, job: RayJob) -> LookUp:
         phase, text = phase_of(job), f"{head.name}: {job.id} is {_told(job)}"
         if phase.terminal:
-            return LookUp(found=Found.ENDED, text=text, job_id=job.id)
+            return LookUp(found=LaunchState.ENDED, text=text, job_id=job.id)
         if not phase.lives:
-            return LookUp(found=Found.UNKNOWN, text=text, job_id=job.id)
+            return LookUp(found=LaunchState.UNKNOWN, text=text, job_id=job.id)
         if phase is not Phase.WAITING:
-            return LookUp(found=Found.LIVE, text=text, job_id=job.id)
+            return LookUp(found=LaunchState.LIVE, text=text, job_id=job.id)
         reason = await self._jobs.wait_of(head, job) or reason_of(job)
-        return LookUp(found=Found.LIVE, text=text, job_id=job.id, waits=True, reason=reason)
+        return LookUp(found=LaunchState.LIVE, text=text, job_id=job.id, waits=True, reason=reason)
 
 
 async def _closed(head: Head, run: RunSpec, name: str) -> RayJob:

@@ -14,7 +14,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.jobs import (
     Accepted,
-    Found,
+    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -357,7 +357,7 @@ class RayPlatform(Unsupported):
             head = self._head_of(run)
             return await self._launches.look_up(head, run, launch_id, handle, settle=settle)
         except CannotError as error:
-            return LookUp(found=Found.UNKNOWN, text=str(error))
+            return LookUp(found=LaunchState.UNKNOWN, text=str(error))
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Look that the id is unused, and draw a nonce; nothing is sent before ``go``."""

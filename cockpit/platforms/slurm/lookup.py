@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
@@ -117,7 +117,7 @@ class LookingUp:
         if noted.get("state") == RUNNING and noted.get("job") in held:
             text = f"job {noted['job']} was released, and is held again"
             return LookUp(
-                found=Found.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
+                found=LaunchState.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
             )
         if held:
             noted = await self._noted(run, host, launch_id, held)
@@ -158,7 +158,7 @@ class LookingUp:
                 return _unknown(f"job {record.id} is held, and was not cancelled yet")
             return _told(Job(record.base, (record,)))
         text = f"job {named} was accepted and never released; it was cancelled before it ran"
-        return LookUp(found=Found.ABSENT, text=text)
+        return LookUp(found=LaunchState.ABSENT, text=text)
 
     async def _by_note(self, host: str | None, launch_id: str, noted: Mapping[str, str]) -> LookUp:
         """Return what a note says of an id that no job has any more."""
@@ -166,7 +166,7 @@ class LookingUp:
         if state is None or state == CLOSED:
             if noted.get(SENT):
                 return _unknown(f"{where_of(host)}: {_NOTHING}, and {_may_come(noted[SENT])}")
-            return LookUp(found=Found.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
+            return LookUp(found=LaunchState.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
         if state == LOOSE:
             text = "a wrapper ran that did not call sbatch: what it started is unknown"
             return _unknown(f"{text}; check there, and remove its note once you know")
@@ -183,7 +183,7 @@ class LookingUp:
                 return _told(found)
         text = f"job {clean(job, 20)} was released; the controller has forgotten it"
         if state == RUNNING:
-            return LookUp(found=Found.ENDED, text=f"{text}, and how it ended", job_id=job)
+            return LookUp(found=LaunchState.ENDED, text=f"{text}, and how it ended", job_id=job)
         return _unknown(f"job {clean(job, 20)} was about to be released; it is no longer listed")
 
 
@@ -198,7 +198,7 @@ def _may_come(sent: str) -> str:
 
 
 def _unknown(text: str) -> LookUp:
-    return LookUp(found=Found.UNKNOWN, text=scrub(clean(text, 400)))
+    return LookUp(found=LaunchState.UNKNOWN, text=scrub(clean(text, 400)))
 
 
 def _told(job: Job) -> LookUp:
@@ -209,8 +209,8 @@ def _told(job: Job) -> LookUp:
     if job.lives:
         waits = main.phase is Phase.WAITING
         why = scrub(clean(reason, 200)) if waits else None
-        return LookUp(found=Found.LIVE, text=text, job_id=job.id, waits=waits, reason=why)
+        return LookUp(found=LaunchState.LIVE, text=text, job_id=job.id, waits=waits, reason=why)
     if not job.over:
-        return LookUp(found=Found.UNKNOWN, text=text)
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
     why = "" if main.reason in ("", "None") else f" ({reason})"
-    return LookUp(found=Found.ENDED, text=scrub(clean(text + why, 300)), job_id=job.id)
+    return LookUp(found=LaunchState.ENDED, text=scrub(clean(text + why, 300)), job_id=job.id)

@@ -10,7 +10,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
 from cockpit.model.lineage import named, newest_of
 from cockpit.model.plan import Approval
-from cockpit.model.report import RunReport, phase_told, present_loss
+from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.model.run import RunSpec
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
@@ -281,7 +281,7 @@ def state_of(report: RunReport) -> str:
         latest += f", suspect ({newest.suspect})"
     return fields(
         (
-            ("Job", UNKNOWN if job.value is None else f"{code(job.value.id)}, {phase_told(job)}"),
+            ("Job", UNKNOWN if job.value is None else f"{code(job.value.id)}, {phase_text(job)}"),
             ("Progress", code(report.progress.words)),
             ("Loss", wording.number(present_loss(report)[1])),
             ("Newest complete checkpoint", latest),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cockpit.model.finalstep import FinalStepTold, differing, final_step_in
+from cockpit.model.finalstep import FinalStepSource, differing, final_step_in
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.report import Facets, Progress
@@ -19,7 +19,7 @@ from cockpit.rules.metrics.writers import Mixed, mixed
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, steps_now, stopped
 
 
-def told_final_step(run: RunSpec, history: History) -> tuple[FinalStepTold, ...]:
+def told_final_step(run: RunSpec, history: History) -> tuple[FinalStepSource, ...]:
     """Return all that tells the final step, whose word counts most first.
 
     First whoever wrote it into the run file, then the config shown by the job, then the
@@ -29,11 +29,11 @@ def told_final_step(run: RunSpec, history: History) -> tuple[FinalStepTold, ...]
     rest = tuple(each for each in run.final_step_told if not each.explicit)
     if run.final_step is not None and not run.final_step_told:  # a run that no file was read for
         source = run.final_step_source or "run file"
-        explicit = (FinalStepTold(step=run.final_step, source=source, explicit=True),)
+        explicit = (FinalStepSource(step=run.final_step, source=source, explicit=True),)
     return (*explicit, *_living(history), *rest)
 
 
-def _living(history: History) -> Iterator[FinalStepTold]:
+def _living(history: History) -> Iterator[FinalStepSource]:
     job, tracker = history.facets.job.value, history.facets.tracker.value
     for source, config in (
         ("the job's own config", {} if job is None else job.config),

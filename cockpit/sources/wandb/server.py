@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.place import DEFAULT, FORMER, server_of
 from cockpit.model.run import WandbSpec
-from cockpit.runtime.http import LONGEST_WAIT, SECONDARY_WAIT, Answer, HttpError, told
+from cockpit.runtime.http import LONGEST_WAIT, SECONDARY_WAIT, Answer, HttpError, server_message
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -248,7 +248,7 @@ def _accepted(answer: Answer, key: Key, what: str) -> None:
     host, status = answer.host, answer.status
     if status < 300:
         return
-    said = told(answer.body)
+    said = server_message(answer.body)
     if status == 401:
         message = f"{host} rejects the key from {key.source} (401): run wandb login"
         raise HttpError(ErrorKind.UNAUTHORIZED, message, status=status)

@@ -12,7 +12,7 @@ from cockpit.actions.core import execution
 from cockpit.actions.core.execution import look_up
 from cockpit.actions.core.guards import FRESH_FOR
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.plan import Outcome, Result, StepState
 from cockpit.model.run import RunSpec
 from cockpit.store.journal import Journal
@@ -191,7 +191,7 @@ async def test_a_look_up_that_raises_or_hangs_is_unknown(
     platform = Faulty(tmp_path / "jobs")
     platform.hangs = hangs
     found = await look_up(platform, World(tmp_path).file.runs[0], "toy-i001")
-    assert found.found is Found.UNKNOWN
+    assert found.found is LaunchState.UNKNOWN
     assert ("no answer within" if hangs else "a fault") in found.text
 
 
@@ -221,7 +221,7 @@ async def test_it_is_looked_up_for_as_long_as_the_platform_needs_and_not_too_oft
     world, clock = World(tmp_path), Ticking()
     world.platform.blind = True
     found = await execution.settled(world.platform, world.file.runs[0], "toy-i001", clock)
-    assert found.found is Found.UNKNOWN
+    assert found.found is LaunchState.UNKNOWN
     assert within <= sum(clock.waits) <= within + 10.0
     assert clock.waits[0] == every and world.platform.looked <= most
 

@@ -17,7 +17,7 @@ import pytest
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LookUp, Submission
 from cockpit.model.plan import (
     Basis,
     Check,
@@ -301,7 +301,7 @@ async def test_what_nobody_can_tell_any_more_is_for_a_person_to_say(
     world = World(tmp_path)
 
     async def forgot(run: RunSpec, launch_id: str) -> LookUp:
-        return LookUp(found=Found.UNKNOWN, text="it has forgotten its jobs", final=True)
+        return LookUp(found=LaunchState.UNKNOWN, text="it has forgotten its jobs", final=True)
 
     world.platform.answer = lost
     with monkeypatch.context() as patch:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.jobs import Found, LookUp, Submission
+from cockpit.model.jobs import LaunchState, LookUp, Submission
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -305,7 +305,7 @@ async def test_what_is_being_started_as_the_answer_is_lost_is_looked_up_until_it
     async def starting(self: Jobs, run: RunSpec, launch_id: str) -> LookUp:
         if early:
             early.pop()
-            return LookUp(found=Found.UNKNOWN, text="a supervisor is still starting it")
+            return LookUp(found=LaunchState.UNKNOWN, text="a supervisor is still starting it")
         return await look_up(self, run, launch_id)
 
     def lose() -> None:

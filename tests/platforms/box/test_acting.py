@@ -17,7 +17,7 @@ import pytest
 
 from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
@@ -74,7 +74,7 @@ async def test_a_submitted_job_is_found_by_everything(run: RunSpec) -> None:
     assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
     assert live.jobs[0].launch_id == "buoy-i001"
     found = await platform.look_up(run, "buoy-i001")
-    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
     note = read_pid(str(files(run, "pid_file")))
     assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
     assert note.launch_id == "buoy-i001" and note.ticks is not None and note.space is not None
@@ -94,7 +94,7 @@ async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
     assert isinstance(note, PidNote) and note.log == mark
     assert log.read_text().endswith("job before\nran\n")
     found = await platform.look_up(run, "buoy-i001")
-    assert (found.found, found.text[-12:]) == (Found.ENDED, "ended with 7")
+    assert (found.found, found.text[-12:]) == (LaunchState.ENDED, "ended with 7")
     with pytest.raises(CannotError, match="buoy-i001 was used before: state=ended"):
         await submit(platform, run, submission(run))
     assert log.read_text().endswith("job before\nran\n")
@@ -102,12 +102,12 @@ async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
 
 async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) -> None:
     platform = platform_of()
-    assert (await platform.look_up(run, "buoy-i001")).found is Found.ABSENT
+    assert (await platform.look_up(run, "buoy-i001")).found is LaunchState.ABSENT
     assert not notes(run).exists()
     accepted = await platform.accept(run, submission(run))
     assert not trainers(run) and not supervisors(run)
     found = await platform_of().look_up(run, "buoy-i001")
-    assert found.found is Found.ABSENT and "closed" in found.text
+    assert found.found is LaunchState.ABSENT and "closed" in found.text
     for attempt in (platform.go(run, accepted), submit(platform, run, submission(run))):
         with pytest.raises(CannotError, match="was used before: state=closed"):
             await attempt
@@ -121,7 +121,7 @@ async def test_a_live_job_refuses_another(run: RunSpec) -> None:
     first = await submit(platform, run, submission(run))
     with pytest.raises(CannotError, match=f"a job of this lineage is still alive: {first} "):
         await platform.go(run, accepted)
-    assert (await platform.look_up(run, "buoy-i002")).found is Found.ABSENT
+    assert (await platform.look_up(run, "buoy-i002")).found is LaunchState.ABSENT
     assert len(trainers(run)) == 1
 
 
@@ -133,14 +133,14 @@ async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
     mine, theirs = local(tmp_path), platform_of()
     job_id = await submit(mine, here, submission(here))
     found = await theirs.look_up(run, "buoy-i001")
-    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
     with pytest.raises(CannotError, match="a job of this lineage is still alive"):
         await submit(theirs, run, submission(run, 2))
     await theirs.stop(run, (await living(theirs, run)).jobs)
     assert not trainers(run)
     job_id = await submit(theirs, run, submission(run, 2))
     found = await mine.look_up(here, "buoy-i002")
-    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
     await mine.stop(here, (await living(mine, here)).jobs)
     assert (await mine.look_up(here, "buoy-i002")).text.endswith("ended with 143")
 
@@ -170,12 +170,12 @@ async def test_a_start_that_hangs_is_unknown_until_it_is_over(run: RunSpec) -> N
     with pytest.raises(LostError):
         await submit(platform, run, submission(run))
     found = await platform.look_up(run, "buoy-i001")
-    assert found.found is Found.UNKNOWN and "still starting" in found.text
+    assert found.found is LaunchState.UNKNOWN and "still starting" in found.text
     for pid in supervisors(run):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not supervisors(run))
     found = await platform.look_up(run, "buoy-i001")
-    assert found.found is Found.ABSENT and "nothing ran" in found.text
+    assert found.found is LaunchState.ABSENT and "nothing ran" in found.text
 
 
 @long
@@ -186,7 +186,7 @@ async def test_a_job_that_died_without_a_status_has_ended(run: RunSpec) -> None:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not carrying(run))
     found = await platform.look_up(run, "buoy-i001")
-    assert found.found is Found.ENDED and "without an exit status" in found.text
+    assert found.found is LaunchState.ENDED and "without an exit status" in found.text
 
 
 @pytest.mark.parametrize(
@@ -387,14 +387,14 @@ class Cut:
 @pytest.mark.parametrize(
     ("which", "done", "found"),
     [
-        pytest.param(" accept 3>", False, Found.ABSENT, marks=long),
-        pytest.param(" accept 3>", True, Found.ABSENT, marks=long),
-        (" supervise 3>", False, Found.ABSENT),
-        (" supervise 3>", True, Found.LIVE),
+        pytest.param(" accept 3>", False, LaunchState.ABSENT, marks=long),
+        pytest.param(" accept 3>", True, LaunchState.ABSENT, marks=long),
+        (" supervise 3>", False, LaunchState.ABSENT),
+        (" supervise 3>", True, LaunchState.LIVE),
     ],
 )
 async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
-    box: Sshd, run: RunSpec, which: str, done: bool, found: Found
+    box: Sshd, run: RunSpec, which: str, done: bool, found: LaunchState
 ) -> None:
     cut = Cut(which, done=done)
     with pytest.raises(LostError, match="no answer"):
@@ -402,7 +402,7 @@ async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
     looked = await platform_of().look_up(run, "buoy-i001")
     assert looked.found is found, looked
     await run_script(box.host, cut.late[-1], deadline=20.0)
-    assert len(trainers(run)) == (1 if found is Found.LIVE else 0)
+    assert len(trainers(run)) == (1 if found is LaunchState.LIVE else 0)
     if which == " supervise 3>":
         assert (await platform_of().look_up(run, "buoy-i001")).found is found
 

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from tests.platforms.box.making import box as platform_of
@@ -45,13 +45,15 @@ async def test_what_a_look_up_says_is_what_happened(box: Sshd, tmp_path: Path) -
             with suppress(CannotError, LostError):
                 await begun
             found = await platform.look_up(run, given.launch_id)
-            while found.found is Found.UNKNOWN:  # what waits for its turn is not killed
+            while found.found is LaunchState.UNKNOWN:  # what waits for its turn is not killed
                 found = await platform.look_up(run, given.launch_id)
             said[found.found.value] = said.get(found.found.value, 0) + 1
             alive, has_run = len(trainers(run)), await asyncio.to_thread(ran.exists)
-            expected = {Found.LIVE: (1,), Found.ENDED: (0,), Found.ABSENT: (0,)}[found.found]
+            expected = {LaunchState.LIVE: (1,), LaunchState.ENDED: (0,), LaunchState.ABSENT: (0,)}[
+                found.found
+            ]
             assert alive in expected, (found, alive)
-            assert not (found.found is Found.ABSENT and has_run), found
+            assert not (found.found is LaunchState.ABSENT and has_run), found
             with suppress(CannotError, LostError):
                 await platform.go(run, accepted)
             assert len(trainers(run)) == alive, "it was started twice"

@@ -13,7 +13,7 @@ import pytest
 from cockpit.hosts.link import Ask
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.observed import Phase
 from cockpit.platforms.box.jobs import BoxJobs, View
 from cockpit.platforms.box.lookup import look_up
@@ -93,15 +93,15 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
     assert facet.value is not None and facet.value.phase is phase
     unknown = (await jobs.live("near", [run]))[run.name].unknown
     found = await look_up(asked, run_script, run, "buoy-i001")
-    assert found.found is Found.ABSENT
+    assert found.found is LaunchState.ABSENT
     files(run, "pid_file").write_text(f"{2**31 - 2}\nlaunch_id=buoy-i001\n")
     found = await look_up(asked, run_script, run, "buoy-i001")
     if phase is Phase.FAILED:
-        assert unknown is None and found.found is Found.ENDED
+        assert unknown is None and found.found is LaunchState.ENDED
     else:
         told = "is on nas:/home, a network file system, and names no machine"
         assert facet.error is not None and told in facet.error.message
-        assert told in str(unknown) and found.found is Found.UNKNOWN and told in found.text
+        assert told in str(unknown) and found.found is LaunchState.UNKNOWN and told in found.text
 
 
 async def test_a_disk_that_is_not_told_hides_no_other_disk_that_hosts_share(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.platforms.base import CannotError, CommandError, LostError
 from cockpit.platforms.iris import acting
 from tests.platforms.iris.acting import JOB, LAUNCH, Lab
@@ -60,7 +60,7 @@ async def test_a_launch_makes_one_job_by_its_launch_id(
     assert Path(told["PWD_OF_CLIENT"]) == tmp_path
     assert not any(name.startswith("COCKPIT_SUBMITS") for name in told)
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert (found.found, found.job_id, found.bundle) == (Found.LIVE, JOB, "b1")
+    assert (found.found, found.job_id, found.bundle) == (LaunchState.LIVE, JOB, "b1")
     assert [each.launch_id for each in await lab.live()] == [LAUNCH]
     with pytest.raises(CannotError, match="name is taken"):
         await lab.platform.go(lab.run, accepted)
@@ -70,13 +70,13 @@ async def test_a_launch_makes_one_job_by_its_launch_id(
 async def test_what_was_looked_up_is_never_started(iris: Controller, lab: Lab) -> None:
     accepted = await lab.accept()
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert found.found is Found.ABSENT and "none can come" in found.text
+    assert found.found is LaunchState.ABSENT and "none can come" in found.text
     with pytest.raises(CannotError, match="closed"):
         await lab.platform.go(lab.run, accepted)
     other = Lab(iris, Path("/"))  # another machine, which has not seen that look
     with pytest.raises(CannotError, match="closed"):
         await other.platform.go(other.run, accepted)
-    assert (await other.platform.look_up(other.run, LAUNCH)).found is Found.ABSENT
+    assert (await other.platform.look_up(other.run, LAUNCH)).found is LaunchState.ABSENT
     assert await late(iris, JOB) == "409" and iris.names() == []
     live = (await lab.platform.live([lab.run]))["bee"]
     assert live.jobs == () and [each.id for each in live.leftovers] == [JOB]
@@ -91,14 +91,14 @@ async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
     with pytest.raises(LostError, match="was killed"):
         await lab.launch()
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert (found.found, found.job_id) == (Found.LIVE, JOB) and iris.names() == [JOB]
+    assert (found.found, found.job_id) == (LaunchState.LIVE, JOB) and iris.names() == [JOB]
     iris.jobs[JOB]["state"] = "JOB_STATE_FAILED"
-    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ENDED
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is LaunchState.ENDED
     monkeypatch.setattr(acting, "SUBMIT", 0.2)
     monkeypatch.setenv("ODDLY", "before")
     with pytest.raises(LostError, match="was killed"):
         await lab.launch("bee-i002")
-    assert (await lab.platform.look_up(lab.run, "bee-i002")).found is Found.ABSENT
+    assert (await lab.platform.look_up(lab.run, "bee-i002")).found is LaunchState.ABSENT
     assert await late(iris, "/ada/bee-i002") == "409"
 
 
@@ -107,14 +107,14 @@ async def test_a_look_up_without_an_answer_is_unknown_until_there_is_one(
 ) -> None:
     iris.lose = {"LaunchJob"}
     lost = await lab.platform.look_up(lab.run, LAUNCH)
-    assert lost.found is Found.UNKNOWN and "cannot tell whether" in lost.text
+    assert lost.found is LaunchState.UNKNOWN and "cannot tell whether" in lost.text
     iris.lose = {"GetJobState"}
-    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.UNKNOWN
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is LaunchState.UNKNOWN
     iris.lose = set()
     found = await lab.platform.look_up(lab.run, LAUNCH)  # the closing job had arrived
-    assert found.found is Found.ABSENT and iris.counted["LaunchJob"] == 1
+    assert found.found is LaunchState.ABSENT and iris.counted["LaunchJob"] == 1
     gone = Lab(iris, Path("/"), job={"controller_url": "http://127.0.0.1:1", "id": "/ada/bee"})
-    assert (await gone.platform.look_up(gone.run, LAUNCH)).found is Found.UNKNOWN
+    assert (await gone.platform.look_up(gone.run, LAUNCH)).found is LaunchState.UNKNOWN
 
 
 @pytest.mark.parametrize(("oddly", "asked"), [("usage", 0), ("refused", 1)])
@@ -224,12 +224,12 @@ async def test_a_fixed_name_is_known_by_its_launch_and_settled_by_time(
     lab = Lab(iris, tmp_path, options="--job-name bee")
     assert await lab.launch() == "/ada/bee"  # the one that had failed is replaced
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert (found.found, found.job_id) == (Found.LIVE, "/ada/bee")
+    assert (found.found, found.job_id) == (LaunchState.LIVE, "/ada/bee")
     with pytest.raises(CannotError, match="name is taken"):
         await lab.accept("bee-i002")
     began = lab.clock.monotonic()
     absent = await lab.platform.look_up(lab.run, "bee-i002")
-    assert absent.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
+    assert absent.found is LaunchState.ABSENT and lab.clock.monotonic() - began >= 60.0
     assert iris.counted["LaunchJob"] == 1, "a name that others use is not closed"
 
 
@@ -244,7 +244,7 @@ async def test_a_controller_that_stops_answering_within_the_minute_proves_nothin
         await real(seconds)
 
     lab.clock.sleep = falls_silent  # type: ignore[method-assign]
-    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.UNKNOWN
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is LaunchState.UNKNOWN
 
 
 async def test_where_no_name_can_be_closed_time_settles_it(iris: Controller, lab: Lab) -> None:
@@ -252,7 +252,7 @@ async def test_where_no_name_can_be_closed_time_settles_it(iris: Controller, lab
     iris.reply["LaunchJob"] = (400, said, ())
     began = lab.clock.monotonic()
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert found.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
+    assert found.found is LaunchState.ABSENT and lab.clock.monotonic() - began >= 60.0
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ async def test_no_name_is_closed_where_that_job_might_run(
         lab = Lab(iris, tmp_path)
         (told,) = await lab.platform.findings([lab.run])
         found = await lab.platform.look_up(lab.run, LAUNCH)
-        assert found.found is Found.ABSENT and ("LaunchJob" in iris.asked) == (not why)
+        assert found.found is LaunchState.ABSENT and ("LaunchJob" in iris.asked) == (not why)
         assert ("closed" in found.text) == ("never runs" in told.text) == (not why)
         assert why in told.text
 
@@ -304,7 +304,7 @@ async def test_what_closes_a_name_takes_nothing_from_others_and_may_be_cancelled
     assert (await facets(lab.platform, lab.run))["bee"].value.held == live.held  # type: ignore[union-attr]
     await lab.platform.stop(lab.run, live.held)
     assert iris.jobs[JOB]["state"] == "JOB_STATE_KILLED"
-    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ABSENT
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is LaunchState.ABSENT
     with pytest.raises(CannotError, match="closed"):
         await lab.accept()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Found, Submission
+from cockpit.model.jobs import LaunchState, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import as_sent, values_of, words_of
@@ -76,14 +76,14 @@ async def test_launched_looked_up_and_stopped(real: Real) -> None:
     job_id = await real.launch(launch_id)
     assert real.living() == [job_id] == [f"/ada/{launch_id}"]
     found = await real.platform.look_up(real.run, launch_id)
-    assert found.found is Found.LIVE and found.bundle
+    assert found.found is LaunchState.LIVE and found.bundle
     (live,) = (await real.platform.live([real.run]))[real.name].jobs
     assert (live.id, live.launch_id) == (job_id, launch_id)
     await real.platform.stop(real.run, [live])
     (task,) = real.rig.call("ListTasks", {"jobId": job_id})["tasks"]
     assert not task["attempts"] or "finishedAt" in task, "it is over by its worker's word"
     await real.platform.stop(real.run, [live])
-    assert (await real.platform.look_up(real.run, launch_id)).found is Found.ENDED
+    assert (await real.platform.look_up(real.run, launch_id)).found is LaunchState.ENDED
     with pytest.raises(CannotError, match="name is taken"):
         await real.launch(launch_id)
 
@@ -91,7 +91,7 @@ async def test_launched_looked_up_and_stopped(real: Real) -> None:
 async def test_closed_names_scale_nothing_up(real: Real) -> None:
     launch_id = f"{real.name}-i001"
     before = _slices(real.rig)
-    assert (await real.platform.look_up(real.run, launch_id)).found is Found.ABSENT
+    assert (await real.platform.look_up(real.run, launch_id)).found is LaunchState.ABSENT
     with pytest.raises(CannotError, match="closed"):
         await real.launch(launch_id)
     status = real.rig.call("GetJobStatus", {"jobId": f"/ada/{launch_id}"})
@@ -113,12 +113,12 @@ async def test_a_controller_that_stands_still(real: Real, monkeypatch: pytest.Mo
     try:
         with pytest.raises(LostError, match="was killed"):
             await real.launch(launch_id)
-        assert (await real.platform.look_up(real.run, launch_id)).found is Found.UNKNOWN
+        assert (await real.platform.look_up(real.run, launch_id)).found is LaunchState.UNKNOWN
     finally:
         os.kill(pid, signal.SIGCONT)
     found = await real.platform.look_up(real.run, launch_id)
-    assert found.found in (Found.LIVE, Found.ABSENT), found.text
-    assert real.living() == ([found.job_id] if found.found is Found.LIVE else [])
+    assert found.found in (LaunchState.LIVE, LaunchState.ABSENT), found.text
+    assert real.living() == ([found.job_id] if found.found is LaunchState.LIVE else [])
 
 
 def _slices(rig: Rig) -> list[dict[str, Any]]:

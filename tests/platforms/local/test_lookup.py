@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process, census
@@ -58,14 +58,14 @@ def showing(*processes: Process) -> Callable[[], Census]:
 def test_while_its_supervisor_lives_a_launch_is_not_over(run: RunSpec, state: str) -> None:
     """The process that becomes the command may show nothing at all in that moment."""
     note(run, state)
-    assert look_up(run, ID, showing(supervisor(run))).found is Found.UNKNOWN
-    assert look_up(run, ID, showing(supervisor(run), trainer(run))).found is Found.LIVE
+    assert look_up(run, ID, showing(supervisor(run))).found is LaunchState.UNKNOWN
+    assert look_up(run, ID, showing(supervisor(run), trainer(run))).found is LaunchState.LIVE
 
 
 def test_a_noted_process_that_becomes_its_command_lives(run: RunSpec) -> None:
     note(run, launches.RUNNING)
-    assert look_up(run, ID, showing(process(JOB, {}))).found is Found.LIVE
-    assert look_up(run, ID, showing()).found is Found.ENDED
+    assert look_up(run, ID, showing(process(JOB, {}))).found is LaunchState.LIVE
+    assert look_up(run, ID, showing()).found is LaunchState.ENDED
 
 
 def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: RunSpec) -> None:
@@ -81,7 +81,7 @@ def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: Run
             return {}
         return showing(trainer(run))()
 
-    assert look_up(run, ID, look).found is Found.LIVE
+    assert look_up(run, ID, look).found is LaunchState.LIVE
 
 
 def test_one_that_ends_while_it_is_looked_at_has_its_exit_status(run: RunSpec) -> None:
@@ -92,14 +92,14 @@ def test_one_that_ends_while_it_is_looked_at_has_its_exit_status(run: RunSpec) -
         return {}
 
     found = look_up(run, ID, look)
-    assert found.found is Found.ENDED and "ended with 3" in found.text
+    assert found.found is LaunchState.ENDED and "ended with 3" in found.text
 
 
 @pytest.mark.parametrize("state", [launches.STARTING, launches.RUNNING])
 def test_what_another_machine_has_noted_is_not_over_here(run: RunSpec, state: str) -> None:
     note(run, state, machine="0" * 32, host="elsewhere")
     found = look_up(run, ID, showing())
-    assert found.found is Found.UNKNOWN and "elsewhere" in found.text
+    assert found.found is LaunchState.UNKNOWN and "elsewhere" in found.text
 
 
 def test_a_process_that_becomes_another_program_is_in_the_table(tmp_path: Path) -> None:

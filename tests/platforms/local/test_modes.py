@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.place import place_of
-from cockpit.model.shared_facts import Told
+from cockpit.model.shared_facts import SharedFact
 from cockpit.platforms.local.launcher import launches, locks
 from cockpit.platforms.local.launcher.detached import Launch, start
 from cockpit.platforms.local.launcher.modes import follow, make_folder
@@ -61,7 +61,7 @@ def test_everything_beside_a_run_is_the_groups(tmp_path: Path) -> None:
     launches.intend(root / launches.BELOW, "toy-i001", {"by": "ada"})
     start(launch).supervisor.wait()
     run = run_spec().model_copy(update={"output_root": place_of(str(root))})
-    tell_under(run, [Told(what="owner", value="bob", at=1.0, typed_by="ada")])
+    tell_under(run, [SharedFact(what="owner", value="bob", at=1.0, typed_by="ada")])
     replace(root / "book.md", None, b"# Run\n")
     made = [path for path in root.rglob("*") if path.name != "out"]
     assert {"run.exit", "run.pid", "run.log", "job.lock", "toy-i001", "told.md"} <= {

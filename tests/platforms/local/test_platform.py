@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Found
+from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
@@ -62,7 +62,7 @@ async def test_a_submitted_job_is_found_by_everything(tmp_path: Path, run: RunSp
     assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
     assert live.jobs[0].launch_id == "toy-i001"
     found = await platform.look_up(run, "toy-i001")
-    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
     note = read_pid(str(run.job and run.job.pid_file))
     assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
 
@@ -75,7 +75,7 @@ async def test_the_same_launch_id_starts_one_job_ever(tmp_path: Path, run: RunSp
         await submit(platform, run, submission(run, code="print('ran')"))
     assert log(run) == "ran\n"
     found = await platform.look_up(run, "toy-i001")
-    assert (found.found, found.text[-12:]) == (Found.ENDED, "ended with 0")
+    assert (found.found, found.text[-12:]) == (LaunchState.ENDED, "ended with 0")
 
 
 async def test_a_live_job_refuses_another(tmp_path: Path, run: RunSpec) -> None:
@@ -85,7 +85,7 @@ async def test_a_live_job_refuses_another(tmp_path: Path, run: RunSpec) -> None:
         await submit(platform, run, submission(run, 2))
     assert len(trainers(run)) == 1
     found = await platform.look_up(run, "toy-i002")
-    assert found.found is Found.ABSENT
+    assert found.found is LaunchState.ABSENT
 
 
 async def test_a_job_that_nobody_recorded_refuses_another(tmp_path: Path, run: RunSpec) -> None:
@@ -104,11 +104,11 @@ async def test_a_launch_that_was_meant_and_never_began_is_closed_by_looking(
 ) -> None:
     platform = local(tmp_path)
     folder = Path(str(run.output_root)) / launches.BELOW
-    assert (await platform.look_up(run, "toy-i001")).found is Found.ABSENT
+    assert (await platform.look_up(run, "toy-i001")).found is LaunchState.ABSENT
     assert launches.ids(folder) == set()
     launches.intend(folder, "toy-i001", {"by": 1})
     found = await platform.look_up(run, "toy-i001")
-    assert found.found is Found.ABSENT and "closed" in found.text
+    assert found.found is LaunchState.ABSENT and "closed" in found.text
     with pytest.raises(CannotError, match="was used before: state=closed"):
         await submit(platform, run, submission(run))
     assert not trainers(run)
@@ -121,13 +121,13 @@ async def test_a_start_that_hangs_is_unknown_until_it_is_over(tmp_path: Path, ru
     with pytest.raises(LostError):
         await submit(platform, run, submission(run))
     found = await platform.look_up(run, "toy-i001")
-    assert found.found is Found.UNKNOWN and "still starting" in found.text
+    assert found.found is LaunchState.UNKNOWN and "still starting" in found.text
     until((Path(str(run.output_root)) / launches.BELOW / "toy-i001").exists)
     for pid in supervisors(run):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not supervisors(run))
     found = await platform.look_up(run, "toy-i001")
-    assert found.found is Found.ABSENT and "nothing ran" in found.text
+    assert found.found is LaunchState.ABSENT and "nothing ran" in found.text
 
 
 async def test_a_start_that_was_slow_is_found_later(tmp_path: Path, run: RunSpec) -> None:
@@ -141,7 +141,7 @@ async def test_a_start_that_was_slow_is_found_later(tmp_path: Path, run: RunSpec
     try:
         until(lambda: trainers(run))
         found = await platform.look_up(run, "toy-i001")
-        assert found.found is Found.LIVE and found.job_id == f"pid:{trainers(run)[0]}"
+        assert found.found is LaunchState.LIVE and found.job_id == f"pid:{trainers(run)[0]}"
         with pytest.raises(CannotError):
             await submit(platform, run, submission(run, 2))
     finally:
@@ -155,7 +155,7 @@ async def test_a_job_that_died_without_a_status_has_ended(tmp_path: Path, run: R
         os.kill(pid, signal.SIGKILL)
     until(lambda: not trainers(run))
     found = await platform.look_up(run, "toy-i001")
-    assert found.found is Found.ENDED and "without an exit status" in found.text
+    assert found.found is LaunchState.ENDED and "without an exit status" in found.text
 
 
 async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: RunSpec) -> None:
@@ -163,7 +163,7 @@ async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: Run
     folder = Path(str(run.output_root)) / launches.BELOW
     folder.parent.mkdir(parents=True)
     folder.symlink_to(folder)  # it cannot be read, whoever asks
-    assert (await platform.look_up(run, "toy-i001")).found is Found.UNKNOWN
+    assert (await platform.look_up(run, "toy-i001")).found is LaunchState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ async def test_what_was_accepted_does_not_run_and_looking_ends_it(
     accepted = await platform.accept(run, submission(run))
     assert not trainers(run) and not supervisors(run)
     found = await platform.look_up(run, "toy-i001")
-    assert found.found is Found.ABSENT and "closed" in found.text
+    assert found.found is LaunchState.ABSENT and "closed" in found.text
     with pytest.raises(CannotError, match="was used before: state=closed"):
         await platform.go(run, accepted)
     with pytest.raises(CannotError, match="was used before: state=closed"):
@@ -308,7 +308,7 @@ async def test_what_was_let_go_is_not_ended_by_looking(tmp_path: Path, run: RunS
     platform = local(tmp_path)
     job_id = await platform.go(run, await platform.accept(run, submission(run)))
     found = await local(tmp_path).look_up(run, "toy-i001")
-    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
 
 
 HALTED = """
@@ -347,12 +347,14 @@ def test_a_cockpit_that_was_halted_between_the_two(
         until(lambda: Path(f"/proc/{halted.pid}/stat").read_text().rpartition(")")[2][1] == "T")
         platform = local(tmp_path)
         if looked:
-            assert asyncio.run(platform.look_up(run, "toy-i001")).found is Found.ABSENT
+            assert asyncio.run(platform.look_up(run, "toy-i001")).found is LaunchState.ABSENT
         halted.send_signal(signal.SIGCONT)
         said = halted.communicate(timeout=60)[0]
         assert said.startswith("refused" if looked else "pid:"), said
         found = asyncio.run(platform.look_up(run, "toy-i001")).found
-        assert (found, len(trainers(run))) == ((Found.ABSENT, 0) if looked else (Found.LIVE, 1))
+        assert (found, len(trainers(run))) == (
+            (LaunchState.ABSENT, 0) if looked else (LaunchState.LIVE, 1)
+        )
     finally:
         halted.kill()
         halted.communicate()
@@ -419,7 +421,7 @@ def _started_or_over(run: RunSpec) -> bool:
 def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
     """Each round kills the one that submits; whoever looks afterwards knows, and starts one."""
     dice = random.Random(3)
-    counts = {Found.LIVE: 0, Found.ABSENT: 0}
+    counts = {LaunchState.LIVE: 0, LaunchState.ABSENT: 0}
     for round_ in range(60 if SOAK else 12):
         run = spec(tmp_path, f"k{round_}")
         racer = subprocess.Popen(
@@ -440,12 +442,12 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
         racer.communicate()
         platform = local(tmp_path)
         found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
-        if found.found is Found.UNKNOWN:
+        if found.found is LaunchState.UNKNOWN:
             until(partial(_started_or_over, run))
             found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
         assert found.found in counts, found
         counts[found.found] += 1
-        if found.found is Found.ABSENT:
+        if found.found is LaunchState.ABSENT:
             asyncio.run(submit(platform, run, submission(run, 2)))
         assert len(trainers(run)) == 1, found
         slay(run)

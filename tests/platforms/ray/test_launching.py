@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from cockpit.actions.core.recovery import settle
-from cockpit.model.jobs import Accepted, Found, LookUp, Query, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LookUp, Query, Submission
 from cockpit.model.place import place_of
 from cockpit.model.plan import Outcome, StepState
 from cockpit.model.run import JobSpec, RunSpec
@@ -71,11 +71,11 @@ async def test_what_is_sent_and_found_again(server: Recorded) -> None:
     assert variables["COCKPIT_LAUNCH_ID"] == ID and variables["WANDB_RUN_ID"] == "w"
     assert variables["COCKPIT_LINEAGE"] == document["metadata"]["lineage"]
     for found in (await made.look_up(run, ID), await looked(made, run, accepted)):
-        assert (found.found, found.job_id, found.waits) == (Found.LIVE, ID, False)
+        assert (found.found, found.job_id, found.waits) == (LaunchState.LIVE, ID, False)
     (job,) = (await made.live([run]))["toy"].jobs
     assert (job.id, job.launch_id, job.why) == (ID, ID, "its lineage")
     server.job(ID)["status"] = "SUCCEEDED"
-    assert (await looked(made, run, accepted)).found is Found.ENDED
+    assert (await looked(made, run, accepted)).found is LaunchState.ENDED
     with pytest.raises(CannotError, match="has a job toy-i002 already"):
         await made.accept(run, submission())
 
@@ -84,12 +84,12 @@ async def test_what_was_accepted_and_never_sent_is_closed_by_looking(server: Rec
     made, run = platform(), toy(server)
     accepted = await made.accept(run, submission())
     waiting = await made.recall(run, ID, accepted.handle, settle=False)
-    assert waiting.found is Found.UNKNOWN and not server.posted
-    assert (await looked(made, run, accepted)).found is Found.ABSENT
+    assert waiting.found is LaunchState.UNKNOWN and not server.posted
+    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
     with pytest.raises(CannotError, match="closed by a look-up"):
         await made.go(run, accepted)
     assert [each["entrypoint"] for each in server.posted] == ["true"]
-    assert (await looked(made, run, accepted)).found is Found.ABSENT
+    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
 
 
 async def test_what_only_closes_an_id_is_shown_as_nothing(server: Recorded) -> None:
@@ -124,7 +124,7 @@ async def test_a_head_that_answers_with_an_error_is_not_believed(server: Recorde
         await made.go(run, accepted)
     del server.handlers["/api/jobs/"]
     found = await looked(made, run, accepted)
-    assert found.found is Found.ABSENT and [each["entrypoint"] for each in server.posted] == [
+    assert found.found is LaunchState.ABSENT and [each["entrypoint"] for each in server.posted] == [
         "true"
     ]
 
@@ -155,7 +155,7 @@ async def test_a_submit_on_its_way_is_refused_once_its_id_is_closed(
     arrives = server.slow[ID] = asyncio.Event()
     with pytest.raises(LostError, match="no answer in time"):
         await made.go(run, accepted)
-    assert (await looked(made, run, accepted)).found is Found.ABSENT
+    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
     arrives.set()
     for _ in range(20):
         await asyncio.sleep(0)
@@ -177,7 +177,7 @@ async def test_a_submit_that_arrives_before_its_id_is_closed_is_found(
     arrives.set()
     await once(lambda: server.posted)
     closes.set()
-    assert (await looking).found is Found.LIVE
+    assert (await looking).found is LaunchState.LIVE
     assert [each["metadata"].get("nonce") for each in server.posted] == [accepted.handle["nonce"]]
 
 
@@ -190,9 +190,9 @@ async def test_two_cockpits_that_gave_one_id(server: Recorded) -> None:
     refused = next(each for each in answers if each != ID)
     assert isinstance(refused, CannotError)
     won, lost = (mine, theirs) if answers[0] == ID else (theirs, mine)
-    assert (await looked(one, run, won)).found is Found.LIVE
+    assert (await looked(one, run, won)).found is LaunchState.LIVE
     told = await looked(one, run, lost)
-    assert told.found is Found.ABSENT and "another cockpit" in told.text
+    assert told.found is LaunchState.ABSENT and "another cockpit" in told.text
 
 
 async def test_an_entry_whose_handle_cannot_be_read_does_not_say_that_nothing_was_sent(
@@ -214,12 +214,12 @@ async def test_a_head_that_began_anew_cannot_tell(server: Recorded) -> None:
     accepted = await made.accept(run, submission())
     server.documents["/api/version"]["session_name"] = "session_2026-12-01_00-00-00_1_1"
     found = await looked(made, run, accepted)
-    assert found.found is Found.UNKNOWN and found.final and "begun anew" in found.text
+    assert found.found is LaunchState.UNKNOWN and found.final and "begun anew" in found.text
     never_let_go = await made.recall(run, ID, {}, settle=True)
-    assert never_let_go.found is Found.ABSENT
+    assert never_let_go.found is LaunchState.ABSENT
     del server.documents["/api/version"]["session_name"]
     found = await looked(made, run, accepted)
-    assert found.found is Found.UNKNOWN and "does not tell" in found.text
+    assert found.found is LaunchState.UNKNOWN and "does not tell" in found.text
 
 
 async def test_a_head_that_gives_no_answer_of_its_own_is_unknown(server: Recorded) -> None:
@@ -227,7 +227,7 @@ async def test_a_head_that_gives_no_answer_of_its_own_is_unknown(server: Recorde
     accepted = await made.accept(run, submission())
     server.answers(f"/api/jobs/{ID}", NO_RAY)
     found = await looked(made, run, accepted)
-    assert found.found is Found.UNKNOWN and not found.final and not server.posted
+    assert found.found is LaunchState.UNKNOWN and not found.final and not server.posted
     server.answers("/api/jobs/", NO_RAY)
     with pytest.raises(CannotError, match="nothing was submitted"):
         await made.go(run, accepted)
@@ -251,7 +251,7 @@ async def test_one_that_waits_is_told_so_with_rays_own_message(server: Recorded)
     await made.go(run, accepted)
     server.job(ID)["message"] = "Job has not started yet. It may be waiting for resources."
     found = await looked(made, run, accepted)
-    assert found.found is Found.LIVE and found.waits
+    assert found.found is LaunchState.LIVE and found.waits
     assert server.count(f"/api/jobs/{ID}") > 4, "it was given the time to begin"
     assert found.reason == "Job has not started yet. It may be waiting for resources."
     server.job(ID)["status"] = "RUNNING"
@@ -302,11 +302,11 @@ async def test_a_submitter_of_the_users_own_is_judged_by_what_came(server: Recor
     words = (sys.executable, "-c", POSTS, ID)
     accepted = await made.accept(run, submission(*words, "posts"))
     assert await made.go(run, accepted) == ID  # whatever it printed, and however it ended
-    assert (await looked(made, run, accepted)).found is Found.LIVE
+    assert (await looked(made, run, accepted)).found is LaunchState.LIVE
     server.documents["/api/jobs/"].clear()
     with pytest.raises(LostError, match=r"ended with 3 \(no such option\)"):
         await made.go(run, Accepted(id=ID, submission=submission(*words, "no"), handle={}))
-    assert (await looked(made, run, accepted)).found is Found.ABSENT
+    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
     assert [each["entrypoint"] for each in server.posted] == ["train", "true"]
     with pytest.raises(CannotError, match=r"\$NOT_SET"):
         await made.go(run, Accepted(id=ID, submission=submission("x", "$NOT_SET"), handle={}))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Found, Query, Submission
+from cockpit.model.jobs import LaunchState, Query, Submission
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
@@ -138,13 +138,15 @@ async def test_eight_cockpits_give_one_id_and_one_job_comes(head: RealHead) -> N
     assert sum(isinstance(one, CannotError) for one in went) == 7, went
     for one, mine, fate in zip(each, accepted, went, strict=True):
         found = await one.recall(run, launch.launch_id, mine.handle, settle=True)
-        assert found.found is (Found.LIVE if fate == launch.launch_id else Found.ABSENT), found
+        assert found.found is (
+            LaunchState.LIVE if fate == launch.launch_id else LaunchState.ABSENT
+        ), found
     (job,) = (await each[0].live([run]))["eight"].jobs
     evidence = await each[0].evidence(run, [job])
     assert {"ray-job-1.json", "ray-cluster.json"} <= set(evidence)
     await each[0].stop(run, [job])
     found = await each[0].look_up(run, launch.launch_id)
-    assert found.found is Found.ENDED and "STOPPED" in found.text
+    assert found.found is LaunchState.ENDED and "STOPPED" in found.text
 
 
 async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
@@ -152,7 +154,7 @@ async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
     made, launch = platform(), submission(run, 1, "sleep", "600")
     accepted = await made.accept(run, launch)
     assert (await made.recall(run, launch.launch_id, accepted.handle, settle=True)).found is (
-        Found.ABSENT
+        LaunchState.ABSENT
     )
     with pytest.raises(CannotError, match="closed by a look-up"):
         await made.go(run, accepted)
@@ -176,14 +178,14 @@ async def test_rays_own_client_submits(head: RealHead, monkeypatch: pytest.Monke
     accepted = await made.accept(run, submission(run, 1, *filled, "sleep", "600"))
     assert await made.go(run, accepted) == "cli-i001"
     found = await made.recall(run, "cli-i001", accepted.handle, settle=True)
-    assert found.found is Found.LIVE
+    assert found.found is LaunchState.LIVE
     await made.stop(run, list((await made.live([run]))["cli"].jobs))
     refused = submission(run, 2, *filled[:3], "--no-such-option")
     accepted = await made.accept(run, refused)
     with pytest.raises(LostError, match="ended with 2"):
         await made.go(run, accepted)
     found = await made.recall(run, "cli-i002", accepted.handle, settle=True)
-    assert found.found is Found.ABSENT
+    assert found.found is LaunchState.ABSENT
 
 
 async def test_a_job_that_waits_is_told_and_does_not_heed_its_stop(
@@ -194,6 +196,6 @@ async def test_a_job_that_waits_is_told_and_does_not_heed_its_stop(
     made = platform()
     run = named(head, "wants-i001")
     found = await made.look_up(run, "wants-i001")
-    assert found.found is Found.LIVE and found.waits and "8 GPU" in (found.reason or "")
+    assert found.found is LaunchState.LIVE and found.waits and "8 GPU" in (found.reason or "")
     with pytest.raises(CannotError, match="does not heed its stop"):
         await made.stop(run, list((await made.live([run]))["wants"].jobs))

@@ -18,7 +18,7 @@ import pytest
 from cockpit.actions.core.execution import settled
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
@@ -87,13 +87,13 @@ async def test_a_launch_id_starts_one_job(slurm: Rig, toy: RunSpec) -> None:
     assert await own.go(toy, accepted) == accepted.id
     slurm.wait_for(accepted.id, "RUNNING")
     found = await own.look_up(toy, id_of(toy, 1))
-    assert (found.found, found.job_id, found.waits) == (Found.LIVE, accepted.id, False)
+    assert (found.found, found.job_id, found.waits) == (LaunchState.LIVE, accepted.id, False)
     for again in (own.accept(toy, submission(toy, 1)), own.go(toy, accepted)):
         with pytest.raises(CannotError):
             await again
     await own.stop(toy, await live_of(toy))
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
-    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.ENDED
+    assert (await own.look_up(toy, id_of(toy, 1))).found is LaunchState.ENDED
     with pytest.raises(CannotError, match="-i001 already"):
         await own.accept(toy, submission(toy, 1))
 
@@ -102,12 +102,12 @@ async def test_what_was_accepted_and_looked_up_never_runs(slurm: Rig, toy: RunSp
     own = quick()
     accepted = await own.accept(toy, submission(toy, 1))
     found = await own.look_up(toy, id_of(toy, 1))
-    assert found.found is Found.ABSENT and accepted.id in found.text
+    assert found.found is LaunchState.ABSENT and accepted.id in found.text
     with pytest.raises(CannotError):
         await own.go(toy, accepted)
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
-    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.ABSENT
-    assert (await own.look_up(toy, id_of(toy, 2))).found is Found.ABSENT
+    assert (await own.look_up(toy, id_of(toy, 1))).found is LaunchState.ABSENT
+    assert (await own.look_up(toy, id_of(toy, 2))).found is LaunchState.ABSENT
     with pytest.raises(CannotError, match="used up"):
         await own.accept(toy, submission(toy, 2))
 
@@ -172,7 +172,7 @@ async def test_a_hung_controller_is_never_an_answer(slurm: Rig, toy: RunSpec) ->
         slurm.resume()
     assert isinstance(new, CannotError) and "nothing was submitted" in str(new)
     assert isinstance(let_go, LostError) and isinstance(stop, CannotError)
-    assert not isinstance(found, BaseException) and found.found is Found.UNKNOWN
+    assert not isinstance(found, BaseException) and found.found is LaunchState.UNKNOWN
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"} and not states(
         slurm, id_of(toy, 2)
     )
@@ -226,7 +226,7 @@ async def test_wrappers_submit_held_or_not_at_all(slurm: Rig, toy: RunSpec, tmp_
         await own.accept(toy, submission(toy, 3, "sh", "path.sh"))
     with pytest.raises(LostError, match="did not call sbatch"):
         await own.accept(toy, submission(toy, 4, "sh", "none.sh"))
-    assert (await own.look_up(toy, id_of(toy, 4))).found is Found.UNKNOWN
+    assert (await own.look_up(toy, id_of(toy, 4))).found is LaunchState.UNKNOWN
     listed = slurm.told("squeue", "-h", "-t", "PD,R,CG", "-o", "%k %r").splitlines()
     assert sorted(listed) == [f"{id_of(toy, 1)} JobHeldUser", f"{id_of(toy, 2)} JobHeldUser"]
 
@@ -246,7 +246,7 @@ async def test_an_answer_that_is_lost(slurm: Rig, toy: RunSpec) -> None:
         with pytest.raises((CannotError, LostError)):
             await own.go(toy, await own.accept(toy, submission(toy, number)))
         found = await quick().look_up(toy, id_of(toy, number))
-        assert found.found is (Found.LIVE if lose == 4 else Found.ABSENT), (lose, found)
+        assert found.found is (LaunchState.LIVE if lose == 4 else LaunchState.ABSENT), (lose, found)
         alive = [job for job, word in states(slurm, id_of(toy, number)).items()
                  if word in ("PENDING", "RUNNING")]  # fmt: skip
         assert len(alive) == int(lose == 4)
@@ -277,12 +277,12 @@ async def test_the_connection_is_cut_while_it_is_submitted(
         (slow / "sbatch.go").touch()
         until(lambda: states(slurm, id_of(toy, 1)))
         found = await own.look_up(there, id_of(toy, 1))
-        assert found.found is Found.ABSENT, found
+        assert found.found is LaunchState.ABSENT, found
         assert list(states(slurm, id_of(toy, 1)).values()) == ["CANCELLED"]
         assert (box.home / ".cockpit" / "launches" / id_of(toy, 1)).exists()
         accepted = await own.accept(there, submission(toy, 2))
         assert await own.go(there, accepted) == accepted.id
-        assert (await own.look_up(there, id_of(toy, 2))).found is Found.LIVE
+        assert (await own.look_up(there, id_of(toy, 2))).found is LaunchState.LIVE
 
 
 async def test_saves_reach_the_steps_or_are_refused(
@@ -334,7 +334,7 @@ async def test_where_no_note_can_be_made_nothing_starts(slurm: Rig, toy: RunSpec
     assert toy.output_root is not None
     notes = Path(toy.output_root.path) / ".cockpit"
     slurm.sbatch("-H", f"--comment={id_of(toy, 5)}")
-    assert (await own.look_up(toy, id_of(toy, 3))).found is Found.ABSENT
+    assert (await own.look_up(toy, id_of(toy, 3))).found is LaunchState.ABSENT
     assert await own.launch_ids(toy) == {id_of(toy, 3), id_of(toy, 5)}
     accepted = await own.accept(toy, submission(toy, 1))
     (notes / "launches" / id_of(toy, 3)).unlink()
@@ -342,7 +342,7 @@ async def test_where_no_note_can_be_made_nothing_starts(slurm: Rig, toy: RunSpec
     notes.rmdir()
     notes.write_text("no folder")
     found = await own.look_up(toy, id_of(toy, 2))
-    assert found.found is Found.UNKNOWN and "cannot be closed" in found.text
+    assert found.found is LaunchState.UNKNOWN and "cannot be closed" in found.text
     with pytest.raises(CannotError, match="cannot be noted"):
         await own.go(toy, accepted)
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
@@ -372,11 +372,11 @@ async def test_a_lost_sbatch_is_unknown_until_no_late_job_can_come(
     with pytest.raises(LostError, match="timed out"):
         await own.accept(toy, submission(toy, 1))
     found = await own.look_up(toy, id_of(toy, 1))
-    assert found.found is Found.UNKNOWN and "sbatch got no answer" in found.text
+    assert found.found is LaunchState.UNKNOWN and "sbatch got no answer" in found.text
     (tmp_path / "go").touch()
     until(lambda: states(slurm, id_of(toy, 1)))
     found = await own.look_up(toy, id_of(toy, 1))
-    assert found.found is Found.ABSENT and "cancelled before it ran" in found.text
+    assert found.found is LaunchState.ABSENT and "cancelled before it ran" in found.text
     assert set(states(slurm, id_of(toy, 1)).values()) == {"CANCELLED"}
 
 
@@ -389,9 +389,9 @@ async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_fo
     own = quick()
     with pytest.raises(LostError):
         await own.accept(toy, submission(toy, 1))
-    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.UNKNOWN
+    assert (await own.look_up(toy, id_of(toy, 1))).found is LaunchState.UNKNOWN
     found = await settled(own, toy, id_of(toy, 1), SystemClock())
-    assert found.found is Found.ABSENT, found.text
+    assert found.found is LaunchState.ABSENT, found.text
     assert not states(slurm, id_of(toy, 1))
 
 
@@ -399,6 +399,6 @@ async def test_a_look_that_may_not_settle_changes_nothing(slurm: Rig, toy: RunSp
     own = quick()
     accepted = await own.accept(toy, submission(toy, 1))
     found = await own.recall(toy, id_of(toy, 1), accepted.handle, settle=False)
-    assert found.found is Found.UNKNOWN and accepted.id in found.text
+    assert found.found is LaunchState.UNKNOWN and accepted.id in found.text
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
     assert await own.go(toy, accepted) == accepted.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.model.finalstep import FinalStepTold
+from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules.lineage.success import success_without_artifacts
@@ -37,7 +37,7 @@ def test_the_config_that_the_job_shows_tells_it_where_the_run_file_does_not() ->
 
 
 def test_the_living_config_outranks_that_of_the_next_launch() -> None:
-    after = FinalStepTold(step=300, source="config file: max_steps")
+    after = FinalStepSource(step=300, source="config file: max_steps")
     run = unnamed(final_step=300, final_step_source=after.source, final_step_told=(after,))
     past = history(T0, job=job(), tracker=tracker(step=40, config={"max_steps": 200}))
     found = progress(with_final_step(run, past), past)

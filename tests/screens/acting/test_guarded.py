@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from cockpit.actions.core.recovery import InterruptedAction
 from cockpit.actions.core.table import TABLE
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
 from screens.acting.ack import AckScreen, end_words
@@ -40,7 +40,7 @@ async def opened(
 
 
 def settled(outcome: Outcome | None = Outcome.UNKNOWN) -> InterruptedAction:
-    looked = LookUp(found=Found.UNKNOWN, text="no answer in 10 s")
+    looked = LookUp(found=LaunchState.UNKNOWN, text="no answer in 10 s")
     text = "relaunch by ada: looked up run-failed-i002: no answer in 10 s"
     return InterruptedAction(
         entry=entry("run-failed"), outcome=outcome, text=text, looked_up=looked

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cockpit.model.alert import Evidence
-from cockpit.model.records import Mark, note_of, points_of
+from cockpit.model.records import PointMark, note_of, points_of
 from cockpit.model.report import RunReport
 from screens.acting.form import FormScreen
 from screens.acting.points import PointsScreen
@@ -51,7 +51,7 @@ def test_what_cannot_be_seen_or_is_not_pushed_is_open_too() -> None:
 def test_the_note_tells_what_was_left_open_and_what_nobody_looked_at() -> None:
     points = points_of(run_failed(), [])
     assert len(points) == 3
-    marks = {points[0].key: Mark(True), points[1].key: Mark(False, "ada looks at 9")}
+    marks = {points[0].key: PointMark(True), points[1].key: PointMark(False, "ada looks at 9")}
     named = f"{points[1].title} ({points[1].code}): ada looks at 9"
     assert note_of(points, marks) == (
         f"Discussed: 1 of 3 open points. Left open: {named}. Not gone through: {points[2].title}"
