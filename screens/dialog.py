@@ -155,7 +155,7 @@ class ListDialog(Dialog[R], inherit_bindings=False):
 
 
 class LeavingScreen(ListDialog[bool]):
-    """Returns whether to leave all the same."""
+    """Returns whether to leave anyway."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("leaving")
 

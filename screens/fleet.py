@@ -255,7 +255,7 @@ class FleetScreen(ActingScreen):
 
     @property
     def _groups(self) -> Groups:
-        """The groups of what is shown: title, and how many runs."""
+        """The shown groups: title, and how many runs."""
         return self._shown.groups
 
     @property

@@ -158,7 +158,7 @@ class Mask:
         return Content("".join([*pieces, plain[at:]]), list(line.spans))
 
     def _hidden(self, plain: str) -> Iterator[Hidden]:
-        """Yield what is to be hidden, in order and apart; of what overlaps, what begins first."""
+        """Yield the spans to hide, in order; of spans that overlap, only the first."""
         found = [Hidden(each.start(), each.end() - _kept_end(each.group()))
                  for each in _PATHS.finditer(plain)
                  if not _NOT_PATHS.fullmatch(each.group())]  # fmt: skip

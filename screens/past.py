@@ -177,7 +177,7 @@ class PastScreen(ActingScreen):
 
     @property
     def runs_in_view(self) -> tuple[str, ...]:
-        """The run: of what it is now nothing stands here."""
+        """The run. Nothing here shows how it is now."""
         return (self._run,)
 
     @property

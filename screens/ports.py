@@ -51,7 +51,7 @@ class Logs(Protocol):
         """
 
     async def exact_step(self, run: str, step: int) -> Hit | None:
-        """Return the newest line that tells exactly this step."""
+        """Return the newest line with exactly this step."""
 
     async def line_at(self, run: str, number: int) -> int | None:
         """Return where the line of this number (from 1) starts."""
@@ -189,7 +189,7 @@ class Cockpit(Protocol):
 
     @property
     def notice(self) -> str:
-        """What to tell by now, what matters most first."""
+        """The messages to show now, the most important first."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 PAN: Final = 0.5
-"""How much of what is shown a page goes further."""
+"""The part of the shown range that one page moves."""
 PROMPT: Final = "one or two metrics by a few letters: loss, grad   enter show · esc cancel"
 OFFERED: Final = 12
 

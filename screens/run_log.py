@@ -144,7 +144,7 @@ class LogTab:
 
     @property
     def file(self) -> object:
-        """What tells the file that is shown from another of its name."""
+        """The identity of the shown file: it differs for another file of the same name."""
         log = None if self._report is None else self._report.facets.log.value
         return None if log is None else (log.path, log.inode)
 
@@ -255,7 +255,7 @@ class LogTab:
         self._show_anew()
 
     def _show_anew(self) -> None:
-        """Read again what is shown, by what is to be shown now."""
+        """Read the shown lines again, with the present filters."""
         self._empty, self._begun = 0, None
         reader = self.reader
         if self._view.term and reader is not None:

@@ -181,7 +181,7 @@ class WelcomeScreen(CockpitScreen):
         return [*own, (keys.shown("quit"), "quit"), (keys.shown("help"), "keys")]
 
     def action_step(self, steps: int) -> None:
-        """Select another of what was found."""
+        """Select another suggestion."""
         last = len(self._shown.found) - 1
         self._shown = self._shown._replace(at=max(0, min(self._shown.at + steps, last)))
         self.show()

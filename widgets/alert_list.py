@@ -288,7 +288,7 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
 
 
 def _following(alert: Alert, now: float, width: int) -> Content:
-    """Return the one line of what only follows from the alert above."""
+    """Return the line of an alert that only follows from the one above."""
     mark, style = facts.alert_mark(alert)
     taken = text(" ", (rows.acknowledged(alert, now), DIM)) if alert.acknowledged else EMPTY
     head = text(("  follows ", DIM), (f"{mark} ", style), (alert.title, DIM), taken)

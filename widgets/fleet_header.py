@@ -153,7 +153,7 @@ class _About(NamedTuple):
     rest: tuple[Watch, int]
 
     def same(self, other: _About) -> bool:
-        """Tell whether it is all the same, of runs the very reports."""
+        """Return whether nothing changed: the reports are the same objects."""
         pairs = (self.reports, other.reports), (self.shown, other.shown)
         alike = (len(old) == len(new) and all(map(is_, old, new)) for old, new in pairs)
         return all(alike) and self.rest == other.rest

@@ -81,7 +81,7 @@ class MetricCharts(Painted):
         return self._curve(self.look.metrics[0])
 
     def _curve(self, metric: str) -> Curve:
-        """Return what is known: of the loss at least what the report tells."""
+        """Return the known curve: for the loss at least the report's own rows."""
         curve = self._curves.get(metric)
         if metric == LOSS and self._report is not None and (curve is None or not curve.parts):
             return loss_of(self._report)
@@ -141,7 +141,7 @@ class MetricCharts(Painted):
         self.turn(edge(self._first, self.look, end))
 
     def on_resize(self) -> None:
-        """Paint for the new size, and tell of it."""
+        """Paint for the new size, and post a message about it."""
         super().on_resize()
         self.post_message(self.Resized())
 

@@ -68,7 +68,7 @@ class Painted(Widget):
             self.refresh(*changed)
 
     def on_resize(self) -> None:
-        """Paint for the new size; of what its first frame shows already, only what differs."""
+        """Paint for the new size; if it is painted already, only what changed since."""
         if self._painted_for == self.size:
             self.repaint()
         else:

@@ -274,7 +274,7 @@ DIMMED: Final = 0.5
 
 
 def picture(strips: Iterable[Iterable[Segment]], ink: str, ground: str) -> Picture:
-    """Return the rows; ``ink`` and ``ground`` (``#rrggbb``) are the colours of what has none."""
+    """Return the rows; ``ink`` and ``ground`` (``#rrggbb``) are the default colours."""
     return tuple(_row(strip, ink, ground) for strip in strips)
 
 

@@ -168,7 +168,7 @@ class CellOutput:
             self.stage.doubt()
 
     def doubt(self) -> None:
-        """Take nothing for granted of what the terminal shows; from any thread or signal."""
+        """Forget what the terminal shows: all is written again. From any thread or signal."""
         self.stage.doubt()
 
 
@@ -195,7 +195,7 @@ class CellApp(App[str]):
         return getattr(self.console, "_color_system", None) or ColorSystem.TRUECOLOR
 
     def report_fault(self, error: BaseException) -> str:
-        """Keep a fault's details and tell of it; return the one line about it."""
+        """Keep a fault's details and report it; return the line about it."""
         raise NotImplementedError
 
     def display_cells(self, update: RenderableType) -> None:

@@ -220,11 +220,11 @@ class TerminalApp(CellApp):
         return True
 
     def _taken(self) -> None:
-        """Paint what was missed as it is by now; called by the thread that writes."""
+        """Schedule a paint of the missed regions; called by the thread that writes."""
         self.call_later(self.catch_up)
 
     def catch_up(self) -> None:
-        """Paint what was missed as it is by now."""
+        """Paint the missed regions as they are now."""
         missed, self._missed = self._missed, set()
         if not missed or not self.screen_stack or not self.screen.is_mounted:
             return
@@ -256,7 +256,7 @@ class TerminalApp(CellApp):
         return crash_message(error, state_dir() / "crashes", time.time())
 
     def report_fault(self, error: BaseException) -> str:
-        """Keep a fault's details and tell of it; return the one line about it."""
+        """Keep a fault's details and report it; return the line about it."""
         said = self.keep_fault(error)
         if self.is_running and self.crash_line is None:
             self.warn(said)

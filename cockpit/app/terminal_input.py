@@ -75,7 +75,7 @@ def dark_by(variables: Mapping[str, str]) -> bool | None:
 
 
 class Answers:
-    """Takes answers out of what the terminal sends; times are seconds of one clock."""
+    """Separates the terminal's answers from its keys; times are seconds of one clock."""
 
     def __init__(self, now: float) -> None:
         self._until = now + ANSWER_WITHIN

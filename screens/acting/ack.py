@@ -195,7 +195,7 @@ class AckScreen(ListDialog[None]):
             self._order(NOW, "undone")
 
     def _key(self) -> str | None:
-        """Return what is selected of what stands on the screen."""
+        """Return the selected item of the list on the screen."""
         return self._listed[self.at] if 0 <= self.at < len(self._listed) else None
 
     def _order(self, until: str, why: str) -> None:

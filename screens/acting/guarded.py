@@ -253,7 +253,7 @@ class GuardedActions:
             self.act("handoff", run)
 
     def open_journal(self) -> None:
-        """Show the journal: of what was interrupted, else of the selected run."""
+        """Show the journal of the interrupted runs and of the selected one."""
         report = self._cockpit.report_of(None)
         runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
         if report is not None and report.name not in runs:
@@ -370,7 +370,7 @@ class GuardedActions:
         return " · ".join([*agents, *([f"■ {count} interrupted{key}"] if count else [])])
 
     def seen(self) -> None:
-        """Stop telling of what was only being planned: a person has read it."""
+        """Drop the reminders of unfinished plans: a person has read them."""
         self._left.clear()
 
     def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -417,7 +417,7 @@ class GuardedActions:
         tell(": ".join(filter(None, (f"{running_action.title} {word}", more))))
 
     async def _pushed(self, running_action: RunningAction, result: Result) -> None:
-        """Follow the push of an action's records until it is over, and tell how it ended."""
+        """Follow the push of an action's records until it is over, and report how it ended."""
         service = await self.service()
         for _ in range(FOLLOW_ROUNDS):
             result = await service.pushed(result, FOLLOW_FOR)

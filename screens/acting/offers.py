@@ -293,7 +293,7 @@ CALMEST_FIRST: Final = (
     "ack", "log", "autolog", "escalate", "handoff", "adopt", "relaunch", "stop", "rollback", "seal",
     "sync", "publish", "retain", "lineage", "launch", "teardown",
 )  # fmt: skip
-"""In this order actions are listed to choose from: what can be taken back, or only tells, first."""
+"""Order of the listed actions: first those that can be undone or only notify."""
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
 

@@ -101,7 +101,7 @@ class PlanScreen(Dialog[None]):
 
     @property
     def unplanned(self) -> bool:
-        """True if no plan could be made of what was asked for."""
+        """True if no plan could be made for the request."""
         return self.plan is None and bool(self._trouble)
 
     def plan_again(self, notice: str = "") -> None:

@@ -217,7 +217,7 @@ class Planning:
 
 
 async def _was_done(service: ActionService, held: HeldNote) -> bool:
-    """Return whether the journal knows more of it: then it tells, and not this note."""
+    """Return whether the journal knows more about it: then this note is not shown."""
     note = held.note
     entries = await service.history(note.run)
     return any(each.action == note.action and each.begun_at >= note.at for each in entries)

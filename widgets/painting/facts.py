@@ -210,7 +210,7 @@ def item_style(item: Checkpoint) -> str:
 
 
 def step_words(item: Checkpoint) -> str:
-    """Return a checkpoint's step; of one that tells none, its name."""
+    """Return a checkpoint's step, or its name if it has no step."""
     step = step_of(item)
     return steps(step) if step is not None else item.path.rstrip("/").rpartition("/")[2]
 

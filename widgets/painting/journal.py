@@ -256,7 +256,7 @@ def paint_open(each: Open, now: float, width: int) -> list[Content]:
 
 DAY: Final = 86400.0
 HELD: Final = 5400.0
-"""Seconds for which a moment that is kept tells of the time after it: one an hour is kept."""
+"""Seconds for which a kept moment stands for the time after it: one an hour is kept."""
 MARKS: Final = {
     Verdict.CRITICAL: ("▅", "$critical"), Verdict.ATTENTION: ("▃", "$attention"),
     Verdict.UNKNOWN: ("?", "$unknown"), Verdict.HEALTHY: ("▂", "$well"),
@@ -277,7 +277,7 @@ WORDS: Final = {
     Kind.ENTRY: "log entry", Kind.HANDOFF: "handoff",
 }  # fmt: skip
 KIND_FROM: Final = 70
-"""Columns from which each happening says of what kind it is."""
+"""Columns from which each event shows its kind."""
 _ORDER: Final = (
     Verdict.SEALED, Verdict.FINISHED, Verdict.HEALTHY, Verdict.UNKNOWN, Verdict.ATTENTION,
     Verdict.CRITICAL,

@@ -109,7 +109,7 @@ def briefly(work: Callable[[], T], seconds: float) -> T | None:
 
 HIT: Final = "bold on $hit"
 MARK_WITHIN: Final = 0.03
-"""Seconds in which an expression is to be found in a line, else it is marked no more."""
+"""Seconds a search in one line may take; after that its matches are no longer marked."""
 _SLOW: Final[set[str]] = set()
 
 

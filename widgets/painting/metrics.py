@@ -87,7 +87,7 @@ def next_zoom(part: float) -> float:
 
 
 def loss_of(report: RunReport) -> Curve:
-    """Return the loss as the report tells it: what can be drawn before anything was asked."""
+    """Return the loss as the report has it: it can be drawn before any answer."""
     tracker = report.facets.tracker.value
     read = 1.0 if tracker is None else tracker.scanned
     curve = of_columns(LOSS, loss_columns(report), read)
@@ -285,7 +285,7 @@ def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
 
 
 def summary(found: Backtested) -> str:
-    """Return how much was replayed, and what no history of rows tells of."""
+    """Return how much was replayed, and what the history of rows lacks."""
     final = f" of {steps(found.final_step)}" if found.final_step else ""
     count = len(found.alerts)
     what = f"{count} alert{'' if count == 1 else 's'} would have opened" if count else NOTHING

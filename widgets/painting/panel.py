@@ -330,7 +330,7 @@ class Body:
         return text(fit(left, LABEL + METRICS), chart[at] if at < len(chart) else "")
 
     def _state(self, most: int) -> list[Content]:
-        """Return the checkpoints, and the ages of what was seen: on one line if that holds both."""
+        """Return the checkpoints and the ages of the sources: on one line if both fit."""
         report, width = self._report, self._width
         facet = report.facets.checkpoints
         named = look(facet, report, self._now) is not Freshness.ABSENT

@@ -308,7 +308,7 @@ def paint_differences(
 
 
 def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
-    """Say in one line of what it is not known how it was."""
+    """Return one line with the settings whose former value is unknown."""
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)

@@ -31,7 +31,7 @@ from widgets.painting.line import ACCENT, DIM, EMPTY, fitted, one_line, row, sho
 from widgets.painting.line import brief as without_stamp
 
 ROOMY = 70
-"""Cells from which an alert tells since when besides for how long."""
+"""Cells from which an alert shows when it began besides for how long it is open."""
 LAG = 20.0
 """Seconds by which a tracker's client may hold back what was logged."""
 
