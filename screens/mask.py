@@ -223,7 +223,7 @@ def _people(run: RunSpec) -> set[str]:
 
 
 def _places(run: RunSpec) -> set[str]:
-    from cockpit.platforms.private import PRIVATE  # here: only a shared screen needs it
+    from cockpit.platforms.kinds import PRIVATE  # here: only a shared screen needs it
 
     job, wandb = run.job, run.wandb
     server = urlsplit((wandb.recorded.base_url if wandb is not None else None) or "").hostname

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from cockpit.config.build import build
 from cockpit.model.run import CockpitFile
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -53,26 +54,6 @@ ASKED: Final[tuple[tuple[Key, str], ...]] = (
     (("wandb", "url"), "the address of the W&B run, or leave it and set wandb.dir"),
 )
 """What is asked for when no source tells it, and may stay open."""
-NEEDED_BY: Final[dict[str, tuple[tuple[Key, str], ...]]] = {
-    "iris": (
-        (("job", "id"), "the Iris job, as in /ada/my-run"),
-        (("job", "controller_url"), "the controller's address, or set job.cluster"),
-    ),
-    "ray": (
-        (("job", "id"), "the submission id, as in raysubmit_…"),
-        (("job", "address"), "the head's dashboard address, as in http://127.0.0.1:8265"),
-    ),
-    "slurm": ((("job", "id"), "the job id"),),
-    "box": (
-        (("job", "host"), "the ssh host"),
-        (("job", "session"), "the tmux session, or set job.match or job.pid_file"),
-    ),
-    "local": (
-        (("job", "log"), "the log file"),
-        (("job", "pid_file"), "the file with the trainer's process id"),
-    ),
-}
-"""What each kind of job must name before its job can be seen."""
 INSTEAD: Final[dict[Key, tuple[Key, ...]]] = {
     ("job", "controller_url"): (("job", "cluster"),),
     ("job", "session"): (("job", "match"), ("job", "pid_file")),
@@ -81,7 +62,6 @@ INSTEAD: Final[dict[Key, tuple[Key, ...]]] = {
     ("final_step",): (("final_step_from",),),
 }
 """Settings that do the same: with one of them, the other is not asked for."""
-KINDS: Final = tuple(NEEDED_BY)
 
 
 class Proposal:
@@ -142,11 +122,12 @@ class Proposal:
             yield Question(("name",), "the run's name: what a person types to confirm", needed=True)
         kind = self.value("job", "kind")
         if kind is None and not self._seen_otherwise():
-            text = f"the kind of job: {', '.join(KINDS)}"
+            text = f"the kind of job: {', '.join(PLATFORMS)}"
             yield Question(("job", "kind"), text, needed=True)
-        for key, text in NEEDED_BY.get(str(kind), ()):
-            if not self._has(key):
-                yield Question(key, text, needed=True)
+        row = PLATFORMS.get(str(kind))
+        for name, text in row.needed if row is not None else ():
+            if not self._has(("job", name)):
+                yield Question(("job", name), text, needed=True)
 
     def _has(self, key: Key) -> bool:
         keys = (key, *INSTEAD.get(key, ()))

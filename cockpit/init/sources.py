@@ -15,12 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cockpit.init.proposal import KINDS, Clue, Key
+from cockpit.init.proposal import Clue, Key
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import Platforms
 from cockpit.records.logbook.reading import LabelledValue, read_logbook, value_of
 from cockpit.runtime.regular import read_text
@@ -32,12 +33,6 @@ from cockpit.text.scrub import scrub
 PATTERN: Final = "*_monitoring_state.json"
 MOST_BESIDE: Final = 200
 """State files beside one that are looked at."""
-ID_SHAPES: Final = (
-    ("iris", re.compile(r"/[^/\s]+/\S+")),
-    ("ray", re.compile(r"raysubmit_\w+")),
-    ("slurm", re.compile(r"\d+(?:_\d+)?")),
-)
-"""The shapes of job ids by which a kind is known."""
 
 
 class SourceError(Exception):
@@ -45,8 +40,9 @@ class SourceError(Exception):
 
 
 def kind_of_id(job_id: str) -> str | None:
-    """Return the kind of job that has ids of this shape, ``None`` if several or none do."""
-    return next((kind for kind, shape in ID_SHAPES if shape.fullmatch(job_id)), None)
+    """Return the kind of job that has ids of this shape, ``None`` if none does."""
+    shapes = ((kind, row.id_shape) for kind, row in PLATFORMS.items())
+    return next((kind for kind, shape in shapes if shape and re.fullmatch(shape, job_id)), None)
 
 
 def state_clues(path: Path, folder: Path) -> Iterator[Clue]:
@@ -80,7 +76,8 @@ def _setup(path: Path, folder: Path, job_id: str | None, source: str) -> Iterato
     if isinstance(command, str) and command.strip() and scrub(command) == command:
         yield Clue(("resubmit",), clean(command, 4096), source)
     cluster = document.get("config") or document.get("cluster")
-    if isinstance(cluster, str) and cluster and kind_of_id(job_id or "") == "iris":
+    row = PLATFORMS.get(kind_of_id(job_id or "") or "")
+    if isinstance(cluster, str) and cluster and row is not None and "cluster" in row.fields:
         yield Clue(("job", "cluster"), clean(cluster, 1024), source)
 
 
@@ -182,24 +179,23 @@ def _said(fields: Iterable[LabelledValue], label: str) -> str | None:
     return None if value.lower() in _NOTHING else value
 
 
-_JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
-_AT_ADDRESS: Final = re.compile(r"(?P<kind>iris|ray):(?P<id>.+?)@(?P<where>[a-z]+://.+)")
+_JOB: Final = re.compile(rf"(?P<kind>{'|'.join(PLATFORMS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
+_BY_ADDRESS: Final = [kind for kind, row in PLATFORMS.items() if row.address not in (None, "host")]
+_AT_ADDRESS: Final = re.compile(
+    rf"(?P<kind>{'|'.join(_BY_ADDRESS)}):(?P<id>.+?)@(?P<where>[a-z]+://.+)"
+)
 """A job at an address: a user's own name may hold an ``@``."""
 _WANDB_RUN: Final = re.compile(r"https?://[^\s]+/runs/[^\s]+")
 _FRAGMENT: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
 _MADE_UP: Final = re.compile(r"[a-z0-9]{8}")
 """An id that the W&B client made up; one that a person gave has a name."""
 LOGS: Final = ("*.log", "*.out", "logs/*.log", "logs/*.out", "*/*.log")
+_ONE: Final = (f"{kind}:{''.join(row.spelled)}" for kind, row in PLATFORMS.items())
+_ALL: Final = (f"{kind}{row.spelled[1]}" for kind, row in PLATFORMS.items() if row.address)
 EXPECTED: Final = (
     "expected a monitoring state file (.json), a logbook (.md), a wandb folder, a W&B run's "
-    "address, or a job: slurm:ID[@HOST], ray:ID@ADDRESS, iris:/USER/JOB@ADDRESS, box:SESSION@HOST, "
-    "local:LOGFILE; or all jobs of this user: slurm[@HOST], ray@ADDRESS, iris@ADDRESS, box@HOST"
+    f"address, or a job: {', '.join(_ONE)}; or all jobs of this user: {', '.join(_ALL)}"
 )
-WHERE: Final = {
-    "iris": "controller_url", "ray": "address", "slurm": "host", "box": "host",
-}  # fmt: skip
-NAMED: Final = {"box": "session", "local": "log"}
-"""The setting that names the job, where that is not its id."""
 MOST: Final = 50
 
 
@@ -254,34 +250,36 @@ def job_named(what: str) -> JobSpec | None:
     if found is None:
         return None
     kind, job_id, where = found["kind"], found["id"], found["where"]
-    if kind == "box" and job_id:
+    row = PLATFORMS[kind]
+    if row.named_by == "session" and job_id:
         for sign, written in reversed(_AT):
             job_id = job_id.replace(written, sign)
-    if where and kind not in WHERE:
+    if where and row.address is None:
         raise SourceError(f"{clean(what)}: a job of kind {kind} is on this machine; leave @… out")
-    settings = {"kind": kind, WHERE.get(kind, ""): where, NAMED.get(kind, "id"): job_id}
+    settings = {"kind": kind, row.address or "": where, row.named_by: job_id}
     return JobSpec.model_validate({name: value for name, value in settings.items() if value})
 
 
 def spelled(kind: str, job_id: str) -> str:
     """Return how a job is named so that ``job_named`` gives it back."""
-    for sign, written in _AT if kind == "box" else ():
+    for sign, written in _AT if PLATFORMS[kind].named_by == "session" else ():
         job_id = job_id.replace(sign, written)
     return job_id
 
 
 def named_by(job: JobSpec) -> str | None:
     """Return what names the job itself: its id, session or log."""
-    value = getattr(job, NAMED.get(job.kind, "id"))
+    value = getattr(job, PLATFORMS[job.kind].named_by)
     return None if value is None else str(value)
 
 
 def _job(named: JobSpec, what: str, folder: Path) -> Iterator[Clue]:
-    for name in ("kind", "id", "session", "log", "host", "address", "controller_url"):
+    row = PLATFORMS[named.kind]
+    for name in filter(None, ("kind", row.named_by, row.address)):
         value = getattr(named, name)
         if value is not None:
             yield Clue(("job", name), str(value), f"{clean(what)}, as given")
-    if named.kind == "local" and named.log is not None:
+    if row.named_by == "log" and named.log is not None:
         yield from _beside_log(Path(str(named.log)), folder)
 
 
@@ -410,7 +408,8 @@ async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue
 
 def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Suggestion]:
     """Yield each job as ``init`` would be asked for it."""
-    where = getattr(named, WHERE[named.kind]) if named.kind in WHERE else None
+    address = PLATFORMS[named.kind].address
+    where = getattr(named, address) if address else None
     for job in jobs:
         what = f"{named.kind}:{spelled(named.kind, job.id)}" + (f"@{where}" if where else "")
         yield Suggestion(clean(what, 300), clean(f"{job.name}, {job.text}", 200))

@@ -70,10 +70,6 @@ class Platform(ABC):
     """One kind of job (``[run.job] kind``). Every call has its own deadline and never hangs."""
 
     kind: ClassVar[str]
-    fields: ClassVar[frozenset[str]]
-    """The keys of ``[run.job]`` that it reads, beside ``kind``."""
-    private: ClassVar[tuple[str, ...]]
-    """The keys among them that name hosts or people: ``--present`` masks their values."""
     acts: ClassVar[bool] = False
     """True if this version can act on its jobs."""
     found_by_files: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Every kind of job that there is. To add one: its package, and a row here.
+"""Every kind of job, asked through one class; the rows of the kinds are in ``kinds.py``.
 
 A platform is loaded with the first run of its kind: few fleets have more than two.
 """
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
@@ -18,16 +18,8 @@ from cockpit.model.logtext import Alarm
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding, Platform
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.sources.logs.source import Logs
-
-PLATFORMS: Final[Mapping[str, str]] = {
-    "iris": "cockpit.platforms.iris.platform:IrisPlatform",
-    "ray": "cockpit.platforms.ray.platform:RayPlatform",
-    "slurm": "cockpit.platforms.slurm.platform:SlurmPlatform",
-    "box": "cockpit.platforms.box.platform:BoxPlatform",
-    "local": "cockpit.platforms.local.platform:LocalPlatform",
-}
-"""Where the class for each kind stands that ``[run.job] kind`` may name."""
 
 Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
@@ -35,7 +27,7 @@ Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 @cache
 def platform_of(kind: str) -> type[Platform]:
     """Return the class for one kind of job."""
-    module, _, name = PLATFORMS[kind].partition(":")
+    module, _, name = PLATFORMS[kind].platform.partition(":")
     return cast("type[Platform]", getattr(import_module(module), name))
 
 

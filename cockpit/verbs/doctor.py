@@ -25,6 +25,7 @@ from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies
@@ -238,14 +239,13 @@ def _unread_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
 def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
     """Name the keys of ``[run.job]`` that belong to another kind of job than the run's."""
     for run in file.runs:
-        kind = kind_of(run)
-        if run.job is None or kind is None:
+        if run.job is None:
             continue
-        known = {"kind", *kind.fields}
+        known = {"kind", *PLATFORMS[run.job.kind].fields}
         written = (key for key in JobSpec.model_fields if key in run.job.model_fields_set)
         for key in written:
             if key not in known and getattr(run.job, key) is not None:
-                text = f"run.job.{key} is set, but not used for {kind.kind} jobs"
+                text = f"run.job.{key} is set, but not used for {run.job.kind} jobs"
                 remedy = "remove it, or check that job.kind is right"
                 yield DoctorFinding(
                     name="setting", level="note", text=text, remedy=remedy, run=run.name

@@ -62,5 +62,5 @@ def test_a_window_imports_no_source_and_no_rule(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     names = done.stdout.split()
-    assert {"cockpit.attach.client", "cockpit.platforms.private"} <= set(names)
+    assert {"cockpit.attach.client", "cockpit.platforms.kinds"} <= set(names)
     assert [name for name in names if name.startswith(FOREIGN)] == []

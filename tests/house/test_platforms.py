@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
+from textual.content import Content
 
+from cockpit.init.sources import EXPECTED, kind_of_id
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Query
-from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.table import PLATFORMS, Platforms
+from cockpit.model.run import CockpitFile, JobSpec, RunSpec
+from cockpit.platforms.kinds import EACH, PLATFORMS, PRIVATE
+from cockpit.platforms.table import Platforms
 from cockpit.platforms.unsupported import Unsupported
+from screens.mask import Mask
 
 KINDS: tuple[str, ...] = get_args(JobSpec.model_fields["kind"].annotation)
 
@@ -52,15 +58,49 @@ def test_each_kind_stands_once_in_the_table() -> None:
     assert sorted(PLATFORMS) == sorted(KINDS)
 
 
-@pytest.mark.parametrize("key", [key for key in JobSpec.model_fields if key != "kind"])
-def test_a_key_of_a_job_belongs_to_some_kind(key: str) -> None:
-    platforms = Platforms(SystemClock())
-    made = [platforms.of(run_of(kind)) for kind in KINDS]
-    assert any(platform is not None and key in platform.fields for platform in made)
+KEYS = [key for key in JobSpec.model_fields if key != "kind"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_platform_names_keys_that_exist(kind: str) -> None:
-    platform = Platforms(SystemClock()).of(run_of(kind))
-    assert platform is not None
-    assert {*platform.fields, *platform.private} <= set(JobSpec.model_fields)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_job_is_read_by_some_kind_and_masked_for_all_or_none(key: str) -> None:
+    rows = PLATFORMS.values()
+    assert any(key in row.fields for row in rows)
+    assert not (key in PRIVATE and any(key in (*EACH, *row.public) for row in rows))
+
+
+@pytest.mark.parametrize("kind", PLATFORMS)
+def test_the_row_of_a_kind_says_every_part(kind: str) -> None:
+    row = PLATFORMS[kind]
+    assert row.fields <= set(KEYS), "the keys that it reads"
+    assert {row.named_by, *(key for key, _ in row.needed)} <= row.fields and row.needed
+    assert (row.address is None) == (row.starts == "here")
+    assert row.address is None or row.address in row.private, "--present masks its host"
+    word, at = row.spelled
+    assert word and bool(at) == (row.address is not None)
+    assert f"{kind}:{word}{at}" in EXPECTED
+    job = JobSpec.model_validate({"kind": kind, **dict.fromkeys(row.private, "secret-host")})
+    mask = Mask.of(CockpitFile(path="x.toml", runs=(RunSpec(name="toy", job=job),)), ())
+    masked = mask(Content("at secret-host now")).plain
+    assert ("secret-host" in masked) == (not row.private)
+
+
+def test_the_shape_of_an_id_is_that_of_one_kind() -> None:
+    ids = {"iris": "/ada/toy", "ray": "raysubmit_a1", "slurm": "123_4"}
+    assert {kind for kind, row in PLATFORMS.items() if row.id_shape} == set(ids)
+    for kind, job_id in ids.items():
+        shapes = [(each, PLATFORMS[each].id_shape or "") for each in PLATFORMS]
+        fits = [each for each, shape in shapes if re.fullmatch(shape, job_id)]
+        assert fits == [kind] and kind_of_id(job_id) == kind
+
+
+def test_nobody_asks_which_kind_a_job_is() -> None:
+    """What differs by kind is a part of its row, or a method of its platform."""
+    asks = re.compile(
+        rf"""(?:job|named)\.kind\s*(?:==|!=|in\b)|kind\s*[!=]=\s*"(?:{"|".join(KINDS)})\""""
+    )
+    root = Path(__file__).parents[2]
+    files = [
+        path for part in ("cockpit", "screens", "widgets") for path in (root / part).rglob("*.py")
+    ]
+    others = [path for path in files if "platforms" not in path.parts]
+    assert [str(path) for path in others if asks.search(path.read_text())] == []

@@ -12,12 +12,11 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.config.file import load
-from cockpit.init.proposal import NEEDED_BY
 from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.slurm.platform import SlurmPlatform
-from cockpit.platforms.table import PLATFORMS
 
 STATE = {
     "ts": 1773219840000,
@@ -102,9 +101,9 @@ def test_each_kind_of_job_is_asked_for_what_makes_it_visible(
 ) -> None:
     assert main(["init", f"{kind}:", "--set", "name=a"]) == 2
     said = capsys.readouterr().err
-    for key, _ in NEEDED_BY[kind]:
-        assert f"{'.'.join(key)} is open" in said
-    given = [("--set", f"{'.'.join(key)}=x") for key, _ in NEEDED_BY[kind]]
+    for key, _ in PLATFORMS[kind].needed:
+        assert f"job.{key} is open" in said
+    given = [("--set", f"job.{key}=x") for key, _ in PLATFORMS[kind].needed]
     assert main(["init", f"{kind}:", "--set", "name=a", *(w for pair in given for w in pair)]) == 0
     (run,) = load(folder / "cockpit.toml").runs
     assert run.job is not None and run.job.kind == kind

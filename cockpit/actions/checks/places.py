@@ -39,6 +39,7 @@ from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.platforms.local.launcher.modes import refuse_links
 from cockpit.rules.lineage.paths import named_in, of_command, plain
@@ -158,7 +159,7 @@ async def places(
         checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
     job = run.job
     here = platform is not None and platform.found_by_files
-    if job is not None and job.kind == "local" and here and words:
+    if job is not None and PLATFORMS[job.kind].starts == "here" and here and words:
         workdir = Path(job.workdir.path) if job.workdir is not None else Path()
         checks += await _asked(PROGRAM, "the workdir", workdir, lambda: _program(workdir, words))
     if pick is not None and pick.path.startswith("/"):
@@ -201,7 +202,7 @@ def _folders(run: RunSpec) -> Iterator[_Folder]:
         yield _Folder("the output root", Path(root))
         for below in (BELOW.parent, BELOW):
             yield _Folder("the cockpit's notes in it", Path(root) / below, told=False)
-    if job is not None and job.kind == "local":
+    if job is not None and PLATFORMS[job.kind].starts == "here":
         yield from _of_job(job)
     for place in run.checkpoints.path if run.checkpoints is not None else ():
         if place.here and place.path.startswith("/"):

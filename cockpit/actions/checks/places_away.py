@@ -18,6 +18,7 @@ from cockpit.platforms.box.disks import disk_asks, disk_of
 from cockpit.platforms.box.launching import word_of
 from cockpit.platforms.box.machine import ABOUT
 from cockpit.platforms.box.words import spelled
+from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.runtime.mounts import HOLDS_DISKS, Missing
 from cockpit.runtime.ssh import quote
@@ -126,8 +127,6 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 LAUNCHER: Final = "launcher"
-KINDS: Final = ("box", "slurm")
-"""Kinds of job whose command is run on ``job.host``."""
 MOST_READ: Final = 64
 FULL: Final = 0.999_99
 """Share of inodes in use from which on none counts as left."""
@@ -163,7 +162,7 @@ async def places_away(
         hosts.setdefault(folder.place.host, []).append(folder)
     looks = {host: list(_of_folders(own, need)) for host, own in hosts.items()}
     job = run.job
-    if job is not None and job.host and job.kind in KINDS:
+    if job is not None and job.host and PLATFORMS[job.kind].starts == "host":
         looks.setdefault(job.host, []).extend(_of_job(run, job, words))
     origin = None if pick is None else place_of(pick.path)
     if pick is not None and origin is not None and origin.scheme == SSH:
@@ -200,7 +199,7 @@ def folders(run: RunSpec) -> Iterator[Folder]:
         yield Folder("the output root", root.normal())
         for below in (BELOW.parent, BELOW):
             yield Folder("the cockpit's notes in it", root.normal().below(*below.parts), told=False)
-    if job is not None and job.host and job.kind in KINDS:
+    if job is not None and job.host and PLATFORMS[job.kind].starts == "host":
         for what, place in (
             ("the log's folder", job.log),
             ("the pid file's folder", job.pid_file),
@@ -323,7 +322,7 @@ def _of_job(run: RunSpec, job: JobSpec, words: Sequence[str]) -> Iterator[Look]:
             return _begins(said, f"{job.host}:{workdir.path}", program, script)
 
         yield Look(PROGRAM, "the workdir", asked, read)
-    if job.kind == "box":
+    if PLATFORMS[job.kind].supervised:
         yield Look(LAUNCHER, "the launcher", shell("its launcher", _LOCKS), _locks)
 
 

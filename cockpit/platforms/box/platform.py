@@ -28,7 +28,7 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import PRIVATE, adopting, evidence, launching, lookup
+from cockpit.platforms.box import adopting, evidence, launching, lookup
 from cockpit.platforms.box.doctor import LACKS, finding_of
 from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.health import BoxHosts
@@ -53,13 +53,6 @@ class BoxPlatform(Unsupported):
     """A process or session of a host; one probe tells of all its runs."""
 
     kind: ClassVar[str] = "box"
-    fields: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("host", "session", "match", "log", "pid_file", "done_marker", "exit_file", "workdir"),
-            *("save_signal", "save_command", "grace", "diagnostic", "other_logs"),
-        }
-    )
-    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False

@@ -16,7 +16,7 @@ from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.command import masked
-from cockpit.platforms.iris import PRIVATE, spelling
+from cockpit.platforms.iris import spelling
 from cockpit.platforms.iris.acting import Stopper, Submitter, can_save, save
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
@@ -232,23 +232,6 @@ class IrisPlatform(Unsupported):
     """
 
     kind: ClassVar[str] = "iris"
-    fields: ClassVar[frozenset[str]] = frozenset(
-        {
-            *(
-                "id",
-                "controller_url",
-                "cluster",
-                "auth",
-                "token_command",
-                "workdir",
-                "log",
-                "other_logs",
-                "match",
-            ),
-            *("production", "diagnostic", "bad_node_recipe", "grace"),
-        }
-    )
-    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     definite_within: ClassVar[float] = 90.0
     log_needs_job: ClassVar[bool] = True

@@ -34,7 +34,7 @@ from cockpit.model.place import HERE
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
 from cockpit.platforms.command import NO_WAY, save_here
-from cockpit.platforms.local import PRIVATE, adopting, evidence, lineage_locks, lookup
+from cockpit.platforms.local import adopting, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
@@ -69,13 +69,6 @@ class LocalPlatform(Platform):
     """Processes of this machine (SPEC S-5). ``locks_folder`` stands for the user's own."""
 
     kind: ClassVar[str] = "local"
-    fields: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("id", "log", "other_logs", "pid_file", "exit_file", "done_marker", "workdir"),
-            *("match", "save_signal", "save_command", "grace", "diagnostic"),
-        }
-    )
-    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False

@@ -29,7 +29,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.local.launcher.launches import launch_id_in
 from cockpit.platforms.local.naming import Use, arguments, use_of
-from cockpit.platforms.ray import PRIVATE
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
 from cockpit.platforms.ray.hosts import RayHosts
@@ -212,15 +211,7 @@ class RayPlatform(Unsupported):
     """Jobs of one or many Ray heads (SPEC S-2)."""
 
     kind: ClassVar[str] = "ray"
-    fields: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("id", "address", "token_env", "auth", "token_command"),
-            *("resubmit_runs", "log", "other_logs", "workdir", "save_command", "grace"),
-            "match",
-        }
-    )
     acts: ClassVar[bool] = True
-    private: ClassVar[tuple[str, ...]] = PRIVATE
     log_needs_job: ClassVar[bool] = True
     forgets: ClassVar[bool] = True
 

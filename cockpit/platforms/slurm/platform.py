@@ -26,7 +26,7 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError, Platform
-from cockpit.platforms.slurm import PRIVATE, stopping
+from cockpit.platforms.slurm import stopping
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
     CONTROLLER,
@@ -290,13 +290,6 @@ class SlurmPlatform(Platform):
     """Jobs of a Slurm cluster, here or on a login node over ssh."""
 
     kind: ClassVar[str] = "slurm"
-    fields: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("id", "host", "log", "other_logs", "workdir", "save_signal", "save_command", "grace"),
-            *("diagnostic", "match"),
-        }
-    )
-    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     """The checkout of the login node is what runs: nothing travels but the batch script."""
