@@ -9,6 +9,8 @@ alone. A function raises ``OSError`` for what it cannot do; ``link`` raises the 
 from __future__ import annotations
 
 import base64
+import contextlib
+import errno
 import glob
 import json
 import os
@@ -26,6 +28,8 @@ from typing import IO, Any
 PROC = "/proc"
 FRAME = struct.Struct(">I")
 PIECE = 1 << 16
+LONGEST = 64_000_000
+"""Bytes of one answer: a longer one is an error, and the next answers still come."""
 ENVIRONMENT = 100_000
 """Bytes of a process's environment that are sent at most."""
 ENVIRONMENTS = 600
@@ -35,8 +39,12 @@ LATE = -1000
 """The status of a command that did not end in time."""
 LAST_OUTPUT = 0.5
 """Seconds for what a command that has ended may still have written."""
+STACK = 1 << 19
+"""Bytes for each thread: where memory is limited, hundreds of calls still run at once."""
 OPEN_FILES = 4_096
 """Open files of one process that are looked at."""
+ENDING: set[subprocess.Popen[bytes]] = set()
+"""Commands that end with the agent: nobody waits for them any more."""
 CGROUP = "/sys/fs/cgroup"
 ACCOUNTS = (
     "memory.max", "memory.current", "memory.stat", "memory.events", "memory.limit_in_bytes",
@@ -369,10 +377,11 @@ def run(
     Each output is cut at ``most`` bytes. The status is ``LATE`` when it did not end in time; then
     all of its process group is killed, unless it is to go on (``kill``). What it has left running
     may keep the output open: that is not waited for. ``english`` asks for messages that can be
-    read. Raises ``FileNotFoundError`` when there is no such program.
+    read. Raises ``OSError`` when the command was not started, and no other ``OSError``.
     """
+    words = [word.encode("utf-8", "surrogateescape") for word in argv]  # whatever the locale is
     child = subprocess.Popen(
-        list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True, bufsize=0, env=dict(os.environ, LC_ALL="C") if english else None,
     )  # fmt: skip
     kept = (bytearray(), bytearray())
@@ -381,21 +390,36 @@ def run(
         threading.Thread(target=_keep, args=(child.stderr, kept[1], most), daemon=True),
         threading.Thread(target=_feed, args=(child.stdin, stdin), daemon=True),
     ]
-    for each in readers:
-        each.start()
+    if kill:
+        ENDING.add(child)
     try:
+        for each in readers:
+            each.start()
         status = child.wait(seconds)
     except subprocess.TimeoutExpired:
         status = LATE
         if kill:
-            os.killpg(child.pid, signal.SIGKILL)
+            _kill(child)
             child.wait()
         else:  # it goes on, and is waited for, so that nothing stays behind
             threading.Thread(target=child.wait, daemon=True).start()
+    except RuntimeError:  # no thread left to read what it writes
+        if kill:
+            _kill(child)
+            child.wait()
+        raise
+    finally:
+        ENDING.discard(child)
+    until = time.monotonic() + LAST_OUTPUT
     for each in readers if kill or status != LATE else ():
-        each.join(LAST_OUTPUT)
+        each.join(max(0.0, until - time.monotonic()))
     texts = [bytes(text[:most]).decode("utf-8", "surrogateescape") for text in kept]
     return [status, *texts, any(len(text) > most for text in kept)]
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):  # it has ended, or runs as another user
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _keep(pipe: IO[bytes], kept: bytearray, most: int) -> None:
@@ -434,7 +458,12 @@ def answer(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             "path": str(error.filename or ""),
         }
     except Exception as error:  # noqa: BLE001 - a fault of ours is said where it is asked
-        return {"errno": 0, "text": f"{type(error).__name__}: {error}", "path": ""}
+        return _fault(f"{type(error).__name__}: {error}")
+
+
+def _fault(text: str, number: int = 0) -> dict[str, Any]:
+    """Return an error that crosses the wire; without a number the call may have done its work."""
+    return {"errno": number, "text": text, "path": ""}
 
 
 def serve(mark: str) -> None:
@@ -447,6 +476,9 @@ def serve(mark: str) -> None:
 
     def send(message: dict[str, Any]) -> None:
         text = json.dumps(message, separators=(",", ":")).encode("ascii")
+        if len(text) > LONGEST:
+            fault = _fault(f"an answer of {len(text):,} bytes is too long")
+            text = json.dumps({"id": message["id"], **fault}).encode("ascii")
         with lock:
             data = stream.compress(text) + stream.flush(zlib.Z_SYNC_FLUSH)
             out.write(FRAME.pack(len(data)) + data)
@@ -455,11 +487,17 @@ def serve(mark: str) -> None:
     def work(call: dict[str, Any]) -> None:
         send({"id": call["id"], **answer(call["call"], call["with"])})
 
+    threading.stack_size(STACK)
     out.write(f"\n{mark}\n".encode())
     out.flush()
     while True:
         line = sys.stdin.buffer.readline()
         if not line:
+            for child in tuple(ENDING):
+                _kill(child)
             os._exit(0)  # threads that hang are not waited for
         call = json.loads(line)
-        threading.Thread(target=work, args=(call,), daemon=True).start()
+        try:
+            threading.Thread(target=work, args=(call,), daemon=True).start()
+        except RuntimeError as error:  # no thread, no process left there
+            send({"id": call["id"], **_fault(str(error), errno.EAGAIN)})

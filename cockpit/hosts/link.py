@@ -15,6 +15,7 @@ import secrets
 import signal
 import subprocess
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
@@ -22,7 +23,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import IO, Any, Final, NamedTuple
 
-from cockpit.hosts.agent import FRAME, LATE
+from cockpit.hosts.agent import FRAME, LATE, LONGEST
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.ssh import ASKING, RemoteError, quote, refusal, trouble, unreachable, words
 
@@ -32,16 +33,18 @@ HUNG: Final = 2.0
 """Seconds for one that has hung before."""
 LAST_WORDS: Final = 1.0
 """Seconds for which ssh may still say why it ended."""
-MOST: Final = 64_000_000
-"""Bytes of one answer."""
+SIGN_OF_LIFE: Final = 30.0
+"""Seconds after which an agent that does not even say its facts is given up."""
 SAID: Final = 16_384
 NO_PYTHON: Final = 127
 OLD_PYTHON: Final = 86
 OLDEST: Final = (3, 8)
 _BEGIN: Final = (
-    f"import sys,zlib;sys.version_info<{OLDEST!r} and sys.exit({OLD_PYTHON});"
+    f"import sys;sys.version_info<{OLDEST!r} and sys.exit({OLD_PYTHON});"
+    "sys.path[:]=[each for each in sys.path if each];import zlib;"
     "exec(zlib.decompress(sys.stdin.buffer.read({size})))"
 )
+"""Runs the agent that follows. No module of the agent's is taken from the folder it starts in."""
 _ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
 
 
@@ -76,6 +79,7 @@ class HostLink:
         self._numbers = 0
         self._agent: _Agent | None = None
         self._hung: dict[Ask, Future[Any]] = {}
+        self._sign: tuple[_Agent, float, Future[Any]] | None = None
 
     async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
         """Return each question's answer or problem; never raises."""
@@ -121,6 +125,17 @@ class HostLink:
         with self._lock:
             return self._send(each)
 
+    def late(self) -> None:
+        """Note that an answer is late: an agent that gives no sign of life is started anew."""
+        with self._lock:
+            agent, now = self._agent, time.monotonic()
+            if agent is None or agent.ended or not agent.answers:
+                return
+            if self._sign is None or self._sign[0] is not agent or self._sign[2].done():
+                self._sign = (agent, now, self._send(ask("its facts", "about")))
+            elif now - self._sign[1] > SIGN_OF_LIFE:
+                agent.close()
+
     def _asked(self, each: Ask) -> Future[Any]:
         with self._lock:
             before = self._hung.get(each)
@@ -146,6 +161,7 @@ class HostLink:
                     text = f"{self.host}: no connection within {deadline:.2g} s"
                     return Problem(kind=ErrorKind.TIMEOUT, message=text)
                 self._hung[each] = future
+            self.late()
             return self._late(each)
         error = future.exception()
         if error is None:
@@ -218,17 +234,16 @@ class _Agent:
         self._ready.set()
         for future in waiting:
             own = error.again()
-            own.sent = future.running()
-            if not future.cancelled():
-                if not own.sent:
-                    future.set_running_or_notify_cancel()
+            own.sent = future.running()  # no other is written from now on
+            if own.sent or (not future.cancelled() and future.set_running_or_notify_cancel()):
                 future.set_exception(own)
 
     def _served(self) -> RemoteError:
         """Read answers until there are none any more, and return why."""
         source, mark = _source(), secrets.token_hex(8)
         begin = _BEGIN.format(size=len(source))
-        command = f"exec {quote(self._python)} -uc '{begin}' {mark} {ASKING}"
+        python = f"exec {quote(self._python)} -E -s -uc '{begin}' {mark} {ASKING}"
+        command = f"exec sh -c {quote(python)}"  # its status says the same in every login shell
         process = self._process = subprocess.Popen(
             [*words(self.host), "--", self.host, command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -260,30 +275,31 @@ class _Agent:
                     _write(pipe, data)
 
     def _read(self, pipe: IO[bytes], mark: str) -> RemoteError | None:
-        start, rest, stream = f"\n{mark}\n".encode(), b"\n", zlib.decompressobj()
+        start, rest, stream = f"\n{mark}\n".encode(), bytearray(b"\n"), zlib.decompressobj()
         with pipe:
             while start not in rest:
                 piece = pipe.read(1 << 16)
                 if not piece:
                     return None
-                rest = rest[-len(start) :] + piece
+                del rest[: -len(start)]
+                rest += piece
             self.answers = True
             self._ready.set()
-            rest = rest[rest.index(start) + len(start) :]
+            del rest[: rest.index(start) + len(start)]
             while True:
-                while len(rest) < FRAME.size or len(rest) < FRAME.size + FRAME.unpack_from(rest)[0]:
+                while len(rest) < (size := _frame(rest)) <= LONGEST:
                     piece = pipe.read(1 << 16)
                     if not piece:
                         return None
                     rest += piece
-                size = FRAME.unpack_from(rest)[0]
                 try:
-                    text = stream.decompress(rest[FRAME.size : FRAME.size + size], MOST)
-                    self._take(json.loads(text))
-                except (zlib.error, ValueError):
-                    text_ = "it did not answer as the agent does"
-                    return trouble(self.host, ErrorKind.BAD_ANSWER, text_, sent=True)
-                rest = rest[FRAME.size + size :]
+                    if size > LONGEST:
+                        raise ValueError(size)
+                    self._take(json.loads(stream.decompress(rest[FRAME.size : size], LONGEST)))
+                except (zlib.error, ValueError, TypeError, KeyError):
+                    text = "something else has written between its answers: does a shell's rc file?"
+                    return trouble(self.host, ErrorKind.BAD_ANSWER, text, sent=True)
+                del rest[:size]
 
     def _take(self, message: dict[str, Any]) -> None:
         with self._lock:
@@ -310,6 +326,12 @@ class _Agent:
         return NoPythonError(ErrorKind.NOT_FOUND, f"{self.host}: {text}")
 
 
+def _frame(data: bytearray) -> int:
+    """Return how many bytes the frame takes that begins ``data``, its length among them."""
+    size: int = FRAME.unpack_from(data)[0] if len(data) >= FRAME.size else 0
+    return FRAME.size + size
+
+
 def _write(pipe: IO[bytes], data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -332,7 +354,7 @@ def _source() -> bytes:
 
 _LINKS: dict[str, HostLink] = {}
 _PYTHONS: dict[str, str] = {}
-_LOCK: Final = threading.Lock()
+_LOCK = threading.Lock()
 
 
 def know_pythons(pythons: Mapping[str, str]) -> None:
@@ -340,6 +362,16 @@ def know_pythons(pythons: Mapping[str, str]) -> None:
     with _LOCK:
         _PYTHONS.clear()
         _PYTHONS.update(pythons)
+
+
+def _forget() -> None:
+    """Forget, in a process that was forked, the links whose threads are its parent's."""
+    global _LOCK  # a thread of the parent may have held it
+    _LOCK = threading.Lock()
+    _LINKS.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def link_to(host: str) -> HostLink:

@@ -7,6 +7,7 @@ a limit of its own there (``timeout``).
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from concurrent.futures import CancelledError, Future
@@ -16,6 +17,7 @@ from typing import Any, Final
 from cockpit.hosts.agent import LATE
 from cockpit.hosts.link import NoPythonError, ask, link_to
 from cockpit.model.facet import ErrorKind
+from cockpit.model.late_regex import late_regex
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_blocking
 from cockpit.runtime.ssh import (
@@ -87,22 +89,29 @@ def run_script_blocking(
 def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:
     until = time.monotonic() + deadline
     given = "" if stdin is None else stdin.decode("utf-8", "surrogateescape")
+    if len(script.encode("utf-8", "surrogateescape")) > LONG_WORD:
+        script, given = _from_input(len(script.encode("utf-8", "surrogateescape"))), script + given
     asked = ask(
         "a script", "run", argv=["sh", "-c", script, ASKING], seconds=deadline, most=cap,
         stdin=given, kill=False, english=False,
     )  # fmt: skip
-    future: Future[Any] = link_to(host).send(asked)
+    link = link_to(host)
+    future: Future[Any] = link.send(asked)
     try:
         status, out, err, cut = future.result(until - time.monotonic() + NO_ANSWER)
     except (LateError, CancelledError):
         if future.cancel():
             text = f"no connection within {deadline:.2g} s"
             raise unreachable(host, ErrorKind.TIMEOUT, text) from None
+        link.late()
         text = f"no answer within {deadline:.2g} s"
         raise trouble(host, ErrorKind.TIMEOUT, text, sent=True) from None
-    except OSError as error:  # no sh, no process left
-        text = f"the script was not started: {error.strerror}"
-        raise trouble(host, ErrorKind.BAD_ANSWER, text) from error
+    except OSError as error:  # no sh, no process left; without a number it may have run
+        begun = "no answer" if not error.errno else "the script was not started"
+        text = f"{begun}: {error.strerror}"
+        raise trouble(host, ErrorKind.BAD_ANSWER, text, sent=not error.errno) from error
+    finally:
+        future.cancel()  # whoever is interrupted has given it up, too
     written, said = (text.encode("utf-8", "surrogateescape") for text in (out, err))
     if status == LATE:
         text = f"the script has not ended within {deadline:.2g} s"
@@ -119,20 +128,21 @@ def _plainly(host: str, script: str, deadline: float, cap: int, stdin: bytes | N
     mark = f"cockpit-{secrets.token_hex(8)}\n".encode()
     begin = f"printf '\\n%s' {quote(mark.decode())}"
     text = f"{begin}; {begin} >&2\n{script}\n".encode("utf-8", "surrogateescape")
-    size = f"dd bs=1 count={len(text)} 2>/dev/null"  # whatever else reads a pipe takes more
-    command = f"exec sh -c 'eval \"$({size})\"' sh {ASKING}"
+    command = f"exec sh -c '{_from_input(len(text))}' sh {ASKING}"
     done = run_blocking(
         [*words(host), "--", host, command], deadline=deadline, env=_ENV,
         stdin=text + (stdin or b""), cap=cap + PLAIN_BANNER,
     )  # fmt: skip
     _, begun, out = done.out.partition(b"\n" + mark)
-    err = done.err.partition(b"\n" + mark)[2]
+    before, begun_there, err = done.err.partition(b"\n" + mark)
     if done.timed_out:
         said = "the script has not ended" if begun else "no answer"
         late = f"{said} within {deadline:.2g} s"
         raise trouble(host, ErrorKind.TIMEOUT, late, sent=True, out=out)
     if not begun:
-        raise refusal(host, done.err)
+        error = refusal(host, before or err)
+        error.sent = bool(begun_there) or done.cut or (done.rc == SSH_FAILED and _was_in(before))
+        raise error
     if done.rc == SSH_FAILED and not err:
         error = unreachable(host, ErrorKind.REFUSED, "the connection broke off")
         error.sent, error.out = True, out
@@ -141,6 +151,25 @@ def _plainly(host: str, script: str, deadline: float, cap: int, stdin: bytes | N
 
 
 PLAIN_BANNER: Final = 16_384
+LONG_WORD: Final = 100_000
+"""Bytes of a script that still is one word of a command: Linux takes 131,071."""
+_NEVER_IN: Final = late_regex(
+    "connect to host|resolve hostname|verification failed|permission denied|kex_exchange"
+    "|banner exchange|unable to negotiate|bad owner or permissions|authentication failures",
+    re.I,
+)
+"""What ssh says last where no login came about."""
+
+
+def _was_in(said: bytes) -> bool:
+    """Tell whether ssh may have logged in before it ended."""
+    last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return _NEVER_IN.search(last) is None
+
+
+def _from_input(size: int) -> str:
+    """Return a script that runs the one of so many bytes at the begin of its input."""
+    return f'eval "$(dd bs=1 count={size} 2>/dev/null)"'  # whatever else reads takes more
 
 
 def _here(script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:

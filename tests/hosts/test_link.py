@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.hosts import agent
-from cockpit.hosts.link import Ask, HostLink, ask, know_pythons, shell
+from cockpit.hosts import link as link_module
+from cockpit.hosts.link import Ask, HostLink, ask, know_pythons, link_to, shell
 from cockpit.model.facet import ErrorKind, Problem
+from tests.hosts.threadless import python_without_threads
 from tests.sshd import Sshd, needs_sshd, reachable
+from tests.waiting import until
 
 pytestmark = needs_sshd
 
@@ -173,3 +178,101 @@ def test_it_ends_with_its_link_and_leaves_nothing(link: HostLink) -> None:
 def test_a_fault_in_a_call_is_an_answer(link: HostLink) -> None:
     said = one(link, ask("nothing", "no_such_call"))
     assert isinstance(said, Problem) and "KeyError" in said.message
+
+
+def test_modules_in_the_home_there_are_not_the_agents(server: Sshd, link: HostLink) -> None:
+    server.rc("export PYTHONPATH=:/nowhere")
+    own = [server.home / f"{name}.py" for name in ("json", "glob", "zlib", "struct")]
+    for path in own:
+        path.write_text("open('run', 'w'); raise SystemExit('not yours')")
+    try:
+        assert one(link, ask("its facts", "about"))["uid"] == os.getuid()
+        assert not (server.home / "run").exists()
+    finally:
+        for path in own:
+            path.unlink()
+
+
+def test_what_else_writes_between_answers_costs_one_connection(
+    server: Sshd, link: HostLink, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    server.rc(f"cat {pipe} &")
+    one(link, ask("its facts", "about"))
+    server.rc("")
+    waits = ask("a sleep", "run", argv=["sleep", "30"], seconds=60)
+    pipe.write_text("the weather today\n")
+    said = one(link, waits)
+    assert isinstance(said, Problem) and "something else has written" in said.message
+    assert one(link, ask("its facts", "about"))["uid"] == os.getuid()
+
+
+def test_an_answer_that_is_too_long_costs_no_other_one(link: HostLink) -> None:
+    one(link, ask("its facts", "about"))
+    long = ask(
+        "zeros", "run", argv=["head", "-c", "12000000", "/dev/zero"], seconds=60, most=20_000_000
+    )
+    facts = ask("its facts", "about")
+    answers = link.ask_blocking([long, facts], 60.0)
+    assert isinstance(answers[long], Problem) and "is too long" in answers[long].message
+    assert answers[facts]["uid"] == os.getuid()
+
+
+def test_a_question_that_hangs_ends_with_the_agent(link: HostLink) -> None:
+    one(link, ask("its facts", "about"))
+    hangs = ask("a sleep", "run", argv=["sleep", "71.25"], seconds=60)
+    assert isinstance(one(link, hangs, 0.5), Problem)
+    link.close()
+    until(lambda: subprocess.run(["pgrep", "-f", "^sleep 71.25"], capture_output=True).returncode)
+
+
+def test_an_agent_without_a_sign_of_life_is_started_anew(
+    link: HostLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "SIGN_OF_LIFE", 0.2)
+    pid = one(link, ask("its facts", "about"))["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = [ask("a path", "real", path=f"/{number}") for number in range(2)]
+        assert all(isinstance(one(link, each, 0.5), Problem) for each in asked)
+        until(lambda: link._agent is not None and link._agent.ended)
+        assert one(link, ask("its facts", "about"))["pid"] != pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_an_agent_that_only_waits_for_a_disk_is_kept(
+    link: HostLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "SIGN_OF_LIFE", 0.0)
+    pid = one(link, ask("its facts", "about"))["pid"]
+    for number in range(3):
+        hangs = ask("a sleep", "run", argv=["sleep", f"3{number}"], seconds=60)
+        assert isinstance(one(link, hangs, 0.5), Problem)
+    assert one(link, ask("its facts", "about"))["pid"] == pid
+
+
+def test_a_process_that_was_forked_has_links_of_its_own(server: Sshd) -> None:
+    facts = ask("its facts", "about")
+    mine = one(link_to(server.host), facts)["pid"]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        theirs = pool.submit(_pid_of_agent, server.host).result(20.0)
+    assert theirs != mine == one(link_to(server.host), facts)["pid"]
+    link_to(server.host).close()
+
+
+def _pid_of_agent(host: str) -> int:
+    pid: int = one(link_to(host), ask("its facts", "about"))["pid"]
+    return pid
+
+
+def test_a_host_at_its_limit_of_threads_says_so_and_goes_on(
+    python_of: Callable[[str], HostLink], tmp_path: Path
+) -> None:
+    link = python_of(python_without_threads(tmp_path, "real"))
+    pid = one(link, ask("its facts", "about"))["pid"]
+    refused = one(link, ask("a path", "real", path="/"))
+    assert isinstance(refused, Problem) and "can't start new thread" in refused.message
+    assert one(link, ask("its facts", "about"))["pid"] == pid
+    link.close()

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from cockpit.hosts.script import run_script, run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime import ssh
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, know_remedies, quote, refusal
+from tests.hosts.threadless import python_without_threads
 from tests.sshd import Sshd, needs_sshd, serving
 from tests.waiting import until
 
@@ -96,6 +97,86 @@ def test_what_was_given_up_before_it_was_sent_is_never_run(box: Sshd, tmp_path: 
     assert not error.sent
     assert said(box.host, "echo there") == "there\n"
     assert not (tmp_path / "run").exists()
+
+
+@needs_sshd
+def test_what_was_interrupted_before_it_was_sent_is_never_run(
+    box: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.rc("sleep 0.5")
+
+    def interrupted(future: Future[object], timeout: float | None = None) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Future, "result", interrupted)
+        run_script_blocking(box.host, f"touch {tmp_path}/run", deadline=20.0)
+    assert said(box.host, "echo there") == "there\n"
+    assert not (tmp_path / "run").exists()
+
+
+@needs_sshd
+@pytest.mark.parametrize(("refused", "sent"), [("_keep", True), ("run", False)])
+def test_at_a_limit_of_threads_what_was_started_is_sent(
+    box: Sshd, tmp_path: Path, refused: str, sent: bool
+) -> None:
+    know_pythons({box.host: python_without_threads(tmp_path, refused)})
+    try:
+        error = failure(box.host, f"touch {tmp_path}/run")
+    finally:
+        know_pythons({})
+        link_to(box.host).close()
+    assert (error.kind, error.sent) == (ErrorKind.BAD_ANSWER, sent)
+    assert "can't start new thread" in str(error)
+    assert ("was not started" in str(error)) is not sent
+    if sent:
+        until((tmp_path / "run").exists)
+
+
+@needs_sshd
+@pytest.mark.parametrize("python", ["python3", "no-such-python"])
+def test_a_script_longer_than_a_word_may_be_and_in_any_locale(box: Sshd, python: str) -> None:
+    box.rc("export LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0")
+    know_pythons({box.host: python})
+    try:
+        done = run_script_blocking(
+            box.host, f": {'x' * 200_000}\necho 日本; cat", deadline=20.0, stdin=b"\xff"
+        )
+    finally:
+        know_pythons({})
+    assert done.out == "日本\n".encode() + b"\xff"
+
+
+@needs_sshd
+def test_a_login_shell_that_has_another_status_for_what_is_not_there(box: Sshd) -> None:
+    box.rc('case "$SSH_ORIGINAL_COMMAND" in "exec sh "*) ;; *) exit 1;; esac')  # as csh does
+    know_pythons({box.host: "no-such-python"})
+    try:
+        assert said(box.host, "echo there") == "there\n"
+    finally:
+        know_pythons({})
+
+
+@needs_sshd
+def test_a_script_whose_begin_was_lost_may_have_run(box: Sshd, tmp_path: Path) -> None:
+    know_pythons({box.host: "no-such-python"})
+    try:
+        said(box.host, ":")
+        box.rc(f"exec >{tmp_path}/out 2>{tmp_path}/err")
+
+        def cut_when_it_runs() -> None:
+            until((tmp_path / "run").exists)
+            box.signal(signal.SIGKILL)
+
+        cut = threading.Thread(target=cut_when_it_runs)
+        cut.start()
+        lost = failure(box.host, f"touch {tmp_path}/run; sleep 5")
+        cut.join()
+        assert lost.sent
+    finally:
+        know_pythons({})
+    box.stop()
+    assert not failure(f"{box.host}-gone").sent
 
 
 @needs_sshd
