@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from textual.content import Content, Span
 
@@ -81,6 +81,7 @@ def some(kinds: str) -> list[RunReport]:
     return [SICK if kind == "s" else WELL for kind in kinds]
 
 
+@example(kinds="ss", width=116, height=9, groups=0)
 @given(kinds=st.text("sw", min_size=1, max_size=40), width=st.integers(0, 320),
        height=st.integers(0, 90), groups=st.integers(0, 3))  # fmt: skip
 def test_property_panels_fill_the_screen_and_none_overlaps(

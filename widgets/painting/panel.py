@@ -469,7 +469,7 @@ def tiling(reports: Sequence[RunReport], groups: Groups, width: int, height: int
     Sick ones are wide where they have what they could use then, else as many stand side by side
     as can.
     """
-    across = width // NARROWEST
+    across = _side_by_side(width, NARROWEST)
     if not reports or not across or -(-len(reports) // across) * LEAST_WELL > height:
         return None
     shapes = [list(_rows(reports, groups, width, wide)) for wide in (WIDE, NARROWEST)]
@@ -477,6 +477,11 @@ def tiling(reports: Sequence[RunReport], groups: Groups, width: int, height: int
     roomy = [rows for rows in fit if _sum(row.want for row in rows) + _titles(rows) <= height]
     rows = next(iter([*roomy, *fit[::-1]]), None)
     return None if rows is None else _placed(rows, width, height)
+
+
+def _side_by_side(width: int, least: int) -> int:
+    """Return how many panels of at least so many cells fit beside each other, gaps between."""
+    return (width + GAP) // (least + GAP)
 
 
 def _sum(counts: Iterator[int]) -> int:
@@ -494,7 +499,7 @@ def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -
         title = words
         for sick, found in groupby(reports[begin : begin + count], needs_room):
             runs = list(found)
-            most = max(1, width // (wide if sick else NARROWEST))
+            most = max(1, _side_by_side(width, wide if sick else NARROWEST))
             across = -(-len(runs) // -(-len(runs) // most))
             for at in range(0, len(runs), across):
                 row = runs[at : at + across]
