@@ -16,7 +16,7 @@ import pytest
 
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
-from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.platforms.local.launcher.detached import stop
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = tuple(

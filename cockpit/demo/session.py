@@ -27,11 +27,13 @@ from cockpit.platforms.local.launcher.detached import (
     LockedError,
     Started,
     UnansweredError,
+    kill,
+    noted,
     start,
+    stop,
 )
-from cockpit.platforms.local.launcher.locks import LockError
-from cockpit.platforms.local.launcher.stopping import kill, noted, stop
-from cockpit.platforms.local.lineage_locks import lock_files, locks_folders
+from cockpit.platforms.local.launcher.notes import LockError
+from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.runtime.own_path import own_python
 from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.opening import open_within

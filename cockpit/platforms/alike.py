@@ -17,8 +17,8 @@ from typing import Final
 from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of
-from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.naming import (
+from cockpit.platforms.local.launcher.notes import number_of
+from cockpit.platforms.local.programs import (
     Use,
     arguments,
     names_the_tracker_run,

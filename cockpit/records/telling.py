@@ -15,7 +15,7 @@ from pathlib import Path
 from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import SharedFact
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.sources.told import BELOW
 from cockpit.text.logbook_lines import told_line
 

@@ -21,7 +21,7 @@ from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport, phase_text
 from cockpit.model.wording import utc_minute
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload

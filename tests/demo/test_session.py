@@ -16,7 +16,7 @@ from cockpit.demo.situations import SITUATIONS, missing
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import FleetReport
-from cockpit.platforms.local.launcher.stopping import noted, stop
+from cockpit.platforms.local.launcher.detached import noted, stop
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.waiting import until

@@ -18,7 +18,7 @@ from cockpit.demo import folder
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
-from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.platforms.local.launcher.detached import stop
 from cockpit.records.logbook.reading import read_logbook
 from cockpit.verbs.demo import Ending
 

@@ -13,8 +13,8 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.naming import Use, names_the_tracker_run, use_of, within
+from cockpit.platforms.local.launcher.notes import number_of
+from cockpit.platforms.local.programs import Use, names_the_tracker_run, use_of, within
 from cockpit.rules import present
 from cockpit.rules.present import goes_on
 from cockpit.text.checks import blocked, passed, warned

@@ -40,8 +40,7 @@ from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kinds import PLATFORMS
-from cockpit.platforms.local.launcher.launches import BELOW
-from cockpit.platforms.local.launcher.modes import refuse_links
+from cockpit.platforms.local.launcher.notes import BELOW, refuse_links
 from cockpit.rules.lineage.paths import named_in, of_command, plain
 from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS

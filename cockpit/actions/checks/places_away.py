@@ -14,12 +14,10 @@ from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import size, steps
-from cockpit.platforms.box.disks import disk_asks, disk_of
-from cockpit.platforms.box.launching import word_of
-from cockpit.platforms.box.machine import ABOUT
-from cockpit.platforms.box.words import spelled
+from cockpit.platforms.box.launching import spelled, word_of
+from cockpit.platforms.box.machine import ABOUT, disk_asks, disk_of
 from cockpit.platforms.kinds import PLATFORMS
-from cockpit.platforms.local.launcher.launches import BELOW
+from cockpit.platforms.local.launcher.notes import BELOW
 from cockpit.runtime.mounts import HOLDS_DISKS, Missing
 from cockpit.runtime.ssh import quote
 from cockpit.text.checks import blocked, passed, warned

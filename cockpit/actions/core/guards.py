@@ -17,8 +17,8 @@ from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform
-from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.store.journal import Journal
@@ -345,13 +345,13 @@ def unread_ids(context: ActionContext) -> list[Check]:
 def _folders(run: RunSpec) -> Iterator[Path]:
     root, job = local_root(run), run.job
     if root is not None:
-        yield Path(root) / launches.BELOW
+        yield Path(root) / notes.BELOW
     if job is not None and job.pid_file is not None and job.pid_file.here:
-        yield Path(job.pid_file.path).expanduser().parent / launches.BELOW
+        yield Path(job.pid_file.path).expanduser().parent / notes.BELOW
 
 
 def _in_folder(run: str, folder: Path) -> set[str]:
-    return {name for name in launches.ids(folder) if launches.number_of(run, name)}
+    return {name for name in notes.launch_ids(folder) if notes.number_of(run, name)}
 
 
 def _in_logbook(run: str, logbook: Path) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
 from cockpit.model.records import Rejected
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
 from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
 from cockpit.sources.checkpoints.contents import read_marks

@@ -18,8 +18,8 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.demo.session import DemoFleet, allow_entries, conducted, forget
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.launcher.kernel import write_atomically
-from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.platforms.local.launcher.detached import stop
+from cockpit.platforms.local.launcher.notes import write_atomically
 from cockpit.runtime.account import login_name
 
 SITES: Final[dict[str, type[Site]]] = {

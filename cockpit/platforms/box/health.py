@@ -1,22 +1,33 @@
-"""The health of an ssh host, as far as it concerns its jobs (SPEC S-14, C-22)."""
+"""The health of an ssh host, as far as it concerns its jobs (C-22), and what doctor says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from cockpit.hosts.link import HostLink, ask
+from cockpit.hosts.link import HostLink, ask, shell
+from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, HostValue
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box.disks import disk_asks, disks_of
-from cockpit.platforms.box.machine import ABOUT
+from cockpit.platforms.base import EndpointFinding
+from cockpit.platforms.box.jobs import View
+from cockpit.platforms.box.launcher import NEEDED
+from cockpit.platforms.box.machine import ABOUT, disk_asks, disks_of
 from cockpit.platforms.box.sight import on_its_host
-from cockpit.platforms.local.host import GPU_QUERY, GpuLook, each_once, gpus_of
-from cockpit.platforms.local.host_memory import Machine, MemoryLook, MemoryUse
+from cockpit.platforms.local.host import (
+    GPU_QUERY,
+    GpuLook,
+    Machine,
+    MemoryLook,
+    MemoryUse,
+    each_once,
+    gpus_of,
+)
+from cockpit.text.safe import clean
 
 GPUS = ask("nvidia-smi", "run", argv=["nvidia-smi", *GPU_QUERY])
 
@@ -103,3 +114,49 @@ def _gpus(said: Sequence[Any] | Problem) -> GpuLook:
         return GpuLook() if absent else GpuLook(error=said)
     status, out, errors, _ = said
     return gpus_of(f"{out}\n{errors}", status)
+
+
+LACKS: Final = shell(
+    "its programs", f"for c in {NEEDED}; do command -v $c >/dev/null || echo $c; done"
+)
+SKEW: Final = 5.0
+"""Seconds by which a clock may be off before a person should set it."""
+
+
+def finding_of(
+    host: str, view: View | Problem, lacks: Collection[str], runs: Sequence[RunSpec]
+) -> EndpointFinding:
+    """Return whether a host answers, and what it lacks for what these runs name."""
+    if isinstance(view, Problem):
+        text, _, advice = view.message.partition("; ")
+        return EndpointFinding(endpoint=host, text=text, remedy=advice or f"ssh {host}")
+    seen = view.sight.host
+    wrong = [*_wrong(view, runs), *_lacking(lacks, runs)]
+    text = f"answers; {len(seen.processes)} processes, as user {seen.uid}"
+    said = [text, *(each for each, _ in wrong)]
+    remedy = "; ".join(remedy for _, remedy in wrong) or None
+    return EndpointFinding(endpoint=host, text=clean("; ".join(said)), remedy=remedy)
+
+
+def _wrong(view: View, runs: Sequence[RunSpec]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong there, and what to do about it."""
+    ahead = view.sight.host.ahead
+    if abs(ahead) > SKEW:
+        which = "ahead of" if ahead > 0 else "behind"
+        yield f"its clock is {wording.duration(abs(ahead))} {which} ours", "set it (NTP)"
+    if view.sessions.panes is None and any(run.job and run.job.session for run in runs):
+        yield "neither tmux nor screen is installed", "install tmux, or name job.pid_file"
+    for run in runs:
+        files = view.files[run.name]
+        problem = files if isinstance(files, Problem) else files.problem
+        if problem is not None:
+            yield f"{run.name}: {problem.message}", "make it readable for this user"
+
+
+def _lacking(lacks: Collection[str], runs: Sequence[RunSpec]) -> Iterator[tuple[str, str]]:
+    """Yield what keeps a job from being started there, or only guards it less well."""
+    if not any(run.resubmit for run in runs):
+        return
+    missing = [name for name in NEEDED.split() if name in lacks]
+    if missing:
+        yield f"it has no {', '.join(missing)}: nothing can be started there", "install util-linux"

@@ -18,47 +18,56 @@ from cockpit.model.jobs import Live, LiveJob, Query, Stopped
 from cockpit.model.observed import JobValue
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box.disks import disk_asks, disks_of, shared_by
-from cockpit.platforms.box.finding import (
-    Found,
-    Multiplexed,
-    by_lineage,
-    by_pid_file,
-    by_session,
-)
 from cockpit.platforms.box.machine import (
     ABOUT,
     SCREEN,
     TMUX,
     Host,
+    JobFiles,
     Session,
+    disk_asks,
+    disks_of,
+    files_ask,
     host_of,
+    job_files,
     processes_ask,
     screens,
     sessions,
+    shared_by,
 )
-from cockpit.platforms.box.sight import HostSight, led, pid_folder, places_of, words_of
-from cockpit.platforms.box.smallfiles import JobFiles, files_ask, job_files
-from cockpit.platforms.local.again import starts_again
+from cockpit.platforms.box.sight import (
+    Found,
+    HostSight,
+    Multiplexed,
+    by_lineage,
+    by_pid_file,
+    by_session,
+    led,
+    pid_folder,
+    places_of,
+    words_of,
+)
 from cockpit.platforms.local.belonging import LINEAGE
+from cockpit.platforms.local.family import starts_again
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
 from cockpit.platforms.local.judging import (
     GONE,
     PROCESS_TABLE,
+    STOP_STATES,
     Seen,
+    Stop,
     doubted,
     ended_as,
     judge,
     source_of,
     whose,
     without_trace,
+    workers,
 )
 from cockpit.platforms.local.launcher.detached import SUPERVISES
-from cockpit.platforms.local.lineage import Around, Recorded, candidates_of, live_of
+from cockpit.platforms.local.lineage import Around, Recorded, by_match, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
-from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Who
-from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
 FRESH: Final = 30.0
 """Seconds for which ``doctor`` takes what was just looked at, and does not ask the host again."""

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from cockpit.hosts.link import HostLink, link_to
+from cockpit.hosts.link import HostLink, ask, link_to
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, Problem, not_configured
+from cockpit.model.facet import ErrorKind, Facet, Problem, not_configured
 from cockpit.model.jobs import (
     Accepted,
     LaunchState,
@@ -28,24 +28,155 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import adopting, evidence, launching, lookup
-from cockpit.platforms.box.doctor import LACKS, finding_of
-from cockpit.platforms.box.ending import BoxEnding
-from cockpit.platforms.box.health import BoxHosts
+from cockpit.platforms.box import ending, launching
+from cockpit.platforms.box.ending import BoxEnding, by_command, by_signal
+from cockpit.platforms.box.health import LACKS, BoxHosts, finding_of
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.launching import ID, Script, startable
-from cockpit.platforms.box.logs import BoxLogs
-from cockpit.platforms.box.own import own_jobs
-from cockpit.platforms.box.saving import by_command, by_signal
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.unsupported import Unsupported
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import ASKING, RemoteError, quote
+from cockpit.sources.logs.pieces import Answer, Ask, Piece, Told
+from cockpit.sources.logs.remote import HostError, on_our_clock
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+ROOM: Final = 262_144
+"""Bytes of all logs that ride in one probe; the others come by their own trip."""
+APART: Final = 60.0
+"""Seconds for which the logs of a host take a trip of their own after one of them has hung."""
+SPENT: Final = 5.0
+"""Seconds after which there is no time left for another trip in the same look."""
+SECONDS: Final = 3.0
+"""For all of them, on the host."""
+MOST: Final = 16_000_000
+MOST_SENT: Final = 60_000
+"""Characters of the script: it is one word, and Linux takes 128 kB."""
+
+
+class BoxLogs:
+    """Observes the logs of hosts: what is new in logs that are followed comes with the probe.
+
+    The first look at a log, much that is new, and the logs of a host on which one has hung take a
+    trip of their own: the job and the host's health do not wait for them.
+    """
+
+    def __init__(self, clock: Clock, logs: Logs, link_to: Callable[[str], HostLink]) -> None:
+        self._clock = clock
+        self._logs = logs
+        self._link_to = link_to
+        self._apart: dict[str, float] = {}
+        """Until when the logs of a host do not ride (monotonic)."""
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
+        """Return the log facet of each run, by name."""
+        groups: dict[str, dict[str, Ask]] = {}
+        for name, (host, wanted) in self._logs.asks(queries).items():
+            groups.setdefault(host, {})[name] = wanted
+        rides = await asyncio.gather(*(self._ride(*group) for group in groups.items()))
+        told = {name: each for ride in rides for name, each in ride.items()}
+        return await self._logs.observe(queries, told=told)
+
+    async def _ride(self, host: str, asks: Mapping[str, Ask]) -> dict[str, Told]:
+        """Return what a probe has brought; what is not in it is still to be asked for."""
+        began = self._clock.monotonic()
+        if began < self._apart.get(host, began):
+            return {}
+        riding = {name: ask for name, ask in asks.items() if ask.wish.unless is not None}
+        piece, script = _fitting(list(riding.values()))
+        if not piece.asks:
+            return {}
+        argv = ["sh", "-c", script, ASKING]
+        ours = ask("its logs", "run", argv=argv, seconds=SECONDS, most=MOST)
+        sent = self._clock.now()
+        said = (await self._link_to(host).ask([ours]))[ours]
+        if isinstance(said, Problem):
+            taken = list(riding)[: len(piece.asks)]
+            return self._without(host, said, taken, self._clock.monotonic() - began)
+        got = self._clock.now()
+        found = zip(riding, piece.answers(said[1].encode("utf-8", "surrogateescape")), strict=False)
+        return {name: on_our_clock(told, sent, got) for name, told in found if _whole(told)}
+
+    def _without(
+        self, host: str, why: Problem, riding: Sequence[str], took: float
+    ) -> dict[str, Told]:
+        """Return what is told of logs for which a probe had no answer."""
+        if why.kind is ErrorKind.TIMEOUT:
+            self._apart[host] = self._clock.monotonic() + APART
+            if took < SPENT:
+                return {}  # a file hangs; the host answers
+        return {name: HostError(why.kind, why.message) for name in riding}
+
+
+def _fitting(asks: Sequence[Ask]) -> tuple[Piece, str]:
+    """Return a piece for the first of them, as many as one word of a script can hold."""
+    piece = Piece(asks, ROOM)
+    script = piece.script
+    while piece.asks and len(quote(script)) > MOST_SENT:
+        piece = Piece(asks[: len(piece.asks) // 2], ROOM)
+        script = piece.script
+    return piece, script
+
+
+def _whole(told: Told) -> bool:
+    """Tell whether that is all there is to say: it was read, is missing or may not be read."""
+    return isinstance(told, Answer | FileNotFoundError | PermissionError)
+
+
+Run = Callable[..., Awaitable[Completed]]
+"""``run_script(host, script, deadline=…, cap=…)``."""
+DEADLINE: Final = 12.0
+CAP: Final = 1_000_000
+NO_TMUX: Final = 127
+_SESSIONS: Final = f"""\
+command -v tmux >/dev/null || exit {NO_TMUX}
+LC_ALL=C; export LC_ALL
+tmux -u list-panes -a -F '#{{pane_dead}}|#{{pane_current_command}}|#{{pane_current_path}}|\
+#{{session_name}}' || ! tmux has-session"""
+"""Dead or not, what runs in it, where, whose; a server that does not run has no session."""
+
+
+async def own_jobs(run: Run, host: str) -> Sequence[OwnJob]:
+    """Return the tmux sessions of a host, those in which something runs first.
+
+    Raises ``CannotError``.
+    """
+    try:
+        done = await run(host, _SESSIONS, deadline=DEADLINE, cap=CAP)
+    except RemoteError as error:
+        raise CannotError(str(error)) from None
+    if done.rc == NO_TMUX:
+        raise CannotError(f"{host}: tmux is not installed there")
+    if done.rc != 0:
+        said = clean(scrub(done.err.decode("utf-8", "replace")), 200)
+        raise CannotError(f"{host}: tmux does not tell its sessions: {said}")
+    panes: dict[str, list[tuple[bool, str, str]]] = {}
+    for line in done.text.splitlines():
+        fields = line.split("|")
+        if len(fields) == 4:  # else a name or a folder holds the separator: not to be told apart
+            dead, program, folder, name = fields
+            panes.setdefault(name, []).append((dead == "1", program, folder))
+    return sorted((_own(*each) for each in panes.items()), key=lambda job: job.text == "ended")
+
+
+def _own(name: str, panes: list[tuple[bool, str, str]]) -> OwnJob:
+    running = [program for dead, program, _ in panes if not dead]
+    folders = {folder for _, _, folder in panes if folder.startswith("/")}
+    shown = ", ".join(dict.fromkeys(running))
+    return OwnJob(
+        id=clean(name, 200),
+        name=clean(scrub(name), 200),
+        text=f"tmux session, runs {clean(scrub(shown), 120)}" if running else "ended",
+        settings={"job.workdir": clean(folders.pop(), 4096)} if len(folders) == 1 else {},
+    )
+
 
 START: Final = 60.0
 """Seconds in which a host must have said how a start went."""
-Ask = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
+AskHost = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 NO_HOST: Final = "job.host"
 
 
@@ -127,11 +258,11 @@ class BoxPlatform(Unsupported):
         host = None if run.job is None else run.job.host
         if not host:
             return NamedJob(id=job_id, text=f"{NO_HOST} is not in cockpit.toml")
-        return await adopting.named(self._ending(run), self._send, host, job_id)
+        return await ending.named(self._ending(run), self._send, host, job_id)
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file on the host, with its own start."""
-        await adopting.adopt(self._send, run, job)
+        await ending.adopt(self._send, run, job)
 
     # Acting.
 
@@ -145,7 +276,7 @@ class BoxPlatform(Unsupported):
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
             return LookUp(found=LaunchState.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
-        return await lookup.look_up(self._link_to(run.job.host), self._send, run, launch_id)
+        return await launching.look_up(self._link_to(run.job.host), self._send, run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note on the host that the launch id is meant; nothing runs before ``go``."""
@@ -192,7 +323,7 @@ class BoxPlatform(Unsupported):
         if run.job is None or not run.job.host:
             return {}
         targets = [target_of(job) for job in jobs if "pid" in job.handle]
-        return await evidence.gather(self._link_to(run.job.host), self._ending(run), run, targets)
+        return await ending.gather(self._link_to(run.job.host), self._ending(run), run, targets)
 
     def _ending(self, run: RunSpec) -> BoxEnding:
         if run.job is None or not run.job.host:
@@ -200,7 +331,7 @@ class BoxPlatform(Unsupported):
         return BoxEnding(self._link_to(run.job.host), self._send, run.job.host)
 
 
-async def _by_host(queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:
+async def _by_host(queries: Sequence[Query], ask: AskHost) -> dict[str, Facet[Any]]:
     """Return the answers of all hosts, asked at once: none waits for another."""
     groups: dict[str, list[Query]] = {}
     for query in queries:

@@ -1,19 +1,28 @@
-"""A host as those see it who tell whose its processes are (``platforms.local.recorded``)."""
+"""Which process of a host is a run's job: by its pid file, its session or its command line. Pure.
+
+``HostSight`` is the host as ``platforms.local`` looks at any machine (``recorded.Sight``). The pid
+file outweighs the other ways. A session that holds nothing but a shell that waits for a person
+proves neither that the job lives nor that it ended.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+from cockpit.model.facet import Problem
 from cockpit.model.place import SSH, Place
-from cockpit.model.run import RunSpec
-from cockpit.platforms.box.machine import Host
-from cockpit.platforms.box.smallfiles import JobFiles
-from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.box.machine import Host, JobFiles, Session
+from cockpit.platforms.local.belonging import Candidate, Files, Sure, belongs, candidate_of
 from cockpit.platforms.local.census import Census, Children, Process
-from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.files import BadNote, PidNote
+from cockpit.platforms.local.lineage import Recorded, name_of, noted, topmost
 from cockpit.platforms.local.marks import RunMarks, marked, started_in
+from cockpit.platforms.local.programs import FOLLOWERS, inner, is_shell, program
+from cockpit.platforms.local.recorded import Identity, Who, identify
 from cockpit.runtime.process import Machine
 
 
@@ -181,3 +190,127 @@ def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
     wandb_id = None if run.wandb is None else run.wandb.run_id
     ids = [f"WANDB_RUN_ID={wandb_id}", f"run-{wandb_id}.wandb"] if wandb_id else []
     return [*(path for path in paths if path and path.startswith("/") and path != "/"), *ids]
+
+
+_MANAGERS: Final = ("tmux", "screen")
+
+
+class Multiplexed(NamedTuple):
+    """The sessions of a host; ``None``: neither tmux nor screen is there to tell."""
+
+    panes: tuple[Session, ...] | None
+    problem: Problem | None = None
+
+
+class Found(NamedTuple):
+    """The process that stands for the job; ``id`` where that is not its process id.
+
+    ``status`` is the exit status that a dead pane has kept. ``absent`` says what was looked for
+    and not found.
+    """
+
+    note: PidNote | BadNote | None = None
+    who: Identity = Identity(Who.GONE)
+    id: str | None = None
+    status: int | None = None
+    absent: str = ""
+    idle: str = ""
+    """Why what was found is no job, where that is known: another process may be."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The same for who asks what lives of the lineage."""
+        note = self.note if isinstance(self.note, PidNote) else None
+        if isinstance(self.note, BadNote):
+            return Recorded(trouble=f"{self.note.reason}; if nothing is running, remove the file")
+        if self.who.who is Who.UNSURE:
+            return Recorded(note, trouble=self.who.text)
+        pid = note.pid if note is not None and self.who.who is Who.SAME else None
+        return Recorded(note, pid)
+
+
+def by_pid_file(run: RunSpec, files: JobFiles, sight: HostSight) -> Found:
+    """Return the process that a pid file means."""
+    if not isinstance(files.pid, PidNote):
+        return Found(files.pid)
+    return Found(files.pid, identify(run, files.pid, sight, sight.host.now))
+
+
+def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight) -> Found:
+    """Return what runs in a session; tmux and screen names are compared whole."""
+    name = f"session:{session}"
+    if found.problem is not None:
+        return Found(who=Identity(Who.UNSURE, found.problem.message), id=name)
+    if found.panes is None:
+        text = f"neither tmux nor screen is installed on {job.host}"
+        return Found(who=Identity(Who.UNSURE, text), id=name)
+    spellings = (session, session.replace(".", "_").replace(":", "_"))
+    panes = [pane for pane in found.panes if pane.name in spellings]
+    if not panes:
+        return Found(id=name, absent=f"no session {session} on {job.host}")
+    alive = [pane for pane in panes if not pane.dead]
+    note = _note((alive or panes)[0], sight)
+    if not alive:
+        codes = [pane.status for pane in panes if pane.status is not None]
+        status = next((code for code in codes if code), 0) if codes else None
+        gone = Identity(Who.GONE, f"the session {session} holds a dead pane")
+        return Found(note, gone, name, status)
+    if any(_works(pane, sight) for pane in alive):
+        return Found(note, Identity(Who.SAME), name)
+    followers = [one for pane in alive for one in _followers(pane, sight)]
+    only = name_of(followers[0].argv) if followers else "a shell"
+    idle = f"session {session} is there, but only {only} runs in it"
+    if followers and job.log is not None and not any(job.log.path in one.argv for one in followers):
+        return Found(id=name, absent=f"{idle}, which follows another file than this run's log")
+    text = f"{idle}: cannot tell whether the job is over"
+    return Found(note, Identity(Who.UNSURE, text), name, idle=idle)
+
+
+def _note(pane: Session, sight: HostSight) -> PidNote:
+    process = sight.processes.get(pane.pid)
+    started = None if process is None else sight.started_at(process)
+    since = pane.created if pane.created is not None else started
+    ticks = None if process is None else process.ticks
+    return PidNote(pane.pid, since, None, since or sight.host.now, ticks=ticks)
+
+
+def _works(pane: Session, sight: HostSight) -> bool:
+    """Tell whether anything but a waiting shell runs in a pane; what cannot be seen may."""
+    members = sight.below(pane.pid)
+    if not members:
+        return True
+    return any(
+        not (_waits(one) or _follows(one) or program(one.argv).lower() in _MANAGERS)
+        for one in members
+    )
+
+
+def _followers(pane: Session, sight: HostSight) -> list[Process]:
+    """Return the processes in a pane that only follow what others write."""
+    return [one for one in sight.below(pane.pid) if _follows(one)]
+
+
+def _follows(process: Process) -> bool:
+    """Tell whether a process only shows what others write: no job, whatever session it is in."""
+    words = inner(process.argv)
+    return bool(words) and program(words) in FOLLOWERS
+
+
+def _waits(process: Process) -> bool:
+    """Tell whether a process is a shell that was given nothing to run."""
+    rest = process.argv[1:]
+    return is_shell(process.argv) and all(word.startswith("-") and word != "-c" for word in rest)
+
+
+def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) -> Found:
+    """Return the oldest process that writes to the run, where the run file names no other way."""
+    marks = sight.marks(run, None)
+    found = [
+        one.process
+        for one in candidates
+        if (what := belongs(marks, one, sight.files)) is not None and what.sure is Sure.YES
+    ]
+    tops = sorted(topmost(found, sight), key=lambda one: (one.ticks, one.pid))
+    if not tops:
+        return Found(absent="no process writes to the run's output root or W&B id")
+    return Found(noted(tops[0], sight, sight.host.now), Identity(Who.SAME))

@@ -34,7 +34,7 @@ from cockpit.platforms.iris.spelling import (
 )
 from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
 from cockpit.platforms.local.launcher.supervisor import expand
-from cockpit.platforms.local.tools import SUBMITS
+from cockpit.platforms.local.programs import SUBMITS
 from cockpit.runtime.http import Answer, HttpError, LostAnswerError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload

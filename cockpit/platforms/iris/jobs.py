@@ -41,8 +41,8 @@ from cockpit.platforms.iris.trees import (
     user_of,
     value_of,
 )
-from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.naming import arguments
+from cockpit.platforms.local.launcher.notes import number_of
+from cockpit.platforms.local.programs import arguments
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean

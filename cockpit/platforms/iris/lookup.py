@@ -30,7 +30,7 @@ from cockpit.platforms.iris.rpc import AccessError, Controller, MissingMethodErr
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
-from cockpit.platforms.local.tools import SUBMITS
+from cockpit.platforms.local.programs import SUBMITS
 from cockpit.runtime.http import Answer, HttpError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload

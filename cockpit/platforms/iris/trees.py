@@ -23,7 +23,7 @@ from cockpit.platforms.iris.answers import (
     waiting_of,
 )
 from cockpit.platforms.iris.answers import task_counts as tasks_of
-from cockpit.platforms.local.naming import Use, arguments, names_the_tracker_run, use_of
+from cockpit.platforms.local.programs import Use, arguments, names_the_tracker_run, use_of
 from cockpit.text.safe import clean
 
 MOST: Final = 200

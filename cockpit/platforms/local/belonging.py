@@ -25,31 +25,37 @@ from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, of_another_run
 from cockpit.platforms.local.census import Census, OpenFile, Process, open_files
-from cockpit.platforms.local.commanded import runs_command, runs_script
-from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.marks import RunMarks
-from cockpit.platforms.local.naming import (
+from cockpit.platforms.local.launcher.notes import number_of
+from cockpit.platforms.local.marks import (
+    LOG_NAME,
+    Kind,
+    RunMarks,
+    Written,
+    code_of,
+    is_store,
+    kind_of,
+    runs_command,
+    runs_script,
+    starts_of,
+)
+from cockpit.platforms.local.programs import (
+    SUBMITS,
     Use,
     arguments,
+    inner,
+    is_interpreter,
+    is_shell,
+    is_tool,
     names_a_launch,
     names_a_place,
     names_a_training,
     names_the_tracker_run,
     only_looks,
+    program,
+    submits_elsewhere,
     trains_by_name,
     use_of,
 )
-from cockpit.platforms.local.starts import code_of, starts_of
-from cockpit.platforms.local.tools import (
-    SUBMITS,
-    inner,
-    is_interpreter,
-    is_shell,
-    is_tool,
-    program,
-    submits_elsewhere,
-)
-from cockpit.platforms.local.writes import LOG_NAME, Kind, Written, is_store, kind_of
 from cockpit.text.safe import clean
 
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"

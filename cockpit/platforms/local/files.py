@@ -1,17 +1,37 @@
-"""The small files that a launcher leaves beside a job (format: ``platforms.local.jobs``)."""
+"""The small files beside a job (format: ``platforms.local.jobs``), and of which machine they speak.
+
+A bare process id says nothing of its machine. On a disk of this machine alone it is this machine's;
+on one that others mount too, that no process here has it proves no end, and one that has it by
+chance may be anything. Once it was seen to mean a process of this machine, it is this machine's.
+
+A launch note of another machine says what that machine last knew: one that was started before the
+job here may be a dead machine's, which can take nothing back; one that was started after it is a
+second job (C-25). Blocking.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import posixpath
 import re
 import signal
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.jobs import LiveJob
+from cockpit.model.lineage import local_root
 from cockpit.model.logtext import LogMark
 from cockpit.model.place import Place
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.notes import machine_id
+from cockpit.runtime.mounts import file_system
+from cockpit.runtime.process import Machine
 from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import clean
 
@@ -213,3 +233,98 @@ def explain_exit(status: int) -> str | None:
 
 
 _SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}
+
+
+MOST_PROVEN: Final = 4096
+_Key = tuple[Machine, str, PidNote]
+_PROVEN: Final[dict[_Key, None]] = {}
+"""Pid files that have meant a process of the machine that was looked at, as they were then."""
+
+
+class SharedDisks:
+    """What file systems of this machine others may write to, as found out in one look. Blocking."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, str | None] = {}
+
+    def of(self, run: RunSpec) -> str | None:
+        """Return what network file system holds a run's pid file, ``None`` where that is none.
+
+        A type that nobody knows counts as none: homes are encrypted and boxed in many ways.
+        """
+        place = None if run.job is None else run.job.pid_file
+        folder = "" if place is None else posixpath.dirname(place.path)
+        try:
+            device = os.stat(folder or ".").st_dev  # noqa: PTH116 - thousands of these
+        except OSError:
+            return None
+        if device not in self._kinds:
+            found = file_system(Path(folder or "."))
+            self._kinds[device] = found.text if found.shared else None
+        return self._kinds[device]
+
+
+def names_machine(note: PidNote) -> bool:
+    """Tell whether a pid file says on which machine it was written, or on which boot."""
+    return note.machine is not None or note.boot is not None
+
+
+def remember(run: RunSpec, note: PidNote, machine: Machine) -> None:
+    """Take in that a run's pid file means a process of ``machine``."""
+    if len(_PROVEN) >= MOST_PROVEN:
+        _PROVEN.clear()
+    _PROVEN[_key(run, note, machine)] = None
+
+
+def proven(run: RunSpec, note: PidNote, machine: Machine) -> bool:
+    """Tell whether a run's pid file, as it is, was seen to mean a process of ``machine``."""
+    return _key(run, note, machine) in _PROVEN
+
+
+def _key(run: RunSpec, note: PidNote, machine: Machine) -> _Key:
+    return machine, "" if run.job is None else str(run.job.pid_file), note
+
+
+def doubt(note: PidNote, seen: str, disk: str) -> str:
+    """Return why nobody can tell whether the process of a pid file on a shared ``disk`` lives."""
+    what = seen or f"no process {note.pid} runs here"
+    return f"{what}, but the pid file is on {disk}, and names no machine: it may run on another one"
+
+
+NOTES: Final = "launch notes under the output root"
+NEWEST: Final = 20
+"""Launch notes that are looked at, the last ones by name."""
+
+
+def launched_elsewhere(run: RunSpec, since: float | None) -> tuple[LiveJob, ...]:
+    """Return what other machines have started after ``since`` and say that it runs."""
+    root, here = local_root(run), machine_id()
+    if root is None or here is None or since is None:
+        return ()
+    folder = Path(root) / notes.BELOW
+    found = []
+    with suppress(OSError):
+        for name in sorted(notes.launch_ids(folder))[-NEWEST:]:
+            job = _running(name, notes.read_note(folder / name) or {}, here, since)
+            found += [] if job is None else [job]
+    return tuple(found)
+
+
+def _running(name: str, note: Mapping[str, str], here: str, since: float) -> LiveJob | None:
+    machine, host = note.get("machine"), clean(note.get("host", "?"), 80)
+    if note.get("state") != notes.RUNNING or machine in (None, here):
+        return None
+    try:
+        at = float(note.get("at", ""))
+    except ValueError:
+        return None
+    if at <= since:
+        return None
+    return LiveJob(
+        id=f"{clean(name, 80)} on {host}",
+        name=f"pid {clean(note.get('pid', '?'), 20)} on {host}",
+        why="by its launch note, which another machine wrote",
+        launch_id=clean(name, 80),
+        started_at=at,
+        proven=False,
+    )

@@ -38,30 +38,33 @@ from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
-from cockpit.platforms.local.again import starts_again
-from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
+from cockpit.platforms.local.family import starts_again
 from cockpit.platforms.local.files import (
+    NOTES,
     PidNote,
+    launched_elsewhere,
     mtime_of,
     read_exit,
     read_pid,
     size_and_time,
 )
-from cockpit.platforms.local.goingon import LogsGoingOn
 from cockpit.platforms.local.judging import (
     GONE,
     PROCESS_TABLE,
+    STOP_STATES,
+    LogsGoingOn,
     Seen,
+    StoppedSince,
     doubted,
     judge,
     launched_at,
     source_of,
     whose,
     without_trace,
+    workers,
 )
-from cockpit.platforms.local.matching import by_match
+from cockpit.platforms.local.lineage import by_match
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
-from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.offload import Call, Outcome, each, offload, offload_each
 from cockpit.runtime.process import ProcessFacts, here, process_facts
 from cockpit.sources.logs.local import newest_match

@@ -1,23 +1,112 @@
-"""What is believed of a job that is a process, from what was seen of it (SPEC J). Pure.
+"""What is believed of a job that is a process, from what was seen of it (SPEC J).
 
 The order of belief: the recorded process that lives, the exit file, W&B's exit record, the marker;
 then the process table. A file counts if it was written after the launch.
+
+A job whose process is stopped (SIGSTOP, Ctrl-Z or a debugger) is known at once, long before a
+missing step says so; behind a wrapper it is the trainer below that is stopped. A log that still
+grows after its job is gone is written by somebody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import LiveJob, Stopped
 from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
 from cockpit.model.run import JobSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, ExitNote, Order, PidNote, explain_exit, order_of
+from cockpit.platforms.local.programs import is_cockpit, is_shell, is_tool, is_wrapper
 from cockpit.platforms.local.recorded import Identity, Who
-from cockpit.platforms.local.stopped import Stop
+from cockpit.runtime.process import PROC, process_facts
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+STOP_STATES: Final = ("T", "t")
+CONFIRM_AFTER: Final = 0.15
+"""Seconds after which a process must still be stopped: one that is traced stops all the time."""
+_RAN: Final = "se.exec_start"
+
+
+class Stop(NamedTuple):
+    """That a job is stopped, and in words."""
+
+    value: Stopped
+    text: str
+
+
+def workers(members: Sequence[Process]) -> Iterable[Process]:
+    """Return the processes of a job that do its work: of a wrapper, what it runs.
+
+    ``members`` begins with the job's own process.
+    """
+    found = [
+        one
+        for one in members
+        if not (is_tool(one.argv) or is_cockpit(one.argv))
+        and not (is_shell(one.argv) or is_wrapper(one.argv))
+    ]
+    return found or members[:1]
+
+
+class StoppedSince:
+    """Tells since when processes are stopped, the same moment for as long as they are."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self._since: dict[tuple[int, int], float] = {}
+
+    def of(self, stopped: Sequence[Process], now: float) -> Stop | None:
+        """Return the stop of the first of these that is still stopped after a moment."""
+        time.sleep(CONFIRM_AFTER)
+        for one in stopped:
+            if process_facts(one.pid, self._proc).stopped:
+                key = (one.pid, one.ticks)
+                since = self._since.setdefault(key, self._last_ran(one.pid, now))
+                tracer = self._tracer(one.pid)
+                held = one.state == "t" or tracer > 0
+                value = Stopped(pid=one.pid, since=since, held=held)
+                return Stop(value, _words(one, since, tracer, held=held))
+            self._since.pop((one.pid, one.ticks), None)
+        return None
+
+    def _last_ran(self, pid: int, now: float) -> float:
+        """Return when a process last ran, by the scheduler; where it does not tell, ``now``."""
+        threads = [self._ran(path) for path in (self._proc / str(pid) / "task").glob("*/sched")]
+        mine = self._ran(self._proc / "thread-self" / "sched")
+        known = [at for at in threads if at is not None]
+        return now if mine is None or not known else min(now, now - (mine - max(known)))
+
+    def _ran(self, path: Path) -> float | None:
+        with suppress(OSError, ValueError, IndexError):
+            text = path.read_text(encoding="ascii", errors="replace")
+            line = next((each for each in text.splitlines() if each.startswith(_RAN)), "")
+            return float(line.split(":")[1]) / 1000
+        return None
+
+    def _tracer(self, pid: int) -> int:
+        with suppress(OSError, ValueError, IndexError):
+            text = (self._proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+            line = next((each for each in text.splitlines() if each.startswith("TracerPid:")), "")
+            return int(line.split()[1])
+        return 0
+
+
+def _words(process: Process, since: float, tracer: int, *, held: bool) -> str:
+    name = clean(scrub(" ".join(process.argv)), 60)
+    when = f"since {wording.moment(since)}"
+    if held:
+        return f"held by a debugger (state t, pid {tracer}) {when}: pid {process.pid} ({name})"
+    return f"stopped by SIGSTOP or Ctrl-Z (state T) {when}: pid {process.pid} ({name})"
+
 
 GONE: Final = "gone"
 STOPPED: Final = "stopped"
@@ -240,3 +329,49 @@ def _gone(seen: Seen) -> str:
     if isinstance(seen.exit, ExitNote):
         reason += " (the exit file is older than this launch)"
     return reason
+
+
+LATELY: Final = 60.0
+"""Seconds after its last line in which a log may still be written by somebody."""
+
+
+class _Log(NamedTuple):
+    """A log whose job does not live: that job, when it was written, when it was seen to move."""
+
+    note: PidNote | None
+    at: float
+    moved: float | None = None
+
+
+class LogsGoingOn:
+    """Remembers, of jobs that do not live, when their logs were seen to move."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    def forget(self, name: str) -> None:
+        """Take in that a run's job lives, or has no log."""
+        self._logs.pop(name, None)
+
+    def note(self, name: str, note: PidNote | None, at: float, now: float) -> None:
+        """Take in when the log of a run was last written whose recorded job does not live."""
+        known = self._logs.get(name)
+        if known is None or (known.note and known.note.pid) != (note and note.pid):
+            known = _Log(note, at)
+        self._logs[name] = _Log(note, at, now if at > known.at else known.moved)
+
+    def recent(self, name: str, now: float) -> bool:
+        """Tell whether the log has moved since its job was found gone, or did a moment before."""
+        log = self._logs.get(name)
+        return log is not None and (log.moved is not None or now - log.at <= LATELY)
+
+    def by_another(self, name: str, now: float) -> bool:
+        """Tell whether the log goes on after its job was found gone, and the job may do that.
+
+        A pid file that names its machine speaks of a process that has ended here; another one
+        may be of another machine, or of a container.
+        """
+        log = self._logs.get(name)
+        if log is None or log.moved is None or now - log.moved > LATELY:
+            return False
+        return log.note is not None and log.note.machine is None

@@ -1,26 +1,37 @@
-"""What became of a launch id on this machine (SPEC A: an answer that was lost is looked up).
+"""What became of a launch id on this machine (SPEC A), and whom a person names by a process id.
 
-Blocking; called through ``offload``.
+A process that was started by hand becomes the run's own when its pid file says so (SPEC J). The
+file has the process's own start, so that another process which is given the same id later is never
+taken for it. Blocking.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from cockpit.model.jobs import LaunchState, LookUp
+from cockpit.model.jobs import LaunchState, LookUp, NamedJob
 from cockpit.model.lineage import local_root, related, tag_of
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.census import Census, Process, census
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.launcher.notes import (
+    boot_id,
+    machine_id,
+    pid_space,
+    write_atomically,
+)
+from cockpit.platforms.local.programs import arguments, is_helper
 from cockpit.platforms.local.recorded import Look, Who, identify
-from cockpit.platforms.local.tools import is_helper
-from cockpit.runtime.process import Machine, Where, here, where
+from cockpit.runtime.process import Machine, Where, here, process_facts, where
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 ROUNDS: Final = 3
 """Times that notes are read and processes looked at, where the notes change meanwhile."""
@@ -38,13 +49,13 @@ def look_up(run: RunSpec, launch_id: str, look: Callable[[], Census] = census) -
             found=LaunchState.UNKNOWN, text="no place in cockpit.toml where launches are noted"
         )
     for _ in range(ROUNDS):
-        note = launches.read(folder / launch_id)
+        note = notes.read_note(folder / launch_id)
         found = told(run, launch_id, note, look(), here())
         if found is not None:
             return found
         if note is None:
             return _unused(run, folder, launch_id)
-        if launches.read(folder / launch_id) == note:
+        if notes.read_note(folder / launch_id) == note:
             return ended(launch_id, note)
     return changing(launch_id)
 
@@ -58,10 +69,10 @@ def noted_exit(run: RunSpec, note: PidNote) -> int | None:
     folder = None if note.launch_id is None else _folder(run)
     if folder is None or note.launch_id is None or "/" in note.launch_id:
         return None
-    told = launches.read(folder / note.launch_id) or {}
+    told = notes.read_note(folder / note.launch_id) or {}
     ours = (told.get("pid"), told.get("ticks")) == (str(note.pid), str(note.ticks))
     status = told.get("exit", "")
-    if told.get("state") != launches.ENDED or not ours or not status.lstrip("-").isdigit():
+    if told.get("state") != notes.ENDED or not ours or not status.lstrip("-").isdigit():
         return None
     return int(status)
 
@@ -71,7 +82,7 @@ def _folder(run: RunSpec) -> Path | None:
     pid_file = None if run.job is None else run.job.pid_file
     if root is None and pid_file is None:
         return None
-    return launches.launches_folder(
+    return notes.launches_folder(
         None if root is None else Path(root), Path(pid_file.path if pid_file is not None else "/")
     )
 
@@ -95,14 +106,14 @@ def told(
         return LookUp(found=LaunchState.LIVE, text=text, job_id=f"pid:{alive.pid}")
     state = None if note is None else note.get("state")
     # The noted process may be there and not the command yet: whether it will run is not decided.
-    waits = state == launches.RUNNING and _named(processes, note, mine) is not None
+    waits = state == notes.RUNNING and _named(processes, note, mine) is not None
     supervisor = supervised(run, launch_id, processes)
-    if waits or (supervisor and state in (None, launches.STARTING)):
+    if waits or (supervisor and state in (None, notes.STARTING)):
         text = f"a supervisor of {launch_id} is still starting it"
         return LookUp(found=LaunchState.UNKNOWN, text=text)
-    if supervisor and state == launches.RUNNING:
+    if supervisor and state == notes.RUNNING:
         return changing(launch_id)
-    if note is None or state not in (launches.STARTING, launches.RUNNING):
+    if note is None or state not in (notes.STARTING, notes.RUNNING):
         return None
     if where(_machine(note), mine) in (Where.ELSEWHERE, Where.UNCLEAR):
         there = clean(note.get("host", "?"), 80)
@@ -126,7 +137,7 @@ def _living(
 ) -> Process | None:
     """Return the job's process if it lives, else the oldest of what it left behind."""
     named, state = _named(processes, note, mine), None if note is None else note.get("state")
-    if named is not None and named.variable(SUPERVISES) is None and state == launches.RUNNING:
+    if named is not None and named.variable(SUPERVISES) is None and state == notes.RUNNING:
         return named
     tag = tag_of(run)
     carrying = [
@@ -135,7 +146,7 @@ def _living(
         if one.variable(LAUNCH_ID) == launch_id
         and one.variable(SUPERVISES) is None
         and related(tag, one.variable(LINEAGE) or "")
-        and not (state == launches.ENDED and is_helper(one.argv))
+        and not (state == notes.ENDED and is_helper(one.argv))
     ]
     return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
 
@@ -166,11 +177,11 @@ def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
     noted = _by_pid_file(run, launch_id)
     if noted is not None:
         return noted
-    if not (folder / f"{launch_id}{launches.INTENT}").exists():
+    if not (folder / f"{launch_id}{notes.INTENT}").exists():
         text = f"{launch_id} was never started here"
         return LookUp(found=LaunchState.ABSENT, text=text)
     try:
-        launches.claim(folder, launch_id, {"state": launches.CLOSED, "launch_id": launch_id})
+        notes.claim_launch(folder, launch_id, {"state": notes.CLOSED, "launch_id": launch_id})
     except FileExistsError:
         return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} is being started")
     text = f"{launch_id} was noted but never started; its launch id is closed now"
@@ -198,14 +209,73 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
 def ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
     """Return what the note of a launch of which nothing lives says."""
     state, pid = note.get("state"), note.get("pid")
-    if state == launches.ENDED:
+    if state == notes.ENDED:
         text = f"{launch_id} ran as pid {pid} and ended with {note.get('exit', 'unknown')}"
         return LookUp(found=LaunchState.ENDED, text=text, job_id=f"pid:{pid}")
-    if state == launches.RUNNING:
+    if state == notes.RUNNING:
         text = f"{launch_id} was started as pid {pid} and is gone without an exit status"
         return LookUp(found=LaunchState.ENDED, text=text, job_id=f"pid:{pid}")
     why = {
-        launches.FAILED: "could not be started",
-        launches.CLOSED: "was never started, and its launch id is closed",
+        notes.FAILED: "could not be started",
+        notes.CLOSED: "was never started, and its launch id is closed",
     }.get(state or "", "was interrupted before its command began")
     return LookUp(found=LaunchState.ABSENT, text=f"{launch_id} {why}; nothing ran")
+
+
+TICKS = "ticks"
+TOLD = ("OUTPUT_DIR", "WANDB_RUN_ID", "WANDB_DIR", LAUNCH_ID)
+"""The variables that tell whose process it is; others may hold secrets."""
+
+
+def pid_of(job_id: str) -> int | None:
+    """Return the process id that a person typed (``4711``, ``pid:4711``), if it is one."""
+    text = job_id.removeprefix("pid:")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def named(job_id: str) -> NamedJob:
+    """Return what the process table tells of a process. Blocking; raises ``OSError``."""
+    pid = pid_of(job_id)
+    if pid is None:
+        text = f"{clean(job_id, 60)} is not a process id; expected 4711"
+        return NamedJob(id=job_id, text=text, lives=False)
+    facts, one = process_facts(pid), census().get(pid)
+    if not facts.alive or one is None:
+        return NamedJob(id=f"pid:{pid}", text=f"no process {pid} lives here", lives=False)
+    told = ((name, one.variable(name) or "") for name in TOLD)
+    return NamedJob(
+        id=f"pid:{pid}",
+        text=scrub(clean(f"process {pid} is running: {' '.join(one.argv)}", 300)),
+        lives=True,
+        launch_id=one.variable(LAUNCH_ID),
+        started_at=facts.started_at,
+        values=(*arguments(one.argv), *(each for each in told if each[1])),
+        handle={} if facts.ticks is None else {TICKS: str(facts.ticks)},
+    )
+
+
+def adopt(run: RunSpec, job: NamedJob) -> None:
+    """Write the pid file of a process that still is the named one. Blocking.
+
+    Raises ``CannotError``.
+    """
+    pid, place = pid_of(job.id), None if run.job is None else run.job.pid_file
+    if pid is None or place is None:
+        raise CannotError("job.pid_file must be set: where would the process be noted?")
+    facts = process_facts(pid)
+    same = job.handle.get(TICKS) in (None, str(facts.ticks))
+    if not facts.alive or not same:
+        raise CannotError(f"process {pid} has ended meanwhile; nothing was noted")
+    told = {
+        "start": None if facts.started_at is None else f"{facts.started_at:.2f}",
+        TICKS: facts.ticks,
+        "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
+        "space": pid_space(),
+    }
+    lines = [f"{key}={value}" for key, value in told.items() if value is not None]
+    try:
+        write_atomically(Path(place.path), "\n".join([str(pid), *lines, ""]))
+    except OSError as error:
+        raise CannotError(f"{place.path}: {error.strerror or error}") from error

@@ -7,12 +7,15 @@ as anything of a job lives, and a launch id's note is made once
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pwd
 import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
@@ -34,13 +37,9 @@ from cockpit.model.place import HERE
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
 from cockpit.platforms.command import NO_WAY, save_here
-from cockpit.platforms.local import adopting, evidence, lineage_locks, lookup
+from cockpit.platforms.local import ending, lookup
 from cockpit.platforms.local.census import Process, census
-from cockpit.platforms.local.host import Hosts
-from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
-from cockpit.platforms.local.launcher import launches, locks
-from cockpit.platforms.local.launcher.detached import Launch, LaunchError, UnansweredError, start
-from cockpit.platforms.local.launcher.ending import (
+from cockpit.platforms.local.ending import (
     REAL_END,
     NotAllowedError,
     NotEndedError,
@@ -49,14 +48,75 @@ from cockpit.platforms.local.launcher.ending import (
     end,
     send,
 )
-from cockpit.platforms.local.launcher.modes import refuse_links
+from cockpit.platforms.local.host import Hosts
+from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.detached import Launch, LaunchError, UnansweredError, start
+from cockpit.platforms.local.launcher.notes import JOB_LOCK, LockError, refuse_links, try_open
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
+from cockpit.runtime.account import MachineFolderError, machine_tag, private_folder
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
+
+WRITABLE: Final = 0o022
+
+
+def locks_folders() -> tuple[Path, ...]:
+    """Return where this user's locks lie on this machine: a job holds them in each.
+
+    Not ``machine_folder()``: no setting moves them (a cockpit started by cron has other variables
+    than one in a terminal), since two that lock different files do not exclude each other. A
+    container that is given this machine's ``/tmp`` is excluded by the first, whatever it calls
+    itself; the second lies at home, where no other account can take the name before us.
+    """
+    found = [Path("/tmp") / f"cockpit-locks-{os.getuid()}"]
+    with suppress(KeyError):
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        found.append(home / ".local" / "state" / "cockpit" / f"locks-{machine_tag()}")
+    return tuple(found)
+
+
+def lock_files(
+    output_root: Path | None, keys: Iterable[str], folders: Sequence[Path]
+) -> tuple[Path, ...]:
+    """Return the lock files of a lineage: one under its local output root, and for each key.
+
+    Makes the folders, private to this user; those for the keys lie in each that is. Raises
+    ``LockError`` if none is: then another account has taken the names before us.
+    """
+    named = [f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.lock" for key in keys]
+    usable, troubles = [], []
+    for folder in folders:
+        try:
+            usable.append(_private(folder))
+        except MachineFolderError as error:
+            troubles.append(str(error))
+    if not usable:
+        raise LockError(f"no locks: {'; '.join(troubles)}")
+    root = [] if output_root is None else [output_root / JOB_LOCK]
+    return (*root, *(folder / name for folder in usable for name in named))
+
+
+def _private(folder: Path) -> Path:
+    """Return a folder that is private to this user, made if its home is there."""
+    home = next((each for each in folder.parents if each.name == ".local"), folder).parent
+    if home.is_dir():
+        with suppress(OSError):
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return private_folder(folder, refused=WRITABLE)
+
+
+def try_locks(output_root: Path | None, keys: Iterable[str], folders: Sequence[Path]) -> None:
+    """See that a launch could open every lock; takes none. Raises ``LockError``."""
+    try:
+        try_open(lock_files(output_root, keys, folders))
+    except OSError as error:
+        raise LockError(f"cannot lock {error.filename}: {error.strerror}") from error
+
 
 LOOK: Final = 10.0
 START: Final = 60.0
@@ -87,7 +147,7 @@ class LocalPlatform(Platform):
         self._logs = logs
         self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
         self._hosts = Hosts(clock)
-        folders = lineage_locks.locks_folders()
+        folders = locks_folders()
         self._locks = folders if locks_folder is None else (locks_folder,)
         self._answer_within = answer_within
         self._supervisors: list[subprocess.Popen[bytes]] = []
@@ -138,13 +198,13 @@ class LocalPlatform(Platform):
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what the process table tells of a process by its id."""
         try:
-            return await offload(adopting.named, job_id, deadline=LOOK)
+            return await offload(lookup.named, job_id, deadline=LOOK)
         except (OSError, TimeoutError) as error:
             return NamedJob(id=job_id, text=f"the process table cannot be read: {error}")
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file, with its own start."""
-        await offload(adopting.adopt, run, job, deadline=LOOK)
+        await offload(lookup.adopt, run, job, deadline=LOOK)
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if a file can be named by it."""
@@ -180,9 +240,9 @@ class LocalPlatform(Platform):
         _startable(run, submission)
         root = None if (place := local_root(run)) is None else Path(place)
         try:
-            lineage_locks.try_locks(root, keys_of(run), self._locks)
+            try_locks(root, keys_of(run), self._locks)
             refuse_links(_launches(run))
-        except locks.LockError as error:
+        except notes.LockError as error:
             raise CannotError(str(error)) from error
         except OSError as error:
             raise CannotError(f"{error.filename}: {error.strerror}") from error
@@ -220,7 +280,7 @@ class LocalPlatform(Platform):
             raise CannotError("it was given up before anything was noted")
         note = {"by": os.getpid(), "at": f"{self._clock.now():.2f}"}
         try:
-            launches.intend(folder, submission.launch_id, note)
+            notes.note_intent(folder, submission.launch_id, note)
         except OSError as error:
             raise CannotError(f"cannot note the launch in {folder}: {error.strerror}") from error
 
@@ -250,8 +310,8 @@ class LocalPlatform(Platform):
         """Return the lineage's lock files, made if they are not there."""
         root = None if (place := local_root(run)) is None else Path(place)
         try:
-            return lineage_locks.lock_files(root, keys_of(run), self._locks)
-        except locks.LockError as error:
+            return lock_files(root, keys_of(run), self._locks)
+        except notes.LockError as error:
             raise CannotError(str(error)) from error
         except OSError as error:
             where = error.filename or self._locks[0]
@@ -308,7 +368,7 @@ class LocalPlatform(Platform):
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks and device state of these jobs."""
         ours = [job for job in jobs if "pid" in job.handle]
-        return await evidence.gather(run, [target_of(job) for job in ours])
+        return await ending.gather(run, [target_of(job) for job in ours])
 
 
 class _Attempt:
@@ -358,7 +418,7 @@ def _launches(run: RunSpec) -> Path:
     """Return the folder in which launch ids are used up."""
     root = None if (place := local_root(run)) is None else Path(place)
     assert run.job is not None and run.job.pid_file is not None
-    return launches.launches_folder(root, Path(run.job.pid_file.path))
+    return notes.launches_folder(root, Path(run.job.pid_file.path))
 
 
 def _startable(run: RunSpec, submission: Submission) -> JobSpec:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local import other_machine
-from cockpit.platforms.local.again import Known
+from cockpit.platforms.local import files
 from cockpit.platforms.local.belonging import (
     Candidate,
     Files,
@@ -39,10 +38,10 @@ from cockpit.platforms.local.census import (
     descendants,
     lineage_up,
 )
-from cockpit.platforms.local.commanded import named_scripts
+from cockpit.platforms.local.family import Known
 from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.marks import RunMarks, marks_of
-from cockpit.platforms.local.tools import is_tool
+from cockpit.platforms.local.marks import RunMarks, marks_of, named_scripts
+from cockpit.platforms.local.programs import is_tool
 from cockpit.runtime.process import (
     PROC,
     START_SLACK,
@@ -141,7 +140,7 @@ class Look:
         self._whose: dict[tuple[str, PidNote], Identity] = {}
         self._real: dict[str, str] = {}
         self._candidates: dict[int, Candidate] = {}
-        self.shared = other_machine.SharedDisks().of
+        self.shared = files.SharedDisks().of
         self.again: Known = {}
         """The loops above processes that were found in this look."""
 
@@ -255,15 +254,15 @@ def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     abroad = elsewhere(note, look.machine)
     if abroad is not None:
         return abroad
-    mine = other_machine.names_machine(note) or other_machine.proven(run, note, look.machine)
+    mine = files.names_machine(note) or files.proven(run, note, look.machine)
     shared = None if mine else look.shared(run)
     found = _found(run, note, look, now, shared=shared is not None)
     if shared is None or found.who is Who.UNSURE:
         return found
     if found.who is Who.SAME:
-        other_machine.remember(run, note, look.machine)
+        files.remember(run, note, look.machine)
         return found
-    return Identity(Who.UNSURE, other_machine.doubt(note, found.text, shared))
+    return Identity(Who.UNSURE, files.doubt(note, found.text, shared))
 
 
 def _found(run: RunSpec, note: PidNote, look: Sight, now: float, *, shared: bool) -> Identity:

@@ -18,7 +18,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import places_in
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.platforms.local.launcher.supervisor import expand
-from cockpit.platforms.local.tools import SUBMITS
+from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.ray.answers import (
     NONCE,
     RayJob,

@@ -27,8 +27,8 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.local.launcher.launches import launch_id_in
-from cockpit.platforms.local.naming import Use, arguments, use_of
+from cockpit.platforms.local.launcher.notes import launch_id_in
+from cockpit.platforms.local.programs import Use, arguments, use_of
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
 from cockpit.platforms.ray.hosts import RayHosts

@@ -14,7 +14,7 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.launches import launch_id_in
+from cockpit.platforms.local.launcher.notes import launch_id_in
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
     Run,

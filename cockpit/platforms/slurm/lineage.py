@@ -14,8 +14,8 @@ from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import alike, keys_of
-from cockpit.platforms.local.launcher.launches import launch_id_in, number_of
-from cockpit.platforms.local.naming import (
+from cockpit.platforms.local.launcher.notes import launch_id_in, number_of
+from cockpit.platforms.local.programs import (
     Use,
     arguments,
     names_the_tracker_run,

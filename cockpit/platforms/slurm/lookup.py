@@ -16,7 +16,7 @@ from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.slurm.ask import (
     CONTROLLER,
     Run,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from cockpit.model.base import Frozen
-from cockpit.platforms.local.launcher.modes import follow
+from cockpit.platforms.local.launcher.notes import follow
 from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
 from cockpit.records.git.repository import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import stopped_holder, stopped_words

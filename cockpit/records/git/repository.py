@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.wording import duration, moment
-from cockpit.platforms.local.launcher.kernel import write_whole
+from cockpit.platforms.local.launcher.notes import write_whole
 from cockpit.runtime.git import LOW_SPEED, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import NO_PROGRAM, Completed, run_command

@@ -21,7 +21,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.wording import moment
-from cockpit.platforms.local.launcher.kernel import write_whole
+from cockpit.platforms.local.launcher.notes import write_whole
 from cockpit.records.git import documents
 from cockpit.records.git.committing import (
     DoneOnce,

@@ -17,9 +17,8 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box.launching import Script
-from cockpit.platforms.box.words import spelled
-from cockpit.platforms.local.launcher.launches import INTENT, number_of
+from cockpit.platforms.box.launching import Script, spelled
+from cockpit.platforms.local.launcher.notes import INTENT, number_of
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.records.lease.root_claim import Written, held_by, new_claim, parsed, text_of
 from cockpit.records.lease.state import not_above

@@ -26,10 +26,16 @@ from cockpit.model.lineage import local_root
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, write_whole
-from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.launcher.modes import follow, make_folder, refuse_links
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.notes import (
+    follow,
+    machine_id,
+    make_folder,
+    number_of,
+    refuse_links,
+    settle_folder,
+    write_whole,
+)
 from cockpit.records.lease.holder import halted, lives, this_holder
 from cockpit.records.lease.state import not_above
 from cockpit.runtime.mounts import missing_disk, nearest
@@ -348,7 +354,7 @@ def _lock(handle: int) -> None:
 
 def _highest(run: RunSpec, root: Path) -> str | None:
     try:
-        known = launches.ids(root / launches.BELOW)
+        known = notes.launch_ids(root / notes.BELOW)
     except OSError:
         return None
     numbered = [(number, name) for name in known if (number := number_of(run.name, name))]
@@ -357,9 +363,9 @@ def _highest(run: RunSpec, root: Path) -> str | None:
 
 def _launched_elsewhere(root: Path, launch_id: str) -> str | None:
     """Return the other machine that runs a launch, as its note says; a dead one's says it too."""
-    note = launches.read(root / launches.BELOW / launch_id) or {}
+    note = notes.read_note(root / notes.BELOW / launch_id) or {}
     theirs, mine = note.get("machine"), machine_id()
-    if note.get("state") not in (launches.STARTING, launches.RUNNING) or None in (theirs, mine):
+    if note.get("state") not in (notes.STARTING, notes.RUNNING) or None in (theirs, mine):
         return None
     return None if theirs == mine else f"{clean(note.get('host', '?'), 200)} (by its note)"
 

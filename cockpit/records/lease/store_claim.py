@@ -17,7 +17,7 @@ from cockpit.model.place import Place
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.records.lease.state import (
     CannotAskError,

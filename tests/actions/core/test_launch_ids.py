@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.actions.core.guards import Noted, noted_ids
 from cockpit.model.run import JobSpec, RecordsSpec, RunSpec
-from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher import notes
 from tests.actions.toys import World, request
 
 BOOK = """# toy
@@ -34,9 +34,9 @@ async def test_they_count_from_the_logbook_the_root_and_beside_the_pid_file(
     run: RunSpec, tmp_path: Path
 ) -> None:
     assert await noted_ids(run) == Noted(frozenset({"toy-i007", "toy-i009"}))
-    launches.intend(tmp_path / "out" / launches.BELOW, "toy-i011", {})
-    launches.claim(tmp_path / "pids" / launches.BELOW, "toy-i012", {"state": "ended"})
-    launches.claim(tmp_path / "pids" / launches.BELOW, "other-i099", {})
+    notes.note_intent(tmp_path / "out" / notes.BELOW, "toy-i011", {})
+    notes.claim_launch(tmp_path / "pids" / notes.BELOW, "toy-i012", {"state": "ended"})
+    notes.claim_launch(tmp_path / "pids" / notes.BELOW, "other-i099", {})
     known = {"toy-i007", "toy-i009", "toy-i011", "toy-i012"}
     assert await noted_ids(run) == Noted(frozenset(known))
 

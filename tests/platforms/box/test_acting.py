@@ -23,9 +23,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.launching import hashed
 from cockpit.platforms.local.files import PidNote, read_exit, read_pid
-from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.kernel import end_mark
-from cockpit.platforms.local.launcher.locks import JOB_LOCK
+from cockpit.platforms.local.launcher.notes import BELOW, JOB_LOCK, end_mark
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from tests.platforms.box.making import Here, files, living, spec, told
@@ -46,7 +44,7 @@ from tests.waiting import until
 
 pytestmark = needs_sshd
 long = pytest.mark.skipif(not os.environ.get("SOAK"), reason="only in the long run: SOAK=1")
-NOTES = launches.BELOW
+NOTES = BELOW
 
 
 @pytest.fixture
@@ -62,7 +60,7 @@ def made_for(run: RunSpec) -> None:
     Path(run.job.workdir.path).mkdir(parents=True)
 
 
-def notes(run: RunSpec) -> Path:
+def notes_of(run: RunSpec) -> Path:
     assert run.output_root is not None
     return Path(run.output_root.path) / NOTES
 
@@ -103,7 +101,7 @@ async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
 async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) -> None:
     platform = platform_of()
     assert (await platform.look_up(run, "buoy-i001")).found is LaunchState.ABSENT
-    assert not notes(run).exists()
+    assert not notes_of(run).exists()
     accepted = await platform.accept(run, submission(run))
     assert not trainers(run) and not supervisors(run)
     found = await platform_of().look_up(run, "buoy-i001")
@@ -149,7 +147,7 @@ async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
 async def test_what_holds_the_lock_out_of_sight_refuses_a_start(run: RunSpec) -> None:
     platform = platform_of()
     accepted = await platform.accept(run, submission(run))
-    lock = notes(run).parent / "job.lock"
+    lock = notes_of(run).parent / "job.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         held.write("launch_id=buoy-i000\n")
@@ -344,7 +342,7 @@ async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunS
         await platform.save(run.model_copy(update={"job": changed}), job)
 
     await save("sh -c 'echo {run} {launch_id} {pid} {job_id} \"$1\" > saved' x $HOME")
-    words = contents(notes(run).parents[3])["saved"].split()
+    words = contents(notes_of(run).parents[3])["saved"].split()
     assert words[:4] == ["buoy", "buoy-i001", job.handle["pid"], job.id]
     assert words[4].startswith("/tmp/ck-")
     for command, said in (
@@ -531,4 +529,4 @@ async def test_a_host_without_what_is_needed_says_so(
     without("setsid")
     with pytest.raises(CannotError, match="there is no setsid on this host: nothing can start"):
         await submit(platform_of(), run, submission(run))
-    assert not notes(run).exists()
+    assert not notes_of(run).exists()

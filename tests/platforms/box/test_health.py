@@ -13,8 +13,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, JobValue, Phase
 from cockpit.platforms.box import health
-from cockpit.platforms.box.disks import disk_of
-from cockpit.platforms.box.machine import Host, host_of, screens, sessions
+from cockpit.platforms.box.machine import Host, disk_of, host_of, screens, sessions
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.host import GpuLook, each_once
 from tests.platforms.box.conftest import MakeRun, Start

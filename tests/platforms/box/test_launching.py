@@ -18,7 +18,7 @@ from cockpit.model.jobs import Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import launching
-from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher import notes
 from cockpit.runtime.shell import Completed, run_command
 from tests.platforms.box.making import spec, told
 from tests.platforms.local.making import slay, submission, supervisors, trainers
@@ -161,14 +161,14 @@ async def test_a_shell_that_hands_no_open_file_on_is_named(run: RunSpec, tmp_pat
 
 async def test_a_strangers_file_in_the_way_starts_nothing(run: RunSpec) -> None:
     assert run.output_root is not None
-    notes = Path(run.output_root.path) / launches.BELOW
-    notes.mkdir(parents=True)
-    (notes / "skiff-i001").mkdir()
-    (notes / "skiff-i002").symlink_to("/nowhere")
+    folder = Path(run.output_root.path) / notes.BELOW
+    folder.mkdir(parents=True)
+    (folder / "skiff-i001").mkdir()
+    (folder / "skiff-i002").symlink_to("/nowhere")
     for number in (1, 2):
         with pytest.raises(CannotError, match="was used before"):
             await launching.accept(Shell(), run, submission(run, number))
-    (notes.parent / "job.lock").symlink_to("/nowhere")
+    (folder.parent / "job.lock").symlink_to("/nowhere")
     (found,) = await _race(Shell(), run, [submission(run, 3)])
     assert isinstance(found, CannotError) and "is a link: remove it" in str(found)
     assert not trainers(run) and not supervisors(run)

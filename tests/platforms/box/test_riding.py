@@ -13,8 +13,8 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box import logs as riding
-from cockpit.platforms.box.logs import BoxLogs
+from cockpit.platforms.box import platform as riding
+from cockpit.platforms.box.platform import BoxLogs
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs

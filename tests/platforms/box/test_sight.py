@@ -16,7 +16,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
 from cockpit.model.observed import Phase
 from cockpit.platforms.box.jobs import BoxJobs, View
-from cockpit.platforms.box.lookup import look_up
+from cockpit.platforms.box.launching import look_up
 from tests.platforms.box.making import Here, files, spec
 from tests.queries import queries_of
 

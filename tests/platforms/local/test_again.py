@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from cockpit.platforms.local import again
-from cockpit.platforms.local.again import Known, starts_again
+from cockpit.platforms.local import family
 from cockpit.platforms.local.census import Census, Process, children
+from cockpit.platforms.local.family import Known, starts_again
 
 LOOP = ("sh", "-c", "while true; do launch.sh all; sleep 9; done")
 PLAIN = ("sh", "-c", "launch.sh all")
@@ -35,8 +35,8 @@ def test_jobs_beside_one_another_have_the_same_found_above_them(
     started, known = children(around), Known()
     alone = [starts_again(around, pid, started, here=False) for pid in JOBS]
     assert [len(each) for each in alone] == [loops] * len(JOBS)
-    asked = Mock(wraps=again._loops)
-    monkeypatch.setattr(again, "_loops", asked)
+    asked = Mock(wraps=family._loops)
+    monkeypatch.setattr(family, "_loops", asked)
     assert alone == [starts_again(around, pid, started, here=False, known=known) for pid in JOBS]
     shells = [call.args[0].pid for call in asked.call_args_list]
     assert shells.count(10) == 1 and shells.count(11) == len(JOBS)

@@ -11,7 +11,7 @@ import pytest
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
-from cockpit.platforms.local.starts import starts_of
+from cockpit.platforms.local.marks import starts_of
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
 from tests.waiting import until
 

@@ -10,8 +10,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.local import host
-from cockpit.platforms.local.host import GpuLook, Hosts, Mounts, read_disk, read_gpus
-from cockpit.platforms.local.host_memory import MemoryHere
+from cockpit.platforms.local.host import GpuLook, Hosts, MemoryHere, Mounts, read_disk, read_gpus
 from cockpit.runtime.mounts import MOUNTS
 
 GIB = 2**30

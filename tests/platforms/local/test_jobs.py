@@ -22,7 +22,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.files import explain_exit
 from cockpit.platforms.local.jobs import LocalJobs
-from cockpit.platforms.local.launcher.kernel import machine_id
+from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
 from cockpit.runtime.process import process_facts

@@ -18,8 +18,7 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.platforms.local.belonging import within
 from cockpit.platforms.local.census import census, descendants, read_ps
 from cockpit.platforms.local.lineage import Joined, live_jobs, name_of
-from cockpit.platforms.local.naming import arguments
-from cockpit.platforms.local.tools import is_cockpit, is_tool
+from cockpit.platforms.local.programs import arguments, is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, run_spec, spared
 from tests.waiting import until

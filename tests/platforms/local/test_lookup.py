@@ -11,9 +11,9 @@ from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process, census
-from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.platforms.local.launcher.kernel import boot_id, machine_id
+from cockpit.platforms.local.launcher.notes import boot_id, machine_id
 from cockpit.platforms.local.lookup import look_up
 from tests.platforms.local.making import spec
 
@@ -29,12 +29,12 @@ def run(tmp_path: Path) -> RunSpec:
 def note(run: RunSpec, state: str, **more: object) -> None:
     """Write the launch's note as its supervisor does."""
     assert run.output_root is not None
-    folder = launches.launches_folder(Path(run.output_root.path), Path("/nowhere"))
+    folder = notes.launches_folder(Path(run.output_root.path), Path("/nowhere"))
     folder.mkdir(parents=True, exist_ok=True)
     told = {"state": state, "launch_id": ID, "machine": machine_id(), "boot": boot_id()}
-    if state != launches.STARTING:
+    if state != notes.STARTING:
         told |= {"pid": str(JOB), "ticks": "9"}
-    launches.tell(folder / ID, {**told, **more})
+    notes.write_note(folder / ID, {**told, **more})
 
 
 def process(pid: int, env: dict[str, str], *argv: str) -> Process:
@@ -54,7 +54,7 @@ def showing(*processes: Process) -> Callable[[], Census]:
     return lambda: {each.pid: each for each in processes}
 
 
-@pytest.mark.parametrize("state", [launches.STARTING, launches.RUNNING])
+@pytest.mark.parametrize("state", [notes.STARTING, notes.RUNNING])
 def test_while_its_supervisor_lives_a_launch_is_not_over(run: RunSpec, state: str) -> None:
     """The process that becomes the command may show nothing at all in that moment."""
     note(run, state)
@@ -63,21 +63,21 @@ def test_while_its_supervisor_lives_a_launch_is_not_over(run: RunSpec, state: st
 
 
 def test_a_noted_process_that_becomes_its_command_lives(run: RunSpec) -> None:
-    note(run, launches.RUNNING)
+    note(run, notes.RUNNING)
     assert look_up(run, ID, showing(process(JOB, {}))).found is LaunchState.LIVE
     assert look_up(run, ID, showing()).found is LaunchState.ENDED
 
 
 def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: RunSpec) -> None:
     """The supervisor let the command go and was killed in between: it is no launch without job."""
-    note(run, launches.STARTING)
+    note(run, notes.STARTING)
     looks = 0
 
     def look() -> Census:
         nonlocal looks
         looks += 1
         if looks == 1:
-            note(run, launches.RUNNING)
+            note(run, notes.RUNNING)
             return {}
         return showing(trainer(run))()
 
@@ -85,17 +85,17 @@ def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: Run
 
 
 def test_one_that_ends_while_it_is_looked_at_has_its_exit_status(run: RunSpec) -> None:
-    note(run, launches.RUNNING)
+    note(run, notes.RUNNING)
 
     def look() -> Census:
-        note(run, launches.ENDED, exit=3)
+        note(run, notes.ENDED, exit=3)
         return {}
 
     found = look_up(run, ID, look)
     assert found.found is LaunchState.ENDED and "ended with 3" in found.text
 
 
-@pytest.mark.parametrize("state", [launches.STARTING, launches.RUNNING])
+@pytest.mark.parametrize("state", [notes.STARTING, notes.RUNNING])
 def test_what_another_machine_has_noted_is_not_over_here(run: RunSpec, state: str) -> None:
     note(run, state, machine="0" * 32, host="elsewhere")
     found = look_up(run, ID, showing())

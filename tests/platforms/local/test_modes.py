@@ -11,9 +11,9 @@ import pytest
 
 from cockpit.model.place import place_of
 from cockpit.model.shared_facts import SharedFact
-from cockpit.platforms.local.launcher import launches, locks
+from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import Launch, start
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.records.git.documents import replace
 from cockpit.records.telling import tell_under
 from tests.rules.making import run_spec
@@ -56,9 +56,9 @@ def test_everything_beside_a_run_is_the_groups(tmp_path: Path) -> None:
     launch = Launch(
         command=["true"], log=root / "logs/run.log", pid_file=root / "run.pid",
         exit_file=root / "run.exit", cwd=root, launch_id="toy-i001",
-        locks=[root / locks.JOB_LOCK], launches=root / launches.BELOW,
+        locks=[root / notes.JOB_LOCK], launches=root / notes.BELOW,
     )  # fmt: skip
-    launches.intend(root / launches.BELOW, "toy-i001", {"by": "ada"})
+    notes.note_intent(root / notes.BELOW, "toy-i001", {"by": "ada"})
     start(launch).supervisor.wait()
     run = run_spec().model_copy(update={"output_root": place_of(str(root))})
     tell_under(run, [SharedFact(what="owner", value="bob", at=1.0, typed_by="ada")])

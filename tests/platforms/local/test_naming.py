@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.platforms.local.naming import (
+from cockpit.platforms.local.programs import (
     Use,
     arguments,
+    inner,
+    is_tool,
     names_the_tracker_run,
     only_looks,
     use_of,
 )
-from cockpit.platforms.local.tools import inner, is_tool
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local import files, recorded
 from cockpit.platforms.local import jobs as local_jobs
-from cockpit.platforms.local import other_machine, recorded
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.jobs import LocalJobs
-from cockpit.platforms.local.launcher.kernel import machine_id
+from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.mounts import judged
 from cockpit.runtime.process import process_facts
@@ -68,7 +68,7 @@ class Shared:
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
-    monkeypatch.setattr(other_machine, "file_system", lambda _: judged("nfs4"))
+    monkeypatch.setattr(files, "file_system", lambda _: judged("nfs4"))
     made = Shared(tmp_path)
     yield made
     for child in made.children:
@@ -102,7 +102,7 @@ async def test_what_else_writes_its_files_here_is_told_all_the_same(shared: Shar
 async def test_on_a_disk_of_this_machine_it_is_one(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_machine, "file_system", lambda _: judged("ext4"))
+    monkeypatch.setattr(files, "file_system", lambda _: judged("ext4"))
     shared.write("run.pid", f"{dead_pid()}\n")
     assert await shared.phase() is Phase.FAILED
     assert shared.lives().unknown is None

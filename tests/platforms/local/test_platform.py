@@ -22,9 +22,9 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.locks import LockError
-from cockpit.platforms.local.lineage_locks import lock_files, locks_folders
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.notes import LockError
+from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (
     REPO,
@@ -103,10 +103,10 @@ async def test_a_launch_that_was_meant_and_never_began_is_closed_by_looking(
     tmp_path: Path, run: RunSpec
 ) -> None:
     platform = local(tmp_path)
-    folder = Path(str(run.output_root)) / launches.BELOW
+    folder = Path(str(run.output_root)) / notes.BELOW
     assert (await platform.look_up(run, "toy-i001")).found is LaunchState.ABSENT
-    assert launches.ids(folder) == set()
-    launches.intend(folder, "toy-i001", {"by": 1})
+    assert notes.launch_ids(folder) == set()
+    notes.note_intent(folder, "toy-i001", {"by": 1})
     found = await platform.look_up(run, "toy-i001")
     assert found.found is LaunchState.ABSENT and "closed" in found.text
     with pytest.raises(CannotError, match="was used before: state=closed"):
@@ -122,7 +122,7 @@ async def test_a_start_that_hangs_is_unknown_until_it_is_over(tmp_path: Path, ru
         await submit(platform, run, submission(run))
     found = await platform.look_up(run, "toy-i001")
     assert found.found is LaunchState.UNKNOWN and "still starting" in found.text
-    until((Path(str(run.output_root)) / launches.BELOW / "toy-i001").exists)
+    until((Path(str(run.output_root)) / notes.BELOW / "toy-i001").exists)
     for pid in supervisors(run):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not supervisors(run))
@@ -160,7 +160,7 @@ async def test_a_job_that_died_without_a_status_has_ended(tmp_path: Path, run: R
 
 async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: RunSpec) -> None:
     platform = local(tmp_path)
-    folder = Path(str(run.output_root)) / launches.BELOW
+    folder = Path(str(run.output_root)) / notes.BELOW
     folder.parent.mkdir(parents=True)
     folder.symlink_to(folder)  # it cannot be read, whoever asks
     assert (await platform.look_up(run, "toy-i001")).found is LaunchState.UNKNOWN
@@ -211,7 +211,7 @@ async def test_a_remote_root_is_noted_beside_the_pid_file(tmp_path: Path, run: R
     platform = local(tmp_path)
     try:
         job_id = await submit(platform, remote, submission(remote))
-        note = Path(str(run.output_root)) / launches.BELOW / "toy-i001"
+        note = Path(str(run.output_root)) / notes.BELOW / "toy-i001"
         assert f"pid={job_id[4:]}" in note.read_text()
         with pytest.raises(CannotError):
             await submit(platform, remote, submission(remote, 2))

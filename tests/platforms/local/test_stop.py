@@ -16,7 +16,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.census import census
-from cockpit.platforms.local.launcher.ending import ProcessTarget, members
+from cockpit.platforms.local.ending import ProcessTarget, members
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.making import (
     PYTHON,

@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.launcher import detached
-from cockpit.platforms.local.tools import is_supervisor
+from cockpit.platforms.local.programs import is_supervisor
 
 HERE = Path(detached.__file__).with_name("supervisor.py")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.commanded import runs_command, runs_script, scripts_of
-from cockpit.platforms.local.tools import is_cockpit, is_tool
+from cockpit.platforms.local.marks import runs_command, runs_script, scripts_of
+from cockpit.platforms.local.programs import is_cockpit, is_tool
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec, spared
 
 OPENS = "import sys; f = open(sys.argv[1], 'ab')\n"

@@ -14,8 +14,8 @@ import pytest
 
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.kernel import machine_id
+from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.records.lease.holder import this_holder
 from cockpit.records.lease.root_claim import RootClaim
 from cockpit.store.journal import Holder
@@ -136,10 +136,10 @@ async def test_a_root_that_is_not_there_yet_is_made_by_taking(tmp_path: Path) ->
 
 
 async def test_it_knows_the_highest_launch_id(tmp_path: Path) -> None:
-    folder = tmp_path / launches.BELOW
+    folder = tmp_path / notes.BELOW
     for name in ("toy-i002", "toy-i011", "toy-i100x", "other-i200"):
-        launches.claim(folder, name, {"state": launches.ENDED})
-    launches.intend(folder, "toy-i012", {})
+        notes.claim_launch(folder, name, {"state": notes.ENDED})
+    notes.note_intent(folder, "toy-i012", {})
     assert (await guard().survey(run_at(tmp_path))).launch_id == "toy-i012"
 
 
@@ -240,9 +240,9 @@ def test_a_taker_killed_at_any_time_leaves_nothing_that_blocks(tmp_path: Path) -
 async def test_what_another_machine_runs_under_the_same_root_is_told(
     tmp_path: Path, state: str, machine: str | None, told: bool
 ) -> None:
-    folder = tmp_path / launches.BELOW
+    folder = tmp_path / notes.BELOW
     note = {"state": state, "machine": machine, "host": "box-a"}
-    launches.claim(folder, "toy-i003", note)
+    notes.claim_launch(folder, "toy-i003", note)
     seen = await guard().survey(run_at(tmp_path))
     assert (seen.level, seen.launch_id) == ("pass", "toy-i003")
     assert seen.launched_by == ("box-a (by its note)" if told and machine_id() else None)
@@ -250,5 +250,5 @@ async def test_what_another_machine_runs_under_the_same_root_is_told(
 
 async def test_what_this_machine_runs_is_not_elsewhere(tmp_path: Path) -> None:
     note = {"state": "running", "machine": machine_id(), "host": "here"}
-    launches.claim(tmp_path / launches.BELOW, "toy-i003", note)
+    notes.claim_launch(tmp_path / notes.BELOW, "toy-i003", note)
     assert (await guard().survey(run_at(tmp_path))).launched_by is None

@@ -31,25 +31,29 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[4]))
 
-from cockpit.platforms.local.launcher import detached, launches, locks
-from cockpit.platforms.local.launcher.child import Child
+from cockpit.platforms.local.launcher import detached, notes
 from cockpit.platforms.local.launcher.detached import Launch
-from cockpit.platforms.local.launcher.kernel import (
+from cockpit.platforms.local.launcher.notes import (
     Status,
     boot_id,
     end_mark,
+    exit_status,
+    follow,
     machine_id,
+    make_folder,
     pid_space,
     start_ticks,
     started_at,
     write_atomically,
 )
-from cockpit.platforms.local.launcher.modes import follow, make_folder
 
+GO, READY = b"g", b"r"
+CANNOT = 127
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 """Signals that reach the command when someone sends them to the supervisor."""
 TOUCH_EVERY = 6 * 3600
@@ -74,6 +78,93 @@ def expand(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return [str(Path(first).expanduser()) if first.startswith("~") else first, *rest]
 
 
+class Child:
+    """The forked process: it waits until it is told to become the command.
+
+    Raises ``OSError`` if it cannot get ready (there is no such folder).
+    """
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, log: int, env: dict[str, str], hand_on: list[int]
+    ) -> None:
+        wait, self._go = os.pipe()
+        self._said, say = os.pipe()
+        self.ended = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._go)
+            os.close(self._said)
+            _become(command, cwd, log, env, hand_on, wait, say)
+        os.close(wait)
+        os.close(say)
+        if os.read(self._said, 1) != READY:
+            said = os.read(self._said, 20) or b"0"
+            self.abandon()
+            raise OSError(int(said), os.strerror(int(said)))
+
+    def let_go(self) -> None:
+        """Let it become the command; raises ``OSError`` if it could not."""
+        with suppress(BrokenPipeError):  # it was killed while it waited: its end tells
+            os.write(self._go, GO)
+        os.close(self._go)
+        said = os.read(self._said, 20)
+        os.close(self._said)
+        if said:
+            self.wait()
+            raise OSError(int(said), os.strerror(int(said)))
+
+    def abandon(self) -> None:
+        """Send it away: it leaves without having started anything."""
+        os.close(self._go)
+        os.close(self._said)
+        self.wait()
+
+    def wait(self) -> int:
+        """Return its exit status, at its end. It is not reaped before it counts as ended."""
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.ended = True
+        _, status = os.waitpid(self.pid, 0)
+        return exit_status(os.waitstatus_to_exitcode(status))
+
+    def send(self, number: int) -> None:
+        """Pass a signal on."""
+        if not self.ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def _become(
+    command: Sequence[str],
+    cwd: Path,
+    log: int,
+    env: dict[str, str],
+    hand_on: list[int],
+    wait: int,
+    say: int,
+) -> NoReturn:
+    """Get ready, say so, wait for the byte, and become the command; in the child only."""
+    ready = False
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nowhere, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        os.chdir(cwd)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        for handle in hand_on:
+            os.set_inheritable(handle, True)
+        os.write(say, READY)
+        ready = True
+        if os.read(wait, 1) == GO:
+            os.execvpe(command[0], list(command), env)
+    except OSError as error:
+        os.write(say, (b"" if ready else b"!") + str(error.errno or 0).encode())
+    finally:
+        os._exit(CANNOT)
+
+
 def supervise(launch: Launch) -> int:
     """Run ``launch`` to its end, in the foreground; return the exit status that was noted.
 
@@ -83,19 +174,19 @@ def supervise(launch: Launch) -> int:
     if launch.launches is not None and launch.launch_id is not None:
         _refuse_used(launch.launches, launch.launch_id)
     try:
-        held = locks.take(launch.locks)
-    except locks.HeldError as error:
+        held = notes.take_locks(launch.locks)
+    except notes.HeldError as error:
         raise Refused(detached.LOCKED, str(error)) from error
-    except locks.LockError as error:
+    except notes.LockError as error:
         raise Refused(detached.CANNOT_NOTE, str(error)) from error
-    locks.describe(held, _lock_text(launch, os.getpid()))
+    notes.describe(held, _lock_text(launch, os.getpid()))
     _keep_up(held)
     note = _use_up(launch)
     try:
         status = _ready(launch)
         child = _start(launch, held, status, note)
     except Refused:
-        _tell(note, launch, launches.FAILED)
+        _tell(note, launch, notes.FAILED)
         raise
     return _stay(launch, child, status, note)
 
@@ -120,7 +211,7 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
     try:
         write_atomically(launch.pid_file, _note(launch, child.pid, end_mark(launch.log)))
         if note is not None:
-            launches.tell(note, _fields(launch, launches.RUNNING, child.pid))
+            notes.write_note(note, _fields(launch, notes.RUNNING, child.pid))
         launch.exit_file.unlink(missing_ok=True)  # the former job's
     except OSError as error:
         child.abandon()
@@ -130,7 +221,7 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
         raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
     for number in PASSED_ON:
         signal.signal(number, lambda received, _frame: child.send(received))
-    locks.describe(held, _lock_text(launch, os.getpid(), child.pid))
+    notes.describe(held, _lock_text(launch, os.getpid(), child.pid))
     try:
         child.let_go()
     except OSError as error:
@@ -144,16 +235,16 @@ def _stay(launch: Launch, child: Child, status: Status, note: Path | None) -> in
     _answer({"pid": child.pid, "start": started_at(child.pid) or time.time()})
     ended = child.wait()
     status.write(ended)
-    _tell(note, launch, launches.ENDED, child.pid, ended)
+    _tell(note, launch, notes.ENDED, child.pid, ended)
     return ended
 
 
 def _use_up(launch: Launch) -> Path | None:
     if launch.launches is None or launch.launch_id is None:
         return None
-    fields = _fields(launch, launches.STARTING)
+    fields = _fields(launch, notes.STARTING)
     try:
-        return launches.claim(launch.launches, launch.launch_id, fields)
+        return notes.claim_launch(launch.launches, launch.launch_id, fields)
     except FileExistsError:
         raise _used(launch.launches, launch.launch_id) from None
     except OSError as error:
@@ -249,7 +340,7 @@ def _tell(
     """Say how the launch fares, if that can be written: the exit file says it too."""
     if note is not None:
         with suppress(OSError):
-            launches.tell(note, _fields(launch, state, pid, exit_))
+            notes.write_note(note, _fields(launch, state, pid, exit_))
 
 
 def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from cockpit.platforms.local.files import ExitNote, PidNote, read_exit, read_pid
 from cockpit.platforms.local.launcher.detached import Launch, LaunchError, Started, start
-from cockpit.platforms.local.launcher.kernel import started_at
+from cockpit.platforms.local.launcher.notes import started_at
 from cockpit.runtime.process import process_facts
 from tests.waiting import until
 

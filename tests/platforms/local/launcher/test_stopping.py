@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.local.launcher.detached import Launch, Started, start
-from cockpit.platforms.local.launcher.kernel import write_atomically
-from cockpit.platforms.local.launcher.stopping import Noted, living, noted, stop
+from cockpit.platforms.local.launcher.detached import (
+    Launch,
+    Noted,
+    Started,
+    living,
+    noted,
+    start,
+    stop,
+)
+from cockpit.platforms.local.launcher.notes import write_atomically
 
 LIVE = "print('ready', flush=True)\ntime.sleep(60)"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import (
     LaunchError,
     LockedError,
@@ -27,7 +27,7 @@ from cockpit.platforms.local.launcher.detached import (
     UsedError,
     start,
 )
-from cockpit.platforms.local.launcher.kernel import boot_id, start_ticks
+from cockpit.platforms.local.launcher.notes import boot_id, start_ticks
 from cockpit.platforms.local.launcher.supervisor import expand
 from tests.platforms.local.launcher.launching import PYTHON, SLEEP, launch
 from tests.waiting import until
@@ -74,13 +74,13 @@ def test_the_note_of_a_launch_tells_which_process_it_is(
     tmp_path: Path, fleet: list[Started]
 ) -> None:
     fleet.append(start(launch(tmp_path)))
-    note = launches.read(tmp_path / "launches" / "a-i001") or {}
-    assert note["state"] == launches.RUNNING and note["boot"] == boot_id()
+    note = notes.read_note(tmp_path / "launches" / "a-i001") or {}
+    assert note["state"] == notes.RUNNING and note["boot"] == boot_id()
     assert (int(note["pid"]), int(note["ticks"])) == (fleet[0].pid, start_ticks(fleet[0].pid))
     os.kill(fleet[0].pid, signal.SIGTERM)
     fleet[0].supervisor.wait(60)
-    note = launches.read(tmp_path / "launches" / "a-i001") or {}
-    assert (note["state"], note["exit"]) == (launches.ENDED, "143")
+    note = notes.read_note(tmp_path / "launches" / "a-i001") or {}
+    assert (note["state"], note["exit"]) == (notes.ENDED, "143")
 
 
 def test_a_second_job_of_the_lineage_is_refused_and_told_of_the_first(
@@ -159,8 +159,8 @@ def test_one_whose_launch_id_was_closed_leaves_before_it_takes_a_lock(
 ) -> None:
     """Else it would stand in the way of the launch that a look-up has made room for."""
     fleet.append(start(launch(tmp_path, *PYTHON, SLEEP)))
-    closed = {"state": launches.CLOSED, "launch_id": "a-i002"}
-    launches.claim(tmp_path / "launches", "a-i002", closed)
+    closed = {"state": notes.CLOSED, "launch_id": "a-i002"}
+    notes.claim_launch(tmp_path / "launches", "a-i002", closed)
     with pytest.raises(UsedError, match="a-i002 was used before: state=closed"):
         start(launch(tmp_path, *PYTHON, SLEEP, number=2))
 
@@ -181,8 +181,8 @@ def test_a_variable_that_is_not_set_is_named_and_nothing_starts(tmp_path: Path) 
     with pytest.raises(LaunchError, match=r"\$NO_SUCH_THING, which is not set"):
         start(launch(tmp_path, "echo", "$NO_SUCH_THING"))
     assert not (tmp_path / "run.pid").exists()
-    note = launches.read(tmp_path / "launches" / "a-i001") or {}
-    assert note["state"] == launches.FAILED
+    note = notes.read_note(tmp_path / "launches" / "a-i001") or {}
+    assert note["state"] == notes.FAILED
 
 
 def test_no_shell_ever_sees_the_command() -> None:
@@ -207,8 +207,8 @@ def test_no_answer_in_time_is_neither_yes_nor_no(tmp_path: Path) -> None:
     with pytest.raises(UnansweredError):
         start(launch(tmp_path), deadline=0.5)
     until((tmp_path / "launches" / "a-i001").exists)
-    note = launches.read(tmp_path / "launches" / "a-i001") or {}
-    assert note["state"] == launches.STARTING
+    note = notes.read_note(tmp_path / "launches" / "a-i001") or {}
+    assert note["state"] == notes.STARTING
     os.kill(int(note["supervisor"]), signal.SIGKILL)
     until(lambda: start_ticks(int(note["supervisor"])) is None or _zombie(int(note["supervisor"])))
     assert not (tmp_path / "run.pid").exists()
@@ -277,7 +277,7 @@ def test_killed_at_any_instant_what_runs_is_noted_and_alone(tmp_path: Path, vict
             with pytest.raises((LockedError, UsedError)):
                 start(launch(folder, number=2))
         elif not (folder / "launches" / "a-i001").exists():
-            launches.claim(folder / "launches", "a-i001", {"state": launches.CLOSED})
+            notes.claim_launch(folder / "launches", "a-i001", {"state": notes.CLOSED})
         seen["ran" if jobs else "none"] += 1
         with pytest.raises((LockedError, UsedError)):
             start(launch(folder, number=1))
