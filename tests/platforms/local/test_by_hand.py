@@ -134,10 +134,10 @@ def test_who_shows_the_log_through_a_pipe_is_none(tmp_path: Path, zoo: Zoo) -> N
 
 def test_a_launcher_is_read_through_its_own_options() -> None:
     words = (sys.executable, "/env/bin/torchrun", "--nproc_per_node", "2", "train.py", "--lr", "3")
-    (found,) = starts_of(words, "/work")
-    assert (found.program, found.args) == ("/work/train.py", ("--lr", "3"))
-    assert not starts_of(("vim", "train.py"), "/work")
-    assert starts_of(("ruff", "check", "train.py"), "/work")[0].program == "ruff"
+    (found,) = starts_of(words, "/srv")
+    assert (found.program, found.args) == ("/srv/train.py", ("--lr", "3"))
+    assert not starts_of(("vim", "train.py"), "/srv")
+    assert starts_of(("ruff", "check", "train.py"), "/srv")[0].program == "ruff"
 
 
 RANKS = """\
