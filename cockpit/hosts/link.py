@@ -29,6 +29,8 @@ from cockpit.runtime.ssh import ASKING, RemoteError, quote, refusal, trouble, un
 
 DEADLINE: Final = 12.0
 """Seconds for an answer, a login among them: less than any facet of a host is given."""
+PATIENCE: Final = 4.0
+"""Seconds without news after which those that have answered do not wait for the others."""
 HUNG: Final = 2.0
 """Seconds for one that has hung before."""
 LAST_WORDS: Final = 1.0
@@ -81,8 +83,13 @@ class HostLink:
         self._hung: dict[Ask, Future[Any]] = {}
         self._sign: tuple[_Agent, float, Future[Any]] | None = None
 
-    async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
-        """Return each question's answer or problem; never raises."""
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        """Return each question's answer or problem; never raises.
+
+        Once others have answered, no answer is waited for longer than ``patience`` seconds.
+        """
         futures, waited, limit = self._begin(asks, deadline)
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
@@ -94,8 +101,10 @@ class HostLink:
             future.add_done_callback(tell)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
-                while not all(future.done() for future in waited):
-                    await news.wait()
+                while left := sum(not future.done() for future in waited):
+                    quiet = patience if left < len(waited) else limit
+                    async with asyncio.timeout(quiet):
+                        await news.wait()
                     news.clear()
         return {each: self._answer(each, future, deadline) for each, future in futures.items()}
 

@@ -75,10 +75,12 @@ def test_a_host_that_a_check_has_looked_at_is_not_asked_again(
         looks: list[Ask] = []
         asked = HostLink.ask
 
-        async def counted(link: HostLink, asks: Iterable[Ask], deadline: float = 9.0) -> Answers:
+        async def counted(
+            link: HostLink, asks: Iterable[Ask], deadline: float = 9.0, patience: float = 4.0
+        ) -> Answers:
             wanted = list(asks)
             looks.extend(each for each in wanted if each.call == "processes")
-            return await asked(link, wanted, deadline)
+            return await asked(link, wanted, deadline, patience)
 
         monkeypatch.setattr(HostLink, "ask", counted)
         job = f'job = {{ kind = "box", match = "train-[x]", host = "{box.host}" }}'

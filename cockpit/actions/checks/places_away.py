@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.link import Ask, link_to, shell
+from cockpit.hosts.link import DEADLINE, Ask, link_to, shell
 from cockpit.model.facet import Problem
 from cockpit.model.observed import Pick
 from cockpit.model.place import SSH, Place, place_of
@@ -174,7 +174,7 @@ async def places_away(
 
 
 async def _asked(host: str, looks: Sequence[Look]) -> list[Check]:
-    answers = await link_to(host).ask([ABOUT, *(each.ask for each in looks)])
+    answers = await link_to(host).ask([ABOUT, *(each.ask for each in looks)], patience=DEADLINE)
     away = answers[ABOUT]
     if isinstance(away, Problem):
         return [blocked(ID, f"its folders on {host} cannot be checked: {away.message}")]

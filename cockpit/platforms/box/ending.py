@@ -16,7 +16,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from cockpit.hosts.link import HostLink, shell
+from cockpit.hosts.link import DEADLINE, HostLink, shell
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import LiveJob, NamedJob
 from cockpit.model.place import Place
@@ -178,7 +178,7 @@ async def gather(
     asked = {
         name: shell(name, script, SECONDS) for name, script in _scripts(run, processes).items()
     }
-    answers = await link.ask(asked.values())
+    answers = await link.ask(asked.values(), patience=DEADLINE)
     for name, each in asked.items():
         said = answers[each]
         if isinstance(said, Problem):

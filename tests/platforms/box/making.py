@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.hosts import agent
-from cockpit.hosts.link import DEADLINE, Answers, Ask, HostLink
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live
 from cockpit.model.place import on_host
@@ -63,9 +63,11 @@ class Here(HostLink):
         self.released = threading.Event()
         self.edit: Callable[[Ask, Any], Any] = lambda each, value: value
 
-    async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
         self.looks += 1
-        return await super().ask(asks, deadline)
+        return await super().ask(asks, deadline, patience)
 
     @property
     def _connected(self) -> bool:

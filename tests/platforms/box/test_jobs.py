@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.hosts.link import DEADLINE, Answers, Ask, HostLink
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
@@ -44,9 +44,11 @@ class Counted(HostLink):
 
     trips = 0
 
-    async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
         Counted.trips += 1
-        return await super().ask(asks, deadline)
+        return await super().ask(asks, deadline, patience)
 
 
 LINKS: dict[str, Counted] = {}
