@@ -167,7 +167,7 @@ class Poller:
         self._slots: dict[str, Slot] = {}
         self._bell = asyncio.Event()
         self._apart: set[asyncio.Task[None]] = set()
-        self._random = random.Random()
+        self._random = random.Random(facet)
 
     def assign(self, runs: Sequence[RunSpec]) -> None:
         """Say which runs to ask about; a new or changed one is due at once."""
@@ -383,6 +383,7 @@ class AwayPoller(Poller):
         backoff: Backoff,
     ) -> None:
         super().__init__(key[0], ask, clock, deliver, supervisor)
+        self._random = random.Random()  # many machines may ask the same place
         self.place = key[1]
         self._cadence_of = cadence
         self._backoff = backoff
