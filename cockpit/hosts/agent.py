@@ -1,19 +1,18 @@
 """The agent: what the cockpit asks of a machine, in one file of standard library (SPEC P).
 
-On this machine its functions are called in process. To an ssh host ``link`` sends this very file,
-to ``python3`` (3.8 or newer) there: nothing is installed and nothing is left behind. It ends when
-its input ends. Each call runs in a thread of its own, so that a mount that hangs costs that call
-alone. A function raises ``OSError`` for what it cannot do; ``link`` raises the same here.
+``link`` sends this very file to ``python3`` (3.8 or newer) of an ssh host: nothing is installed and
+nothing is left behind. It ends when its input ends. Each call runs in a thread of its own, so that
+a mount that hangs costs that call alone. A function raises ``OSError`` for what it cannot do.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import glob
 import json
 import os
+import select
 import signal
 import stat as modes
 import struct
@@ -67,7 +66,6 @@ def about() -> dict[str, Any]:
         "space": _link(f"{PROC}/self/ns/pid"),
         "btime": _boot_time(),
         "load": _load(),
-        "home": os.path.expanduser("~"),
     }
 
 
@@ -214,37 +212,14 @@ def _names(name: str, folder: int) -> list[str]:
         os.close(handle)
 
 
-def stat(path: str) -> list[Any]:
-    """Return ``[kind, size, mtime, inode, device, uid]`` of what a path leads to.
+def _figures(found: os.stat_result) -> list[Any]:
+    """Return ``[kind, size, mtime, inode, device, uid]`` of a file.
 
     The kind is ``file``, ``folder`` or ``other``; sizes are bytes, times epoch seconds.
     """
-    return figures(os.stat(os.path.expanduser(path)))
-
-
-def figures(found: os.stat_result) -> list[Any]:
-    """Return a file's figures as ``stat`` does."""
     regular, folder = modes.S_ISREG(found.st_mode), modes.S_ISDIR(found.st_mode)
     kind = "file" if regular else "folder" if folder else "other"
     return [kind, found.st_size, found.st_mtime, found.st_ino, found.st_dev, found.st_uid]
-
-
-def read(path: str, start: int, size: int) -> tuple[list[Any], bytes]:
-    """Return a regular file's figures and at most ``size`` bytes from ``start``."""
-    handle = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        seen = figures(os.fstat(handle))
-        if seen[0] != "file":
-            return seen, b""
-        found = b""
-        while len(found) < size:
-            piece = os.pread(handle, min(size - len(found), 1 << 20), start + len(found))
-            if not piece:
-                break
-            found += piece
-        return seen, found
-    finally:
-        os.close(handle)
 
 
 def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -256,19 +231,24 @@ def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path, most in wanted:
         try:
-            path = newest(os.path.expanduser(path))
-            seen = figures(os.stat(path))
-            text = ""
-            if most and seen[0] == "file":
-                text = read(path, 0, most)[1].decode("utf-8", "replace")
-            found.append({"figures": seen, "text": text})
+            path = _newest(os.path.expanduser(path))
+            figures, text = _figures(os.stat(path)), ""
+            if most and figures[0] == "file":
+                with open(path, "rb", opener=_at_once) as file:
+                    text = file.read(most).decode("utf-8", "replace")
+            found.append({"figures": figures, "text": text})
         except OSError as error:
             text = error.strerror or str(error)
             found.append({"errno": error.errno or 0, "text": text, "link": os.path.islink(path)})
     return found
 
 
-def newest(pattern: str) -> str:
+def _at_once(path: str, flags: int) -> int:
+    """Open a file; one that has become a pipe meanwhile is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _newest(pattern: str) -> str:
     """Return the newest file that matches; the pattern itself where none does."""
     if os.path.lexists(pattern) or not any(sign in pattern for sign in "*?["):
         return pattern
@@ -321,15 +301,15 @@ def _text(path: str) -> str | None:
 def disk(path: str) -> dict[str, Any]:
     """Return the disk that holds a path or, before it exists, its nearest parent.
 
-    ``free``, ``used`` and ``total`` are bytes (as ``df`` counts them), ``inodes`` and
-    ``inodes_free`` counts, ``mount`` where it is mounted and ``source`` what is mounted there.
+    ``free`` and ``used`` are bytes (as ``df`` counts them), ``inodes`` and ``inodes_free`` counts,
+    ``mount`` where it is mounted and ``source`` what is mounted there.
     """
     place = os.path.abspath(os.path.expanduser(path))
     while True:
         try:
             found = os.statvfs(place)
             break
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             above = os.path.dirname(place)
             if above == place:
                 raise
@@ -440,17 +420,14 @@ def _feed(pipe: IO[bytes], text: str) -> None:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (about, processes, files, stat, read, real, disk, memory, run)
+    each.__name__: each for each in (about, processes, files, real, disk, memory, run)
 }
 
 
 def answer(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a call's value, or the error that it raised, as it crosses the wire."""
     try:
-        value = CALLS[name](**arguments)
-        if name == "read":
-            value = [value[0], base64.b64encode(value[1]).decode("ascii")]
-        return {"value": value}
+        return {"value": CALLS[name](**arguments)}
     except OSError as error:
         return {
             "errno": error.errno or 0,
@@ -464,6 +441,24 @@ def answer(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _fault(text: str, number: int = 0) -> dict[str, Any]:
     """Return an error that crosses the wire; without a number the call may have done its work."""
     return {"errno": number, "text": text, "path": ""}
+
+
+def _leave() -> None:
+    """End at once, with the commands that nobody waits for; threads may hang."""
+    for child in tuple(ENDING):
+        _kill(child)
+    os._exit(0)
+
+
+def _leave_with_the_link() -> None:
+    """Leave when nobody is at the other end of the input, even if a call cannot be begun.
+
+    Where memory is limited, a thread that dies as it starts keeps whoever started it waiting.
+    """
+    link = select.poll()
+    link.register(sys.stdin.fileno(), select.POLLHUP | select.POLLRDHUP)
+    link.poll()
+    _leave()
 
 
 def serve(mark: str) -> None:
@@ -488,14 +483,13 @@ def serve(mark: str) -> None:
         send({"id": call["id"], **answer(call["call"], call["with"])})
 
     threading.stack_size(STACK)
+    threading.Thread(target=_leave_with_the_link, daemon=True).start()
     out.write(f"\n{mark}\n".encode())
     out.flush()
     while True:
         line = sys.stdin.buffer.readline()
         if not line:
-            for child in tuple(ENDING):
-                _kill(child)
-            os._exit(0)  # threads that hang are not waited for
+            _leave()
         call = json.loads(line)
         try:
             threading.Thread(target=work, args=(call,), daemon=True).start()

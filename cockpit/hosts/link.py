@@ -17,15 +17,25 @@ import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from importlib.resources import files
 from typing import IO, Any, Final, NamedTuple
 
 from cockpit.hosts.agent import FRAME, LATE, LONGEST
-from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.ssh import ASKING, RemoteError, quote, refusal, trouble, unreachable, words
+from cockpit.model.facet import ErrorKind, Problem, kind_of
+from cockpit.runtime.ssh import (
+    ASKING,
+    ENV,
+    RemoteError,
+    quote,
+    refusal,
+    trouble,
+    unreachable,
+    words,
+)
+from cockpit.text.safe import clean
 
 DEADLINE: Final = 12.0
 """Seconds for an answer, a login among them: less than any facet of a host is given."""
@@ -38,6 +48,8 @@ LAST_WORDS: Final = 1.0
 SIGN_OF_LIFE: Final = 30.0
 """Seconds after which an agent that does not even say its facts is given up."""
 SAID: Final = 16_384
+WORDS: Final = 300
+"""Characters of an error that are shown: they come from the host."""
 NO_PYTHON: Final = 127
 OLD_PYTHON: Final = 86
 OLDEST: Final = (3, 8)
@@ -47,7 +59,6 @@ _BEGIN: Final = (
     "exec(zlib.decompress(sys.stdin.buffer.read({size})))"
 )
 """Runs the agent that follows. No module of the agent's is taken from the folder it starts in."""
-_ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
 
 
 class Ask(NamedTuple):
@@ -90,37 +101,13 @@ class HostLink:
 
         Once others have answered, no answer is waited for longer than ``patience`` seconds.
         """
-        futures, waited, limit = self._begin(asks, deadline)
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
-
-        def tell(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
-                loop.call_soon_threadsafe(news.set)
-
-        for future in waited:
-            future.add_done_callback(tell)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit):
-                while left := sum(not future.done() for future in waited):
-                    quiet = patience if left < len(waited) else limit
-                    async with asyncio.timeout(quiet):
-                        await news.wait()
-                    news.clear()
+        wanted = list(dict.fromkeys(asks))
+        hung = [self._hung[each] for each in wanted if each in self._hung]
+        if hung and len(hung) == len(wanted):  # else it is seen with the others whether one is back
+            await _answered(hung, HUNG, HUNG)
+        futures = {each: self._asked(each) for each in wanted}
+        await _answered([each for each in futures.values() if each], deadline, patience)
         return {each: self._answer(each, future, deadline) for each, future in futures.items()}
-
-    def ask_blocking(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
-        """Do what ``ask`` does, for code that already runs in a thread."""
-        futures, waited, limit = self._begin(asks, deadline)
-        wait(waited, limit)
-        return {each: self._answer(each, future, deadline) for each, future in futures.items()}
-
-    def _begin(
-        self, asks: Iterable[Ask], deadline: float
-    ) -> tuple[dict[Ask, Future[Any]], list[Future[Any]], float]:
-        """Send questions; return their answers to be, those to wait for, and for how long."""
-        futures = {each: self._asked(each) for each in dict.fromkeys(asks)}
-        fresh = [future for each, future in futures.items() if self._hung.get(each) is not future]
-        return futures, fresh or list(futures.values()), deadline if fresh else HUNG
 
     def close(self) -> None:
         """End the agent; it is started again when something is asked."""
@@ -145,13 +132,11 @@ class HostLink:
             elif now - self._sign[1] > SIGN_OF_LIFE:
                 agent.close()
 
-    def _asked(self, each: Ask) -> Future[Any]:
+    def _asked(self, each: Ask) -> Future[Any] | None:
+        """Send a question, unless it hangs there: a late answer tells of a time that has passed."""
         with self._lock:
-            before = self._hung.get(each)
-            if before is not None and not before.done():
-                return before
-            self._hung.pop(each, None)
-            return self._send(each)
+            self._hung = {asked: one for asked, one in self._hung.items() if not one.done()}
+            return None if each in self._hung else self._send(each)
 
     def _send(self, each: Ask) -> Future[Any]:
         if self._agent is None or self._agent.ended:
@@ -163,7 +148,10 @@ class HostLink:
     def _connected(self) -> bool:
         return self._agent is not None and self._agent.answers
 
-    def _answer(self, each: Ask, future: Future[Any], deadline: float) -> object:
+    def _answer(self, each: Ask, future: Future[Any] | None, deadline: float) -> object:
+        if future is None:
+            self.late()
+            return self._late(each)
         if not future.done():
             with self._lock:
                 if future.cancel() or not self._connected:
@@ -179,17 +167,32 @@ class HostLink:
         if isinstance(error, RemoteError):
             return Problem(kind=error.kind, message=str(error))
         if isinstance(error, OSError):
-            kind = (
-                ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
-            )
-            kind = ErrorKind.NOT_FOUND if isinstance(error, FileNotFoundError) else kind
             place = f"{error.filename}: " if error.filename else ""
-            return Problem(kind=kind, message=f"{self.host}: {place}{error.strerror}")
+            text = clean(f"{self.host}: {place}{error.strerror}", WORDS)
+            return Problem(kind=kind_of(error), message=text)
         raise error
 
     def _late(self, each: Ask) -> Problem:
         text = f"{self.host}: {each.what} did not answer: does a disk hang there?"
         return Problem(kind=ErrorKind.TIMEOUT, message=text)
+
+
+async def _answered(futures: Sequence[Future[Any]], limit: float, patience: float) -> None:
+    """Wait for answers; after the first, no longer than ``patience`` seconds for each next."""
+    loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by then
+            loop.call_soon_threadsafe(news.set)
+
+    for future in futures:
+        future.add_done_callback(tell)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit):
+            while left := sum(not future.done() for future in futures):
+                async with asyncio.timeout(patience if left < len(futures) else limit):
+                    await news.wait()
+                news.clear()
 
 
 class NoPythonError(RemoteError):
@@ -233,8 +236,8 @@ class _Agent:
             error = self._served()
         except RemoteError as found:
             error = found
-        except OSError as found:
-            text = f"ssh cannot be started: {found.strerror}"
+        except (OSError, RuntimeError) as found:  # no ssh, or no thread left for it
+            text = f"ssh cannot be started: {getattr(found, 'strerror', None) or found}"
             error = unreachable(self.host, ErrorKind.NOT_FOUND, text)
         with self._lock:
             self.ended, self._error = True, error
@@ -256,7 +259,7 @@ class _Agent:
         process = self._process = subprocess.Popen(
             [*words(self.host), "--", self.host, command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, **_ENV}, start_new_session=True, bufsize=0,
+            env={**os.environ, **ENV}, start_new_session=True, bufsize=0,
         )  # fmt: skip
         assert process.stdin and process.stdout and process.stderr
         said = bytearray()

@@ -15,13 +15,14 @@ from concurrent.futures import TimeoutError as LateError
 from typing import Any, Final
 
 from cockpit.hosts.agent import LATE
-from cockpit.hosts.link import NoPythonError, ask, link_to
+from cockpit.hosts.link import WORDS, NoPythonError, ask, link_to
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_blocking
 from cockpit.runtime.ssh import (
     ASKING,
+    ENV,
     RemoteError,
     checked,
     quote,
@@ -30,6 +31,7 @@ from cockpit.runtime.ssh import (
     unreachable,
     words,
 )
+from cockpit.text.safe import clean
 
 SPARE: Final = 1.0
 HERE: Final = "this machine"
@@ -38,7 +40,6 @@ NO_ANSWER: Final = 0.5
 SSH_FAILED: Final = 255
 PLAINLY: Final = 600.0
 """Seconds for which a host without Python is asked without an agent."""
-_ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
 _plain_until: dict[str, float] = {}
 
 
@@ -89,8 +90,9 @@ def run_script_blocking(
 def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:
     until = time.monotonic() + deadline
     given = "" if stdin is None else stdin.decode("utf-8", "surrogateescape")
-    if len(script.encode("utf-8", "surrogateescape")) > LONG_WORD:
-        script, given = _from_input(len(script.encode("utf-8", "surrogateescape"))), script + given
+    size = len(script.encode("utf-8", "surrogateescape"))
+    if size > LONG_WORD:
+        script, given = _from_input(size), script + given
     asked = ask(
         "a script", "run", argv=["sh", "-c", script, ASKING], seconds=deadline, most=cap,
         stdin=given, kill=False, english=False,
@@ -108,7 +110,7 @@ def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | 
         raise trouble(host, ErrorKind.TIMEOUT, text, sent=True) from None
     except OSError as error:  # no sh, no process left; without a number it may have run
         begun = "no answer" if not error.errno else "the script was not started"
-        text = f"{begun}: {error.strerror}"
+        text = clean(f"{begun}: {error.strerror}", WORDS)
         raise trouble(host, ErrorKind.BAD_ANSWER, text, sent=not error.errno) from error
     finally:
         future.cancel()  # whoever is interrupted has given it up, too
@@ -130,7 +132,7 @@ def _plainly(host: str, script: str, deadline: float, cap: int, stdin: bytes | N
     text = f"{begin}; {begin} >&2\n{script}\n".encode("utf-8", "surrogateescape")
     command = f"exec sh -c '{_from_input(len(text))}' sh {ASKING}"
     done = run_blocking(
-        [*words(host), "--", host, command], deadline=deadline, env=_ENV,
+        [*words(host), "--", host, command], deadline=deadline, env=ENV,
         stdin=text + (stdin or b""), cap=cap + PLAIN_BANNER,
     )  # fmt: skip
     _, begun, out = done.out.partition(b"\n" + mark)

@@ -154,7 +154,8 @@ CONFIG: Final = 10.0
 _LONGEST: Final = 104 - len(".0123456789abcdef") - 1
 """Characters of a socket's path: macOS takes 104, and ssh binds it under a longer name first."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.@:%+\[\]-]{0,252}", re.ASCII)
-_ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
+ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
+"""What every ssh of ours is given: it never asks a person."""
 _ALWAYS: Final = {
     "BatchMode": "yes",
     "ControlMaster": "auto",
@@ -176,7 +177,7 @@ def checked(host: str) -> str:
 
 def words(host: str) -> list[str]:
     """Return ssh and its options for a host; raises ``RemoteError``."""
-    done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=_ENV, reads=True)
+    done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=ENV, reads=True)
     if done.rc == NO_PROGRAM:
         text = "ssh is not installed on this machine"
         raise unreachable(host, ErrorKind.NOT_FOUND, text)

@@ -18,7 +18,7 @@ import pytest
 
 from cockpit.hosts import agent
 from cockpit.hosts import link as link_module
-from cockpit.hosts.link import Ask, HostLink, ask, know_pythons, link_to, shell
+from cockpit.hosts.link import Answers, Ask, HostLink, ask, know_pythons, link_to, shell
 from cockpit.model.facet import ErrorKind, Problem
 from tests.hosts.threadless import python_without_threads
 from tests.sshd import Sshd, needs_sshd, reachable
@@ -51,8 +51,12 @@ def python_of(server: Sshd) -> Iterator[Callable[[str], HostLink]]:
     know_pythons({})
 
 
+def answers(link: HostLink, asked: list[Ask], deadline: float = 12.0) -> Answers:
+    return asyncio.run(link.ask(asked, deadline))
+
+
 def one(link: HostLink, asked: Ask, deadline: float = 12.0) -> Any:
-    return link.ask_blocking([asked], deadline)[asked]
+    return answers(link, [asked], deadline)[asked]
 
 
 def test_a_host_answers_what_this_machine_answers(link: HostLink, tmp_path: Path) -> None:
@@ -64,7 +68,7 @@ def test_a_host_answers_what_this_machine_answers(link: HostLink, tmp_path: Path
         ask("the disk", "disk", path=str(tmp_path / "not" / "yet")),
         ask("its processes", "processes", environments=["NOBODY"], files=["/nowhere"]),
     ]
-    about, files, disk, processes = link.ask_blocking(asked).values()
+    about, files, disk, processes = answers(link, asked).values()
     assert (about["uid"], about["boot"]) == (os.getuid(), agent.about()["boot"])
     assert files == agent.files(wanted)
     assert [found.get("text") for found in files] == ["step 1\n", "No such file or directory"]
@@ -76,7 +80,7 @@ def test_one_ssh_serves_all_that_is_asked(server: Sshd, link: HostLink) -> None:
     one(link, ask("its facts", "about"))
     entered = server.entered
     asked = [ask(f"sleep {number}", "run", argv=["sleep", "0"]) for number in range(50)]
-    assert all(found[0] == 0 for found in link.ask_blocking(asked).values())
+    assert all(found[0] == 0 for found in answers(link, asked).values())
     assert server.entered == entered
 
 
@@ -96,13 +100,14 @@ def test_what_hangs_delays_nothing_and_is_not_asked_again(link: HostLink, tmp_pa
     said, quick = asyncio.run(both())
     assert quick < 0.9 and isinstance(said, Problem)
     assert said.kind is ErrorKind.TIMEOUT and "the pipe did not answer" in said.message
-    again = link.ask_blocking([hangs, ask("its facts", "about")])
+    again = answers(link, [hangs, ask("its facts", "about")])
     assert isinstance(again[hangs], Problem)
     cats = subprocess.run(["pgrep", "-fc", f"cat {pipe}"], capture_output=True, text=True)
     assert cats.stdout.strip() == "1", "asked once"
-    with pipe.open("w"):
-        pass
-    assert one(link, hangs)[0] == 0, "it is known again once it answered"
+    with pipe.open("w"):  # the late answer comes; it tells of then, so it is asked for anew
+        pipe.unlink()
+        pipe.write_text("now\n")
+    assert one(link, hangs)[:2] == [0, "now\n"], "it is known again once it answered"
 
 
 def test_a_noisy_login_is_nobodys_answer(server: Sshd, link: HostLink) -> None:
@@ -214,9 +219,9 @@ def test_an_answer_that_is_too_long_costs_no_other_one(link: HostLink) -> None:
         "zeros", "run", argv=["head", "-c", "12000000", "/dev/zero"], seconds=60, most=20_000_000
     )
     facts = ask("its facts", "about")
-    answers = link.ask_blocking([long, facts], 60.0)
-    assert isinstance(answers[long], Problem) and "is too long" in answers[long].message
-    assert answers[facts]["uid"] == os.getuid()
+    found = answers(link, [long, facts], 60.0)
+    assert isinstance(found[long], Problem) and "is too long" in found[long].message
+    assert found[facts]["uid"] == os.getuid()
 
 
 def test_a_question_that_hangs_ends_with_the_agent(link: HostLink) -> None:
@@ -276,3 +281,24 @@ def test_a_host_at_its_limit_of_threads_says_so_and_goes_on(
     assert isinstance(refused, Problem) and "can't start new thread" in refused.message
     assert one(link, ask("its facts", "about"))["pid"] == pid
     link.close()
+
+
+def test_an_agent_that_cannot_begin_a_call_leaves_with_its_link(
+    python_of: Callable[[str], HostLink], tmp_path: Path
+) -> None:
+    link = python_of(python_without_threads(tmp_path, "real", hangs=True))
+    pid = one(link, ask("its facts", "about"))["pid"]
+    assert isinstance(one(link, ask("a path", "real", path="/"), 0.5), Problem)
+    link.close()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_what_a_host_says_of_an_error_is_one_safe_line(link: HostLink, tmp_path: Path) -> None:
+    said = one(link, ask("a program", "run", argv=[f"{tmp_path}/\x1b[2J\nx"]))
+    assert isinstance(said, Problem) and said.kind is ErrorKind.NOT_FOUND
+    assert said.message.isprintable()
+
+
+def test_the_disk_below_what_is_no_folder_is_that_of_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert agent.disk(str(tmp_path / "file" / "x")) == agent.disk(str(tmp_path))

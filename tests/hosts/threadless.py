@@ -7,11 +7,13 @@ from pathlib import Path
 
 _PYTHON = """\
 #!{python}
-import sys, threading
+import sys, threading, time
 start = threading.Thread.start
 def limited(thread):
     calls = [each["call"] for each in thread._args if isinstance(each, dict)]
     if {refused!r} in (thread._target.__name__, *calls):
+        if {hangs}:
+            time.sleep(600)
         raise RuntimeError("can't start new thread")
     start(thread)
 threading.Thread.start = limited
@@ -21,9 +23,12 @@ exec(code)
 """
 
 
-def python_without_threads(folder: Path, refused: str) -> str:
-    """Return a Python for an agent: no thread runs the function, or the call, ``refused``."""
+def python_without_threads(folder: Path, refused: str, *, hangs: bool = False) -> str:
+    """Return a Python for an agent: no thread runs the function, or the call, ``refused``.
+
+    Whoever starts one meets an error, or waits for good where it ``hangs``.
+    """
     path = folder / "python3"
-    path.write_text(_PYTHON.format(python=sys.executable, refused=refused))
+    path.write_text(_PYTHON.format(python=sys.executable, refused=refused, hangs=hangs))
     path.chmod(0o755)
     return str(path)

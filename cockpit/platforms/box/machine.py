@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts.link import Answers, Ask, ask
-from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.facet import Problem, kind_of
 from cockpit.model.observed import Disk
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
@@ -250,7 +250,7 @@ def _answer(place: str, said: Mapping[str, Any]) -> _Answer:
         return _Answer(Stat(kind == "file", size, mtime, inode, uid), said["text"])
     if said["errno"] in _ABSENT:
         return _Answer()
-    kind = ErrorKind.PERMISSION if said["errno"] == errno.EACCES else ErrorKind.BAD_ANSWER
+    kind = kind_of(OSError(said["errno"], said["text"]))
     return _Answer(problem=Problem(kind=kind, message=f"{place}: {clean(said['text'], 160)}"))
 
 

@@ -167,8 +167,8 @@ def test_what_a_failing_nvidia_smi_lists_and_says_comes_from_the_host(
     tool.chmod(0o755)
     link = Here()
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    look = health._gpus(link.ask_blocking([health.GPUS])[health.GPUS])
+    look = health._gpus(asyncio.run(link.ask([health.GPUS]))[health.GPUS])
     assert (len(look.gpus), look.lost) == (1, 0)
     assert look.error is not None and "GPU1 fell off" in look.error.message
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert health._gpus(link.ask_blocking([health.GPUS])[health.GPUS]) == GpuLook()
+    assert health._gpus(asyncio.run(link.ask([health.GPUS]))[health.GPUS]) == GpuLook()
