@@ -104,7 +104,7 @@ class BoxEnding:
     async def look(self) -> Host:
         """Return the host's processes as they are; raises ``LostError``."""
         processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}="))
-        answers = await self._link.ask([ABOUT, processes])
+        answers = await self._link.ask([ABOUT, processes], patience=DEADLINE)
         problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
         if problem is not None:
             raise LostError(problem.message)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cockpit.hosts.link import Answers, HostLink, ask
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, HostLink, ask
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query, Stopped
@@ -176,7 +176,8 @@ class BoxJobs:
         files = {run.name: files_ask(run) for run in runs}
         panes = [TMUX, SCREEN] if any(run.job and run.job.session for run in runs) else []
         sent = self._clock.now()
-        answers = await link.ask([ABOUT, processes, *panes, *files.values()])
+        patience = DEADLINE if anew else PATIENCE  # before an action the whole answer counts
+        answers = await link.ask([ABOUT, processes, *panes, *files.values()], patience=patience)
         about, listed = answers[ABOUT], answers[processes]
         for each in (about, listed):
             if isinstance(each, Problem):

@@ -17,7 +17,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.hosts.link import HostLink, ask
+from cockpit.hosts.link import DEADLINE, HostLink, ask
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import LaunchState, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
@@ -359,7 +359,7 @@ async def _seen(link: HostLink, run: RunSpec, launch_id: str) -> Seen | str:
     processes = processes_ask((f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} "))
     files, folder = files_ask(run), folder_of(run.job.pid_file)
     disks = disk_asks([] if folder is None else [folder])
-    answers = await link.ask([ABOUT, processes, files, *disks.values()])
+    answers = await link.ask([ABOUT, processes, files, *disks.values()], patience=DEADLINE)
     said = (answers[each] for each in (ABOUT, processes, files))
     problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
