@@ -174,10 +174,7 @@ def test_a_command_that_hangs_is_killed_with_what_it_started(link: HostLink) -> 
 def test_it_ends_with_its_link_and_leaves_nothing(link: HostLink) -> None:
     pid = one(link, ask("its facts", "about"))["pid"]
     link.close()
-    until = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_fault_in_a_call_is_an_answer(link: HostLink) -> None:
