@@ -30,9 +30,9 @@ from cockpit.config.check import (
 from cockpit.config.reading import KeyPath, read_within
 from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepSource, final_step_in, final_step_of_command
+from cockpit.model.notify import ROUTE_KINDS, NotifySpec
 from cockpit.model.place import Place, on_host
 from cockpit.model.run import (
-    ROUTE_KINDS,
     AgentsSpec,
     CheckpointSpec,
     CockpitFile,
@@ -40,7 +40,6 @@ from cockpit.model.run import (
     HostSpec,
     JobSpec,
     MonitorSpec,
-    NotifySpec,
     RunSpec,
     UiSpec,
 )

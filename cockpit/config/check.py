@@ -17,8 +17,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cockpit.config.reading import KeyPath
-from cockpit.model.base import Frozen, parse_duration
+from cockpit.model.base import Duration, Frozen, parse_duration
 from cockpit.model.late_regex import late_regex
+from cockpit.model.notify import NotifySpec, Route
 from cockpit.model.place import server_of
 from cockpit.model.run import (
     EVENT,
@@ -28,15 +29,12 @@ from cockpit.model.run import (
     CheckpointSpec,
     CodeSpec,
     CustomLayout,
-    Duration,
     FinalStepFrom,
     HostSpec,
     JobSpec,
     MetricNames,
     MonitorSpec,
-    NotifySpec,
     RecordsSpec,
-    Route,
     RunAgentsSpec,
     RunSpec,
     TeardownSpec,
@@ -64,7 +62,9 @@ class Settings(Frozen):
     """``[cockpit]``."""
 
     cadence: Duration = 15 * 60.0
+    """How often each run is checked (a duration)."""
     operator: str | None = None
+    """Who acts, by name; default: git's user.name."""
 
 
 TABLES: Mapping[str, type[BaseModel]] = {
@@ -110,6 +110,8 @@ _EXPECTED = {
     "tuple_type": "expected a list, such as {key} = [{text}]",
     "dict_type": "expected a table, such as {key} = {{ … }}",
     "model_type": "expected a table, such as {key} = {{ … }}",
+    "greater_than_equal": "expected a number of at least {ge:g}",
+    "less_than_equal": "expected a number of at most {le:g}",
     "missing": "is missing; expected {key} = {text}",
 }
 _EXAMPLES = {
@@ -187,17 +189,17 @@ def _sentence(path: KeyPath, errors: Sequence[ErrorDetails]) -> str:
     if {"string_type", "tuple_type"} <= kinds or len(errors) > 1:
         return f'expected text in quotes, or a list such as {path[-1]} = ["…", "…"]'
     template = _EXPECTED.get(first["type"])
-    return first["msg"] if template is None else _filled(template, path)
+    return first["msg"] if template is None else _filled(template, path, first.get("ctx", {}))
 
 
-def _filled(template: str, path: KeyPath) -> str:
+def _filled(template: str, path: KeyPath, limits: Mapping[str, Any]) -> str:
     key = next(part for part in reversed(path) if isinstance(part, str))
     example = _EXAMPLES.get(table_of(path), _EXAMPLES.get(key, "…"))
     text = example if example.isdigit() else f'"{example}"'
     number = example if example.isdigit() else "100"
     if isinstance(path[-1], int):
         text, number = f"[{text}]", f"[{number}]"
-    return template.format(key=key, text=text, number=number)
+    return template.format(key=key, text=text, number=number, **limits)
 
 
 def one_of(word: object, choices: Sequence[str]) -> str:
@@ -240,26 +242,6 @@ _UNSHOWABLE = late_regex(
 )
 _DURATIONS = frozenset({"cadence", "save_every", "expected_duration", "flap_window"})
 _FOREVER = 1e10
-RANGES: Mapping[str, tuple[float, float, str]] = {
-    "run.final_step": (1, 1e15, "expected a whole number of at least 1"),
-    "run.checkpoints.permanent_every": (1, 1e15, "expected a number of steps of at least 1"),
-    "run.checkpoints.rollback_depth": (0, 1e6, "expected a number of checkpoints, 0 or more"),
-    "run.checkpoints.keep": (1, 1e6, "expected a number of checkpoints, 1 or more"),
-    "run.checkpoints.protect": (0, 1e15, "expected steps, 0 or more"),
-    "run.thresholds.warmup_steps": (0, 1e15, "expected a number of steps, 0 or more"),
-    "run.thresholds.throughput_drop": (0, 1, "expected a share between 0 and 1"),
-    "run.thresholds.throughput_cadences": (1, 1e6, "expected a number of cadences, 1 or more"),
-    "run.thresholds.spike_rows": (1, 1e6, "expected a number of rows, 1 or more"),
-    "run.thresholds.climb_rows": (1, 1e6, "expected a number of rows, 1 or more"),
-    "run.thresholds.instability_rows": (1, 1e6, "expected a number of rows, 1 or more"),
-    "run.thresholds.instability_window": (3, 1e6, "expected a number of rows, 3 or more"),
-    "run.thresholds.flap_restarts": (1, 1e6, "expected a number of restarts, 1 or more"),
-    "agents.calls_per_minute": (1, 1e6, "expected a number of calls, 1 or more"),
-    "notify.most": (1, 1e6, "expected a number of messages, 1 or more"),
-    "run.thresholds.disk_frac": (0, 1, "expected a share between 0 and 1"),
-    "run.thresholds.mem_frac": (0, 1, "expected a share between 0 and 1"),
-    "run.thresholds.free_saves": (0, 1e6, "expected a number of checkpoints, 0 or more"),
-}
 
 
 def value_troubles(data: Mapping[str, Any]) -> Iterator[Trouble]:
@@ -351,13 +333,6 @@ def _showable(path: KeyPath, value: object) -> str | None:
     return None
 
 
-def _range(path: KeyPath, value: object) -> str | None:
-    low, high, text = RANGES.get(table_of(path), (0.0, 0.0, ""))
-    if not text or isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return None if low <= value <= high else text
-
-
 def _lasting(path: KeyPath, value: object) -> str | None:
     if path[-1] not in _DURATIONS:
         return None
@@ -393,5 +368,5 @@ def _stated(path: KeyPath, value: object) -> str | None:
 
 
 _CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (
-    *(_showable, _secret, _variable, _range, _lasting, _server, _stated, _log_every),
+    *(_showable, _secret, _variable, _lasting, _server, _stated, _log_every),
 )

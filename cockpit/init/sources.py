@@ -41,8 +41,10 @@ class SourceError(Exception):
 
 def kind_of_id(job_id: str) -> str | None:
     """Return the kind of job that has ids of this shape, ``None`` if none does."""
-    shapes = ((kind, row.id_shape) for kind, row in PLATFORMS.items())
-    return next((kind for kind, shape in shapes if shape and re.fullmatch(shape, job_id)), None)
+    for kind, row in PLATFORMS.items():
+        if row.id_shape is not None and re.fullmatch(row.id_shape[0], job_id):
+            return kind
+    return None
 
 
 def state_clues(path: Path, folder: Path) -> Iterator[Clue]:

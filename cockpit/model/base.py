@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, model_serializer
+from annotated_types import Ge, Le
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+    model_serializer,
+)
 
 from cockpit.model.wording import NO_TIME
 from cockpit.model.wording import rfc3339 as rfc3339
@@ -151,6 +159,13 @@ def parse_duration(value: object) -> float:
     if not parts or _PART.sub("", text).strip():
         raise ValueError(f'"{value}" is not a duration; expected "15m", "2h" or "570s"')
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration), WithJsonSchema(DURATION_SCHEMA)]
+"""Seconds; a run file may also write ``"15m"``."""
+Command = str | tuple[str, ...]
+"""Words for a shell, or a list of arguments."""
+Count = Annotated[int, Ge(1), Le(10**6)]
 
 
 def unchanging(values: Sequence[T]) -> Sequence[T]:

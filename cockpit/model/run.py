@@ -4,134 +4,133 @@ Durations are seconds; ``cockpit.config.file`` has resolved paths: a ``Place`` m
 machine, a plain string is an absolute path of this one. Defaults that depend on other fields
 are properties here, so that a rule and a screen cannot disagree about them.
 
-Quiet hours: when people want to hear of nothing but criticals (``[notify] quiet``).
+The sentence below a field is its whole documentation: ``cockpit schema`` and docs/run-file.md are
+made from it. It names the unit, and the default where that follows from other settings.
 """
 
 import re
-from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from annotated_types import Ge, Le
+from pydantic import Field
 
-from cockpit.model.base import DURATION_SCHEMA, Frozen, Seconds, parse_duration
+from cockpit.model.base import Command, Count, Duration, Frozen, Seconds, parse_duration
 from cockpit.model.finalstep import FinalStepSource
-from cockpit.model.late_regex import late_regex
+from cockpit.model.notify import NotifySpec
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
-_HOURS: Final = late_regex(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?: (\S+))?")
-_EXPECTED: Final = 'expected hours such as "22:00-07:00", or with a zone "22:00-07:00 Europe/Oslo"'
-
-
-class Quiet(NamedTuple):
-    """From ``begin`` to before ``end`` (minutes of the day), over midnight where it begins later.
-
-    Without a zone the hours are those of the machine that sends.
-    """
-
-    begin: int
-    end: int
-    zone: str | None = None
-
-    def at(self, now: float) -> bool:
-        """Tell whether it is quiet at ``now`` (epoch seconds)."""
-        zone: tzinfo | None = None if self.zone is None else ZoneInfo(self.zone)
-        there = datetime.fromtimestamp(now, zone)
-        minute = there.hour * 60 + there.minute
-        if self.begin <= self.end:
-            return self.begin <= minute < self.end
-        return minute >= self.begin or minute < self.end
-
-
-def _parsed(value: object) -> object:
-    """Return the hours of a text; raises ``ValueError`` for what is none."""
-    if not isinstance(value, str):
-        return value
-    found = _HOURS.fullmatch(value.strip())
-    if found is None:
-        raise ValueError(_EXPECTED)
-    first, second, third, fourth, zone = found.groups()
-    if zone is not None:
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"no time zone is called {zone!r}; {_EXPECTED}") from None
-    begin, end = int(first) * 60 + int(second), int(third) * 60 + int(fourth)
-    if begin == end:
-        raise ValueError("begins when it ends: leave it out for no quiet hours")
-    return Quiet(begin=begin, end=end, zone=zone)
-
-
-QuietHours = Annotated[Quiet, BeforeValidator(_parsed)]
-
-
-Duration = Annotated[float, BeforeValidator(parse_duration), WithJsonSchema(DURATION_SCHEMA)]
-Command = str | tuple[str, ...]
+Steps = Annotated[int, Ge(0), Le(10**15)]
+Share = Annotated[float, Ge(0), Le(1)]
 
 
 class Auth(Frozen):
     """How to authenticate to a controller: the *name* of a variable or a command, no secret."""
 
     header: str | None = None
+    """The header that carries the token, such as Proxy-Authorization."""
     token_env: str | None = None
+    """The name of the environment variable that holds the token."""
     token_command: Command | None = None
+    """A command that prints the token; shell words, or a list."""
 
 
 class JobSpec(Frozen):
-    """``[run.job]``: where the run's jobs execute. One of five kinds; the rest are its fields."""
+    """``[run.job]``: where the run's jobs execute: a kind, and what that kind reads."""
 
     kind: Literal["iris", "ray", "slurm", "box", "local"]
+    """The kind of job: iris, ray, slurm, box (ssh) or local."""
     id: str | None = None
+    """The job's id (iris, ray, slurm); absent before the first launch."""
     controller_url: str | None = None
+    """iris: the controller's address, such as http://127.0.0.1:10000."""
     cluster: str | None = None
+    """iris: the cluster's short name or config file, in place of controller_url."""
     auth: Auth | None = None
+    """iris: how to authenticate to the controller."""
     token_command: Command | None = None
+    """iris: a command that prints the bearer token."""
     address: str | None = None
+    """ray: the head's dashboard address, such as http://127.0.0.1:8265."""
     token_env: str | None = None
+    """ray: the name of the environment variable that holds the token."""
     host: str | None = None
+    """slurm, box: the ssh host; absent for slurm: this machine."""
     log: Place | None = None
+    """The job's log file, or a list of them; patterns (*, %j, %t); slurm: its StdOut."""
     other_logs: tuple[Place, ...] = ()
     """The rest of a list in ``log``."""
     session: str | None = None
+    """box: the tmux session in which the training runs."""
     match: str | None = None
+    """box, local: a pattern in the process's command line, as for pgrep -f; slurm, ray, iris: a
+    name pattern, such as llama-*: your newest job that fits is current."""
     pid_file: Place | None = None
+    """box, local: the file whose first line is the trainer's process id."""
     done_marker: Place | None = None
+    """box, local: a file that exists once the training is complete."""
     exit_file: Place | None = None
+    """box, local: the file that holds the exit status once there is one."""
     workdir: Place | None = None
+    """The folder in which the job runs."""
     production: str | None = None
+    """iris: the pattern of the child job that trains."""
     diagnostic: tuple[str, ...] = ()
+    """iris: patterns of child jobs that do not train, such as *-eval*."""
     bad_node_recipe: str | None = None
+    """What to do about a bad node, in words, shown before a relaunch."""
     save_signal: str | None = None
+    """The signal that makes the trainer save, such as USR1."""
     save_command: Command | None = None
+    """The command that makes the trainer save; shell words, or a list."""
     resubmit_runs: Literal["entrypoint", "command"] = "entrypoint"
+    """ray: resubmit is the entrypoint of the job, or a command that submits."""
     grace: Duration = 60.0
+    """How long a job may take to stop before it is killed (a duration)."""
 
 
 class MetricNames(Frozen):
     """Which logged keys are which; ``None`` means: find the usual names."""
 
     step: str | None = None
+    """Key of the training step; the usual names are found without it."""
     loss: str | None = None
+    """Key of the training loss; the usual names are found without it."""
     throughput: str | None = None
+    """Key of the throughput (any rate); the usual names are found without it."""
     grad_norm: str | None = None
+    """Key of the gradient norm; the usual names are found without it."""
     z_loss: str | None = None
+    """Key of the z-loss; the usual names are found without it."""
     router_loss: str | None = None
+    """Key of the router's loss (MoE); the usual names are found without it."""
     router_entropy: str | None = None
+    """Key of the router's entropy (MoE); the usual names are found without it."""
     skipped: str | None = None
+    """Key of the flag or count of skipped steps; the usual names are found without it."""
 
 
 class WandbSpec(Frozen):
     """``[run.wandb]``: the recorded identity, and where the run's data is read."""
 
     entity: str | None = None
+    """The W&B entity (user or team)."""
     project: str | None = None
+    """The W&B project."""
     id: str | None = None
+    """The W&B run id, if it is pinned; without one the run of dir that a process writes, else the
+    newest, counts."""
     name: str | None = None
+    """The display name of the W&B run."""
     url: str | None = None
+    """The address of the W&B run, in place of entity, project and id."""
     resume: Literal["allow", "never", "must"] = "allow"
+    """The resume policy of the trainer's client: allow, never or must."""
     dir: Place | None = None
+    """A folder of W&B run directories, or one of them, read from disk."""
     base_url: str | None = None
+    """The address of your own W&B server, such as https://wandb.example.org."""
     metrics: MetricNames = MetricNames.model_construct()
+    """Which logged keys are which."""
 
     @property
     def run_id(self) -> str | None:
@@ -169,16 +168,22 @@ class TrackioSpec(Frozen):
     """
 
     db: Place
+    """The database file of a project, or the folder of databases."""
     project: str | None = None
+    """The project's name, where db is a folder."""
     run: str | None = None
+    """The run's name or id; default: the newest run, if no other one logs beside it."""
     metrics: MetricNames = MetricNames.model_construct()
+    """Which logged keys are which."""
 
 
 class TensorboardSpec(Frozen):
     """``[run.tensorboard]``: the folder in which the run's event files lie."""
 
     dir: Place
+    """The folder of the run's event files."""
     metrics: MetricNames = MetricNames.model_construct()
+    """Which logged tags are which."""
 
 
 class CustomLayout(Frozen):
@@ -189,29 +194,44 @@ class CustomLayout(Frozen):
     """
 
     pattern: str
+    """A regular expression of checkpoint names; its one group is the step."""
     marker: str = ""
+    """The file in a checkpoint that says it is complete; without one each checkpoint is a file."""
 
 
 class CheckpointSpec(Frozen):
     """``[run.checkpoints]``: the roots (first = permanent) and the retention policy."""
 
     path: tuple[Place, ...] = ()
+    """The root of the checkpoints (local, ssh://, gs://, s3://), or a list: permanent first, then
+    temporary."""
     layout: str = "auto"
+    """The trainer's layout; auto finds it."""
     custom: CustomLayout | None = None
+    """A layout of your own: { pattern, marker }."""
     save_every: Duration | None = None
-    permanent_every: int | None = None
-    rollback_depth: int | None = None
-    keep: int | None = None
-    protect: tuple[int, ...] = ()
+    """How often a checkpoint is saved (a duration)."""
+    permanent_every: Annotated[int, Ge(1), Le(10**15)] | None = None
+    """Every how many steps a checkpoint is permanent."""
+    rollback_depth: Annotated[int, Ge(0), Le(10**6)] | None = None
+    """How many good checkpoints there should be to roll back to."""
+    keep: Count | None = None
+    """How many checkpoints a clean-up keeps."""
+    protect: tuple[Steps, ...] = ()
+    """Steps whose checkpoints no clean-up deletes."""
     initialize_from: Place | None = None
+    """The checkpoint with which the very first job begins."""
 
 
 class MonitorSpec(Frozen):
     """``[run.monitor]``: state-file glob and event log of whoever monitors the run."""
 
     state: str | None = None
+    """A glob of the monitor's state files; the newest counts."""
     events: str | None = None
+    """The monitor's own log."""
     cadence: Duration | None = None
+    """How often the monitor writes (a duration); default: the run's cadence."""
 
 
 NEVER: Final = "never"
@@ -230,20 +250,31 @@ class RecordsSpec(Frozen):
     """``[run.records]``."""
 
     logbook: str | None = None
+    """The logbook, a Markdown file in a git repository."""
     log_every: str | None = None
+    """How often an entry is due: "1 cadence", "2h", "event" (after a change of the job or an
+    alert), "never" (none is written by itself)."""
     issue: str | None = None
+    """The address of the run's GitHub issue."""
     issue_repo: str | None = None
+    """The repository (owner/name) in which an issue is created."""
     run_log: str | None = None
+    """The HPC run log, a Markdown file."""
     run_type: str | None = None
+    """What kind of run the run log says it is: replication, experiment, pipeline."""
 
 
 class CodeSpec(Frozen):
     """``[run.code]``: the repository, and which changed files can touch the trajectory (C-15)."""
 
     repo: Place | None = None
+    """The repository of the training code."""
     ignore: tuple[str, ...] = ("docs/**", "*.md", "tests/**")
+    """Globs of files that cannot touch the training."""
     safe: tuple[str, ...] = ()
+    """Globs of files around the training: logging, evaluation, launchers."""
     trajectory: tuple[str, ...] = ()
+    """Globs of files that decide the trajectory; default: all other code."""
     own_files: tuple[str, ...] = ()
     """Files that the cockpit or the runs write, from the top; what is made beside them too."""
     output_folders: tuple[str, ...] = ()
@@ -253,47 +284,78 @@ class CodeSpec(Frozen):
 class Thresholds(Frozen):
     """``[run.thresholds]``: the figures of SPEC C, each a setting of the run."""
 
-    warmup_steps: int | None = None
-    throughput_drop: float = 0.25
-    throughput_cadences: int = 3
+    warmup_steps: Steps | None = None
+    """Steps in which fast changes are expected; default: max(200, 1 % of final_step)."""
+    throughput_drop: Share = 0.25
+    """C-05: how far below its baseline throughput may be (share, 0 to 1)."""
+    throughput_cadences: Count = 3
+    """C-05: for how many cadences."""
     loss_spike: float = 0.5
-    spike_rows: int = 10
+    """C-11: how far above its trend a spike is (share; 0.5 is 50 %)."""
+    spike_rows: Count = 10
+    """C-11: for how many logged rows."""
     loss_climb: float = 0.3
-    climb_rows: int = 100
+    """C-11: how far above its best level a climb is (share; 0.3 is 30 %)."""
+    climb_rows: Count = 100
+    """C-11: for how many logged rows."""
     instability_z: float = 6.0
-    instability_window: int = 200
-    instability_rows: int = 10
+    """C-10: the robust z-score that is unstable (standard deviations)."""
+    instability_window: Annotated[int, Ge(3), Le(10**6)] = 200
+    """C-10: over how many rows the score is taken."""
+    instability_rows: Count = 10
+    """C-10: for how many rows."""
     stall_factor: float = 3.0
+    """C-06: after how many usual step times without a step a run stalls."""
     first_step_within: Duration = 45 * 60.0
+    """C-06: how long the first step may take (a duration)."""
     pending_after: Duration = 30 * 60.0
+    """C-04: how long a job may wait for capacity (a duration)."""
     resume_catchup: float = 0.002
+    """C-12: how far replayed steps may differ in loss (share)."""
     resume_after: float = 0.01
+    """C-12: how far the steps after a resume may differ in loss (share)."""
     resume_window: int = 500
-    flap_restarts: int = 3
+    """C-12: for how many steps after the resume."""
+    flap_restarts: Count = 3
+    """C-14: this many restarts are flapping,"""
     flap_window: Duration = 6 * 3600.0
-    disk_frac: float = 0.9
-    mem_frac: float = 0.9
-    free_saves: float = 2.0
+    """C-14: within this time (a duration)."""
+    disk_frac: Share = 0.9
+    """C-22: how full a disk may be (share, 0 to 1)."""
+    mem_frac: Share = 0.9
+    """C-22: how full memory may be (share, 0 to 1)."""
+    free_saves: Annotated[float, Ge(0), Le(10**6)] = 2.0
+    """C-22: for how many newest checkpoints there must be room."""
     billed_after: Duration = 3600.0
+    """C-22: how long after the end a rented box may still answer (a duration)."""
 
 
 class TeardownSpec(Frozen):
     """``[run.teardown]``."""
 
     command: Command | None = None
+    """The command that gives the machine or storage up."""
     kind: Literal["stop", "release", "terminate", "destroy", "delete_files", "cancel_storage"]
+    """What it does: stop, release, terminate, destroy, delete_files, cancel_storage."""
     stops_meter: bool = True
+    """Whether billing ends with it."""
     survives: tuple[str, ...] = ()
+    """What is left afterwards and may still cost, such as a network volume."""
     reversible: bool = False
+    """Whether it can be undone."""
     pulled_to: str | None = None
+    """The folder to which the artifacts were copied before."""
     verify: Command | None = None
+    """A command that checks that copy; exit status 0 is good."""
 
 
 class FinalStepFrom(Frozen):
     """Where the exact final step is written: a key (dotted) of a JSON or TOML file."""
 
     file: str
+    """A JSON or TOML file."""
     key: str
+    """The dotted key of the last step in it, such as trainer.num_train_steps."""
 
 
 Verb = Literal[
@@ -310,44 +372,72 @@ class AgentsSpec(Frozen):
     """
 
     may: tuple[Verb, ...] = ("log", "escalate")
+    """Verbs that an agent may act with; reading and planning are always allowed."""
     grace: Duration = 60.0
-    calls_per_minute: int = 60
+    """For how long a person may veto what an agent is about to do (a duration); what only tells
+    (log, escalate, ack) does not wait."""
+    calls_per_minute: Count = 60
+    """How many calls an agent may make in a minute."""
 
 
 class RunAgentsSpec(Frozen):
     """``[run.agents]``: the same for one run, where it differs."""
 
     may: tuple[Verb, ...] | None = None
+    """Verbs that an agent may act with on this run; default: [agents] may."""
     grace: Duration | None = None
+    """For how long a person may veto here (a duration); default: [agents] grace."""
 
 
 class RunSpec(Frozen):
     """One ``[[run]]``: one intended training trajectory."""
 
     name: str
+    """The run's slug: letters, digits, '.', '_', '-'; typed to confirm actions."""
     tier: Literal["hero", "ordinary"] = "ordinary"
+    """hero or ordinary; default: hero when model_flops >= 1e22, or an issue or a logbook is set."""
     dri: str | None = None
+    """The directly responsible individual, by name."""
     goal: str | None = None
+    """What the run is for, in a sentence."""
     stop_criteria: str | None = None
-    final_step: int | None = None
+    """When the run should be stopped, in words."""
+    final_step: Annotated[int, Ge(1)] | None = None
+    """The exact last step (a count of optimizer steps)."""
     final_step_from: FinalStepFrom | None = None
+    """Where the exact last step is written: { file, key }."""
     final_step_source: str | None = None
     final_step_told: tuple[FinalStepSource, ...] = ()
     """All that run file, config file and command tell of it, the one that counts first (C-20)."""
     model_flops: float | None = None
+    """Total training compute in FLOPs; decides the default tier."""
     expected_duration: Duration | None = None
+    """How long the whole run should take (a duration); default: final_step / baseline rate."""
     output_root: Place | None = None
+    """The one folder or bucket path that the run writes, over all relaunches."""
     cadence: Duration = 15 * 60.0
+    """How often this run is checked (a duration); default: [cockpit] cadence."""
     hardware: str | None = None
+    """The hardware, as people call it, such as v5p-512."""
     group: str | None = None
+    """A name that groups runs in the fleet."""
     config_file: str | None = None
+    """The config file of the next launch; each launch keeps a copy."""
     resubmit: Command | None = None
+    """The command that starts the job again: shell words, or a list; it must resume. Placeholders:
+    {launch_id} {run} {wandb_id} {output_root} {checkpoint} {step}."""
     launch: Command | None = None
+    """The command of the first launch; default: resubmit."""
     workdir: Place | None = None
+    """The folder in which resubmit runs; default: this file's folder."""
     job: JobSpec | None = None
+    """Where the run's jobs execute."""
     wandb: WandbSpec | None = None
+    """The run's W&B identity, and where its data is read."""
     trackio: TrackioSpec | None = None
+    """The Trackio database in which the run is logged."""
     tensorboard: TensorboardSpec | None = None
+    """The TensorBoard event files of the run."""
     escalation: Literal["reaches", "own", "nobody"] = "reaches"
     """Whether an escalation reaches its owner; ``own``: whoever acts here is the owner."""
     logs_of_others: tuple[str, ...] = ()
@@ -355,12 +445,19 @@ class RunSpec(Frozen):
     same_tracker: tuple[str, ...] = ()
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
+    """Where checkpoints lie, and which are kept."""
     monitor: MonitorSpec | None = None
+    """The state file and events of whoever monitors the run."""
     records: RecordsSpec = RecordsSpec.model_construct()
+    """Logbook, issue and run log."""
     code: CodeSpec | None = None
+    """The repository, and which changes can touch the trajectory."""
     thresholds: Thresholds = Thresholds.model_construct()
+    """The figures at which alerts open."""
     teardown: TeardownSpec | None = None
+    """How rented machines and storage are given up in the end."""
     agents: RunAgentsSpec = RunAgentsSpec.model_construct()
+    """What agents may do to this run by themselves, where it differs from [agents]."""
 
     @property
     def monitor_cadence(self) -> Seconds:
@@ -376,85 +473,24 @@ class RunSpec(Frozen):
         return max(200, (self.final_step or 0) // 100)
 
 
-class RouteRow(NamedTuple):
-    """One kind of ``[notify] routes``: what it needs of the run file, and what mends it.
-
-    A kind that needs an address goes through apprise and has apprise's name for the service. Each
-    other kind has its sender in ``SENDERS`` (``cockpit/notify/routes.py``).
-    """
-
-    needs: Literal["url_env", "command"] | None
-    remedy: str
-    """What ``doctor`` advises where the route cannot be used or its test message failed."""
-
-
-BY_ADDRESS: Final = RouteRow(
-    "url_env", "set the variable to the URL exactly as the service shows it, then try again"
-)
-"""Also the row of a route that names no kind: its address decides."""
-ROUTE_KINDS: Final = {
-    "slack": BY_ADDRESS,
-    "discord": BY_ADDRESS,
-    "webhook": BY_ADDRESS,
-    "email": BY_ADDRESS,
-    "desktop": RouteRow(
-        None, "run it in a desktop session with notify-send; otherwise this route is skipped"
-    ),
-    "terminal": RouteRow(None, "run it in a terminal; without one this route is skipped"),
-    "command": RouteRow(
-        "command", "run the command by hand; it reads the message from standard input"
-    ),
-}
-if TYPE_CHECKING:
-    RouteKind = str
-else:
-    RouteKind = Literal[tuple(ROUTE_KINDS)]
-
-
-class Route(Frozen):
-    """``[notify] routes``: where messages of at least ``min`` severity go.
-
-    ``url_env`` names the variable that holds the address (an ``https`` webhook or an apprise
-    URL); ``kind`` says what it must be, or is ``desktop`` or ``terminal``, which need no address.
-    ``command`` gets the message on its standard input. ``to`` is the person whom the route
-    reaches (no ``to``: everybody), or the address of a mail.
-    """
-
-    min: Literal["info", "warning", "alert", "critical"] = "alert"
-    url_env: str | None = None
-    kind: RouteKind | None = None
-    to: str | None = None
-    command: Command | None = None
-
-
-class NotifySpec(Frozen):
-    """``[notify]``. A critical that nobody takes goes out again, then to the ``second`` person.
-
-    ``most`` messages go by one route in ten minutes; what is beyond becomes one summary. In
-    ``quiet`` hours only what is critical goes; the rest goes after them, if it is still open.
-    """
-
-    routes: tuple[Route, ...] = ()
-    unacked_after: Duration = 15 * 60.0
-    second: str | None = None
-    quiet: QuietHours | None = None
-    heartbeat_url_env: str | None = None
-    most: int = 20
-
-
 class UiSpec(Frozen):
     """``[ui]``. The theme ``auto`` is dark or light as the terminal's background is."""
 
     theme: str = "auto"
+    """The colours. auto asks the terminal whether its background is light or dark."""
     mouse: bool = False
+    """Whether the mouse is used."""
     ascii: bool = False
+    """Draw with ASCII characters only; terminals that need it get it anyway."""
 
 
 class HostSpec(Frozen):
     """``[hosts.NAME]``: what to do when the host refuses us, and its Python (3.8 or newer)."""
 
     remedy: str | None = None
+    """What to do when this host refuses us, such as the command that logs in."""
     python: str | None = None
+    """The host's Python, 3.8 or newer: a name or a path. Unset: python3."""
 
 
 class CockpitFile(Frozen):

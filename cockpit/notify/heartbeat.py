@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.run import NotifySpec
+from cockpit.model.notify import NotifySpec
 from cockpit.notify.message import answered
 from cockpit.runtime.http import Http, HttpError
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
-from cockpit.model.run import BY_ADDRESS, ROUTE_KINDS, NotifySpec, Route, RouteRow
+from cockpit.model.notify import BY_ADDRESS, ROUTE_KINDS, NotifySpec, Route, RouteRow
 from cockpit.notify.message import Delivery, Message, cut, reason_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import Library, LibraryError

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.base import Command
+from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of
 from cockpit.platforms.local.launcher.notes import number_of

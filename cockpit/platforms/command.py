@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cockpit.model.base import Command
 from cockpit.model.jobs import LiveJob
 from cockpit.model.lineage import flags_of as flags_of
 from cockpit.model.place import place_of
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError, LostError, Platform
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.runtime.shell import run_command

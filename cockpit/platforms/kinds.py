@@ -33,8 +33,9 @@ class PlatformRow:
     """The key that names one job."""
     spelled: tuple[str, str]
     """How ``init`` names a job of it after ``KIND:``, and its address behind that."""
-    id_shape: str | None
-    """A pattern that matches its job ids and no other kind's; ``None`` if they have no shape."""
+    id_shape: tuple[str, str] | None
+    """A pattern that matches its job ids and no other kind's, and such an id; ``None`` if its ids
+    have no shape of their own."""
     starts: Literal["here", "host", "cluster"]
     """Where the command of a launch runs: this machine, ``job.host``, or a machine of a cluster."""
     supervised: bool
@@ -58,7 +59,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         address="controller_url",
         named_by="id",
         spelled=("/USER/JOB", "@ADDRESS"),
-        id_shape=r"/[^/\s]+/\S+",
+        id_shape=(r"/[^/\s]+/\S+", "/ada/my-run"),
         starts="cluster",
         supervised=False,
     ),
@@ -73,7 +74,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         address="address",
         named_by="id",
         spelled=("ID", "@ADDRESS"),
-        id_shape=r"raysubmit_\w+",
+        id_shape=(r"raysubmit_\w+", "raysubmit_a1"),
         starts="cluster",
         supervised=False,
     ),
@@ -85,7 +86,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         address="host",
         named_by="id",
         spelled=("ID", "[@HOST]"),
-        id_shape=r"\d+(?:_\d+)?",
+        id_shape=(r"\d+(?:_\d+)?", "123_4"),
         starts="host",
         supervised=False,
     ),

@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from cockpit.model.base import Command
 from cockpit.model.late_regex import late_regex
-from cockpit.model.run import Command
 from cockpit.model.shared_facts import IDS, Announced, Loaded, Notice
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub

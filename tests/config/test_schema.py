@@ -14,9 +14,10 @@ import pytest
 
 from cockpit.app.for_verbs import key_problems
 from cockpit.cli import main
+from cockpit.config.build import SECTIONS
 from cockpit.config.check import TABLES, keys_of
 from cockpit.config.file import load, state_dir
-from cockpit.config.schema import DESCRIBED
+from cockpit.config.schema import TOP, meaning
 from cockpit.model.base import duration_text, parse_duration
 from cockpit.verbs.schema import keep_schema, run_file_schema
 from screens.hotkeys import ACTIONS
@@ -107,10 +108,14 @@ def test_what_the_program_refuses_is_underlined(
     assert [each.replace("$.keys", "$['keys']") for each in wrong(schema, ONE + line)] == [place]
 
 
-def test_every_key_is_told_and_nothing_else(schema: dict[str, Any]) -> None:
-    for table in TABLES:
-        assert sorted(DESCRIBED[table]) == sorted(keys_of(table)), table
-    assert sorted(DESCRIBED) == sorted(("", *TABLES))
+@pytest.mark.parametrize("table", TABLES)
+def test_a_sentence_stands_below_the_field_of_each_key(table: str) -> None:
+    for key in keys_of(table):
+        assert meaning(TABLES[table], key).endswith((".", ","))
+
+
+def test_the_schema_has_every_key_with_what_it_means(schema: dict[str, Any]) -> None:
+    assert sorted(TOP) == sorted(SECTIONS)
     told = dict(settings_in(schema))
     assert {f"keys.{each.id}" for each in ACTIONS} < told.keys()
     assert [path for path, shape in told.items() if len(shape.get("description", "")) < 10] == []

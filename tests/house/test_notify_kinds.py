@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
-from cockpit.model.run import ROUTE_KINDS
+from cockpit.model.notify import ROUTE_KINDS
 from cockpit.notify.routes import SENDERS
 from tests.notify.receivers import mail_server, webhook
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from cockpit.model.run import Quiet, QuietHours
+from cockpit.model.notify import Quiet, QuietHours
 
 HOURS: TypeAdapter[Quiet] = TypeAdapter(QuietHours)
 MIDNIGHT = 1_800_057_600.0  # a midnight in UTC, in winter

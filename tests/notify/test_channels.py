@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Severity
-from cockpit.model.run import NotifySpec, Route
+from cockpit.model.notify import NotifySpec, Route
 from cockpit.notify.message import BODY_LIMIT, TITLE_LIMIT, Delivery, Message
 from cockpit.notify.routes import (
     AddressError,

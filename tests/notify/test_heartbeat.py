@@ -1,4 +1,4 @@
-from cockpit.model.run import NotifySpec
+from cockpit.model.notify import NotifySpec
 from cockpit.notify.heartbeat import Heartbeat
 from tests.notify.receivers import webhook
 from tests.watch.fakes import FastClock

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, RowSpan, Severity
+from cockpit.model.notify import NotifySpec, Quiet, Route
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.run import CockpitFile, JobSpec, NotifySpec, Quiet, Route
+from cockpit.model.run import CockpitFile, JobSpec
 from cockpit.notify.message import NobodyReachedError
 from cockpit.notify.notifier import Notifications
 from cockpit.store.alerts import Alerts, Kept

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.run import NotifySpec
+from cockpit.model.notify import NotifySpec
 from tests.screens.stand_in import cockpit
 
 

@@ -75,7 +75,7 @@ def test_thresholds_are_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("words", "why"),
     [
         (("--set", "loss_spik=1"), 'did you mean "loss_spike"'),
-        (("--set", "spike_rows=0"), "expected a number of rows, 1 or more"),
+        (("--set", "spike_rows=0"), "expected a number of at least 1"),
         (("--set", "loss_spike"), "expected THRESHOLD=VALUE"),
         (("--cadence", "soon"), "--cadence soon"),
     ],

@@ -8,9 +8,10 @@ from typing import Final
 
 from cockpit.actions.core.action import ActionContext
 from cockpit.model import wording
+from cockpit.model.base import Command
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import NOTIFIED, same_person
 from cockpit.platforms.base import CannotError, CommandError, Platform
 from cockpit.platforms.command import as_sent, words_of

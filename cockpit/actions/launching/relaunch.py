@@ -54,12 +54,13 @@ from cockpit.actions.stopping.stop import (
 )
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
+from cockpit.model.base import Command
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import named, suspected, unlooked, would_resume
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.plan import Check, Draft, Loss, Plan, Request
 from cockpit.model.report import RunReport
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, CommandError, LostError
 from cockpit.platforms.command import (

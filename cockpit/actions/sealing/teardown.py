@@ -24,10 +24,11 @@ from cockpit.actions.sealing.pulled import (
     pulled,
     verified,
 )
+from cockpit.model.base import Command
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import Verdict
-from cockpit.model.run import Command, RunSpec, TeardownSpec
+from cockpit.model.run import RunSpec, TeardownSpec
 from cockpit.model.wording import duration
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import shown, words_of

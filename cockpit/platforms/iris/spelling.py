@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cockpit.model.base import Command
 from cockpit.model.plan import Basis, Check
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import places_in, words_of
 from cockpit.platforms.iris.trees import is_job_id, user_of

@@ -23,8 +23,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.base import Command
 from cockpit.model.lineage import keys_of, local_root, tag_of
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, commands_in, in_folder, program_of
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.programs import (

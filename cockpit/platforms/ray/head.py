@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from cockpit.model.base import Command
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.run import Auth, Command, JobSpec
+from cockpit.model.run import Auth, JobSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of
 from cockpit.platforms.ray.answers import (

@@ -12,8 +12,9 @@ from cockpit.actions.telling.acknowledge import Escalate
 from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import Logbooks, LogEntry
 from cockpit.model.alert import ClosedAlert, RowSpan, Severity
+from cockpit.model.notify import NotifySpec
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
-from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
+from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.model.shared_facts import owner_now
 from cockpit.store.journal import handed_over
 from tests.actions.contexts import NOW, alert, context, entry

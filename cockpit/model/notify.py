@@ -1,0 +1,132 @@
+"""The run file's ``[notify]``: where messages go, and the hours in which only criticals go."""
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BeforeValidator
+
+from cockpit.model.base import Command, Count, Duration, Frozen
+from cockpit.model.late_regex import late_regex
+
+_HOURS: Final = late_regex(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?: (\S+))?")
+_EXPECTED: Final = 'expected hours such as "22:00-07:00", or with a zone "22:00-07:00 Europe/Oslo"'
+
+
+class Quiet(NamedTuple):
+    """From ``begin`` to before ``end`` (minutes of the day), over midnight where it begins later.
+
+    Without a zone the hours are those of the machine that sends.
+    """
+
+    begin: int
+    end: int
+    zone: str | None = None
+
+    def at(self, now: float) -> bool:
+        """Tell whether it is quiet at ``now`` (epoch seconds)."""
+        zone: tzinfo | None = None if self.zone is None else ZoneInfo(self.zone)
+        there = datetime.fromtimestamp(now, zone)
+        minute = there.hour * 60 + there.minute
+        if self.begin <= self.end:
+            return self.begin <= minute < self.end
+        return minute >= self.begin or minute < self.end
+
+
+def _parsed(value: object) -> object:
+    """Return the hours of a text; raises ``ValueError`` for what is none."""
+    if not isinstance(value, str):
+        return value
+    found = _HOURS.fullmatch(value.strip())
+    if found is None:
+        raise ValueError(_EXPECTED)
+    first, second, third, fourth, zone = found.groups()
+    if zone is not None:
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"no time zone is called {zone!r}; {_EXPECTED}") from None
+    begin, end = int(first) * 60 + int(second), int(third) * 60 + int(fourth)
+    if begin == end:
+        raise ValueError("begins when it ends: leave it out for no quiet hours")
+    return Quiet(begin=begin, end=end, zone=zone)
+
+
+QuietHours = Annotated[Quiet, BeforeValidator(_parsed)]
+
+
+class RouteRow(NamedTuple):
+    """One kind of ``[notify] routes``: what it needs of the run file, and what mends it.
+
+    A kind that needs an address goes through apprise and has apprise's name for the service. Each
+    other kind has its sender in ``SENDERS`` (``cockpit/notify/routes.py``).
+    """
+
+    needs: Literal["url_env", "command"] | None
+    remedy: str
+    """What ``doctor`` advises where the route cannot be used or its test message failed."""
+
+
+BY_ADDRESS: Final = RouteRow(
+    "url_env", "set the variable to the URL exactly as the service shows it, then try again"
+)
+"""Also the row of a route that names no kind: its address decides."""
+ROUTE_KINDS: Final = {
+    "slack": BY_ADDRESS,
+    "discord": BY_ADDRESS,
+    "webhook": BY_ADDRESS,
+    "email": BY_ADDRESS,
+    "desktop": RouteRow(
+        None, "run it in a desktop session with notify-send; otherwise this route is skipped"
+    ),
+    "terminal": RouteRow(None, "run it in a terminal; without one this route is skipped"),
+    "command": RouteRow(
+        "command", "run the command by hand; it reads the message from standard input"
+    ),
+}
+if TYPE_CHECKING:
+    RouteKind = str
+else:
+    RouteKind = Literal[tuple(ROUTE_KINDS)]
+
+
+class Route(Frozen):
+    """``[notify] routes``: where messages of at least ``min`` severity go.
+
+    ``url_env`` names the variable that holds the address (an ``https`` webhook or an apprise
+    URL); ``kind`` says what it must be, or is ``desktop`` or ``terminal``, which need no address.
+    ``command`` gets the message on its standard input. ``to`` is the person whom the route
+    reaches (no ``to``: everybody), or the address of a mail.
+    """
+
+    min: Literal["info", "warning", "alert", "critical"] = "alert"
+    """The least severity that goes by this route."""
+    url_env: str | None = None
+    """The variable that holds a webhook's address or an apprise URL."""
+    kind: RouteKind | None = None
+    """What the address must be; a kind that has none of its own needs none."""
+    to: str | None = None
+    """The person whom the route reaches; default: everybody."""
+    command: Command | None = None
+    """A command that gets title and body on its standard input."""
+
+
+class NotifySpec(Frozen):
+    """``[notify]``. A critical that nobody takes goes out again, then to the ``second`` person.
+
+    ``most`` messages go by one route in ten minutes; what is beyond becomes one summary. In
+    ``quiet`` hours only what is critical goes; the rest goes after them, if it is still open.
+    """
+
+    routes: tuple[Route, ...] = ()
+    """Where messages go, each with the least severity that goes there."""
+    unacked_after: Duration = 15 * 60.0
+    """After this time an unacknowledged critical goes out again, then to second (a duration)."""
+    second: str | None = None
+    """Who is told when nobody acknowledges."""
+    quiet: QuietHours | None = None
+    """Hours in which only criticals go, such as "22:00-07:00 Europe/Oslo"."""
+    heartbeat_url_env: str | None = None
+    """The variable with the address that a watch pings once a cadence."""
+    most: Count = 20
+    """How many messages go by one route in ten minutes."""
