@@ -58,7 +58,16 @@ _BEGIN: Final = (
     "sys.path[:]=[each for each in sys.path if each];import zlib;"
     "exec(zlib.decompress(sys.stdin.buffer.read({size})))"
 )
-"""Runs the agent that follows. No module of the agent's is taken from the folder it starts in."""
+"""Runs what follows. No module of the agent's is taken from the folder it starts in."""
+_PARTS: Final = ("agent", "own_folder", "folders")
+"""The modules that are sent, each after those that it imports."""
+_UNPACK: Final = """\
+import sys, types
+for name, text in {texts!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+sys.modules["cockpit.hosts.agent"].serve(sys.argv[1])
+"""
 
 
 class Ask(NamedTuple):
@@ -104,9 +113,9 @@ class HostLink:
         wanted = list(dict.fromkeys(asks))
         hung = [self._hung[each] for each in wanted if each in self._hung]
         if hung and len(hung) == len(wanted):  # else it is seen with the others whether one is back
-            await _answered(hung, HUNG, HUNG)
+            await answered(hung, HUNG, HUNG)
         futures = {each: self._asked(each) for each in wanted}
-        await _answered([each for each in futures.values() if each], deadline, patience)
+        await answered([each for each in futures.values() if each], deadline, patience)
         return {each: self._answer(each, future, deadline) for each, future in futures.items()}
 
     def close(self) -> None:
@@ -177,8 +186,11 @@ class HostLink:
         return Problem(kind=ErrorKind.TIMEOUT, message=text)
 
 
-async def _answered(futures: Sequence[Future[Any]], limit: float, patience: float) -> None:
-    """Wait for answers; after the first, no longer than ``patience`` seconds for each next."""
+async def answered(futures: Sequence[Future[Any]], limit: float, patience: float) -> None:
+    """Wait for answers, ``limit`` seconds at most.
+
+    After the first, no longer than ``patience`` seconds for each next.
+    """
     loop, news = asyncio.get_running_loop(), asyncio.Event()
 
     def tell(_: object) -> None:
@@ -254,7 +266,7 @@ class _Agent:
         """Read answers until there are none any more, and return why."""
         source, mark = _source(), secrets.token_hex(8)
         begin = _BEGIN.format(size=len(source))
-        python = f"exec {quote(self._python)} -E -s -uc '{begin}' {mark} {ASKING}"
+        python = f"exec {quote(self._python)} -E -s -X utf8 -uc '{begin}' {mark} {ASKING}"
         command = f"exec sh -c {quote(python)}"  # its status says the same in every login shell
         process = self._process = subprocess.Popen(
             [*words(self.host), "--", self.host, command],
@@ -359,9 +371,13 @@ def _drain(pipe: IO[bytes], said: bytearray) -> None:
 
 @lru_cache(maxsize=1)
 def _source() -> bytes:
-    """Return the agent as it is sent."""
-    text = files("cockpit.hosts").joinpath("agent.py").read_text(encoding="utf-8")
-    return zlib.compress(f"{text}\nserve(sys.argv[1])\n".encode(), 9)
+    """Return the agent and its parts as they are sent: each becomes the module that it is here."""
+    folder = files("cockpit.hosts")
+    texts = {
+        f"cockpit.hosts.{name}": folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
+        for name in _PARTS
+    }
+    return zlib.compress(_UNPACK.format(texts=texts).encode(), 9)
 
 
 _LINKS: dict[str, HostLink] = {}

@@ -37,9 +37,14 @@ def missing_disk(path: Path, fstab: Path = FSTAB) -> Missing | None:
         if path.is_relative_to(point) and not os.path.ismount(point):
             return Missing(f"the disk at {point} is not mounted", sure=True)
     above = nearest(path)
-    if str(above) in HOLDS_DISKS or str(above.parent) in ("/media", "/run/media"):
+    if holds_disks(str(above)):
         return Missing(f"it would be made in {above}: check whether a disk is missing", sure=False)
     return None
+
+
+def holds_disks(folder: str) -> bool:
+    """Tell of a folder whose subfolders are disks: what is missing there may be one."""
+    return folder in HOLDS_DISKS or str(Path(folder).parent) in ("/media", "/run/media")
 
 
 def shared_source(source: str) -> str | None:

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from typing import Final, NamedTuple
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NamedTuple
 
 from cockpit.actions.checks import checkpoint
-from cockpit.actions.checks.places_away import (
-    DISK,
-    ID,
-    PROGRAM,
-    READABLE,
-    Room,
-    missing_place,
-    no_folder,
-    no_program,
-    no_script,
-    no_workdir,
-    places_away,
-    room_of,
-    script_of,
-    unreadable,
-    unwritable,
-)
 from cockpit.actions.core.action import ActionContext
+from cockpit.hosts.host import ask_host, host_of
+from cockpit.hosts.link import Ask, ask
 from cockpit.model.clock import Clock
+from cockpit.model.facet import Problem
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
-from cockpit.model.place import SSH, Place, place_of
+from cockpit.model.place import FILE, SSH, Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.wording import size, steps
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kinds import PLATFORMS
-from cockpit.platforms.local.launcher.notes import BELOW, refuse_links
+from cockpit.platforms.local.launcher.notes import BELOW
 from cockpit.rules.lineage.paths import named_in, of_command, plain
 from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
-from cockpit.runtime.mounts import missing_disk, nearest
-from cockpit.runtime.offload import offload
+from cockpit.runtime.mounts import holds_disks
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
@@ -123,22 +104,45 @@ async def _told(place: Place, clock: Clock) -> str | None:
 
 
 DEADLINE: Final = 8.0
-TRIED: Final = 65_536
-"""Bytes that are written to see that a file system takes any: a quota tells only so."""
+AWAY: Final = 12.0
+"""Seconds for the answers of an ssh host, a login among them."""
 MOST_READ: Final = 64
 START: Final = "start"
+ID: Final = "places"
+DISK: Final = "disk"
+PROGRAM: Final = "program"
+LAUNCHER: Final = "launcher"
+READABLE: Final = "C-17:readable"
+LEAST: Final = 16_000_000
+"""Bytes that a log and a few notes need where the size of a checkpoint is not known."""
+SAVES: Final = 2
+"""Checkpoints for which there should be room: one beside the one that it follows (C-22)."""
+FEW: Final = 64
+"""Files that must still fit: a checkpoint of a few shards, the log, the notes."""
+HOLDS_SAVES: Final = ("the output root", "the checkpoints' folder")
 
 
-class _Folder(NamedTuple):
+class Folder(NamedTuple):
     """A folder that something of the launch is written into, and makes where it is missing.
 
-    ``told``: that it is not there is said of it, not of a folder above it.
+    ``told``: that it is not there is said of it, not of a folder above it. ``file`` in it must be
+    appended to or replaced.
     """
 
     what: str
-    path: Path
+    place: Place
     told: bool = True
-    files: tuple[Path, ...] = ()
+    file: Place | None = None
+
+
+class Question(NamedTuple):
+    """What a machine is asked about a place, and what its answer speaks for and against."""
+
+    name: str
+    what: str
+    place: Place
+    ask: Ask
+    checks: Callable[[Any], list[Check]]
 
 
 async def places(
@@ -146,31 +150,17 @@ async def places(
 ) -> list[Check]:
     """Return what speaks against starting this run's job here and now, tried by doing."""
     saved, platform = context.report.facets.checkpoints.value, context.platform
-    checks: list[Check] = []
-    folders = list(_folders(run))
-    for folder in folders:
-        checks += await _asked(ID, folder.what, folder.path, partial(_tried, folder))
-    if folders and not checks:
-        said = ", ".join(dict.fromkeys(folder.what for folder in folders))
-        checks.append(passed(ID, f"writable: {said}"))
-    need = _newest_size(saved)
-    for folder in _each_disk(folders):
-        checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
-    job = run.job
     here = platform is not None and platform.found_by_files
-    if job is not None and PLATFORMS[job.kind].starts == "here" and here and words:
-        workdir = Path(job.workdir.path) if job.workdir is not None else Path()
-        checks += await _asked(PROGRAM, "the workdir", workdir, lambda: _program(workdir, words))
-    if pick is not None and pick.path.startswith("/"):
-        origin = Path(pick.path)
-        checks += await _asked(
-            READABLE, "the checkpoint", origin, lambda: list(_unreadable(origin, pick))
-        )
-    elif pick is not None and place_of(pick.path).scheme != SSH:
-        checks += await checkpoint.unreadable(place_of(pick.path), context.parts.clock)
+    checks = await tried(run, words if here else (), pick, _newest_size(saved), None)
+    origin = None if pick is None else place_of(pick.path)
+    if origin is not None and origin.scheme not in (FILE, SSH):
+        checks += await checkpoint.unreadable(origin, context.parts.clock)
     checks += await _start_tried(context, run, words)
-    there = await places_away(run, words, pick, need)
-    return [*checks, *there, *await region_checks(run, words, pick, context.parts.clock)]
+    for each in await asyncio.gather(
+        *(tried(run, words, pick, _newest_size(saved), host) for host in hosts_of(run, pick))
+    ):
+        checks += each
+    return [*checks, *await region_checks(run, words, pick, context.parts.clock)]
 
 
 async def _start_tried(context: ActionContext, run: RunSpec, words: Sequence[str]) -> list[Check]:
@@ -186,170 +176,239 @@ async def _start_tried(context: ActionContext, run: RunSpec, words: Sequence[str
     return []
 
 
-async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check]]) -> list[Check]:
-    try:
-        return await offload(look, deadline=DEADLINE)
-    except TimeoutError:
-        text = f"{what} did not answer within {DEADLINE:g} s: {shown(str(path))}"
-        return [blocked(name, text)]
-
-
-def _folders(run: RunSpec) -> Iterator[_Folder]:
-    """Yield the folders of this machine that a launch writes into."""
-    root, job = local_root(run), run.job
-    if root is not None:
-        yield _Folder("the output root", Path(root))
-        for below in (BELOW.parent, BELOW):
-            yield _Folder("the cockpit's notes in it", Path(root) / below, told=False)
-    if job is not None and PLATFORMS[job.kind].starts == "here":
-        yield from _of_job(job)
-    for place in run.checkpoints.path if run.checkpoints is not None else ():
-        if place.here and place.path.startswith("/"):
-            yield _Folder("the checkpoints' folder", Path(place.path))
-
-
-def _of_job(job: JobSpec) -> Iterator[_Folder]:
-    for what, place in (
-        ("the log's folder", job.log),
-        ("the pid file's folder", job.pid_file),
-        ("the exit file's folder", job.exit_file),
-    ):
-        if place is not None and place.here and not set("*?[") & set(place.path):
-            path = Path(place.path).expanduser()
-            yield _Folder(what, path.parent, files=(path,))
-
-
-def _tried(folder: _Folder) -> list[Check]:
-    """Write into a folder and into what is there of its files; blocking."""
-    try:
-        refuse_links(folder.path)
-        if folder.path.is_dir():
-            _write(folder.path)
-        elif os.path.lexists(folder.path):
-            return [no_folder(folder.what, str(folder.path))]
-        else:
-            _make(folder.path)
-            return _would_be_made(folder)
-        for path in folder.files:
-            _take(path, append=folder.what.startswith("the log"))
-    except OSError as error:
-        why = (error.strerror or str(error) or "it cannot be written").lower()
-        where = error.filename if isinstance(error.filename, str) else str(folder.path)
-        return [unwritable(folder.what, why, _plain(where))]
-    return []
-
-
-def _would_be_made(folder: _Folder) -> list[Check]:
-    """Return what speaks against making a folder that is not there, though it can be made."""
-    missing = missing_disk(folder.path)
-    if missing is None or not folder.told:
-        return []
-    return [missing_place(folder.what, str(folder.path), missing)]
-
-
-def _plain(where: str) -> str:
-    """Return a path without the name of what was only tried there."""
-    path = Path(where)
-    return str(path.parent if path.name.startswith(_TRY) else path)
-
-
-_TRY: Final = ".cockpit-try-"
-
-
-def _write(folder: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=_TRY, dir=folder)
-    try:
-        os.write(handle, bytes(TRIED))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-        with suppress(OSError):
-            Path(name).unlink()
-
-
-def _make(path: Path) -> None:
-    """See that a missing folder could be made: where the nearest one above it takes a folder."""
-    made = tempfile.mkdtemp(prefix=_TRY, dir=nearest(path))
-    Path(made).rmdir()
-
-
-def _take(path: Path, *, append: bool) -> None:
-    """See that a file that is there can be appended to, or replaced; raises ``OSError``."""
-    if not os.path.lexists(path):
-        return
-    if append:
-        os.close(os.open(str(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK))
-        return
-    above, mine = path.parent.stat(), os.geteuid()
-    owners = (0, path.lstat().st_uid, above.st_uid)
-    if above.st_mode & stat.S_ISVTX and mine not in owners:
-        raise PermissionError(1, "only its owner may replace it", str(path))
-
-
 def _newest_size(saved: CheckpointsValue | None) -> int | None:
     sized = [item for item in (saved.items if saved is not None else ()) if item.size]
     return sized[-1].size if sized else None
 
 
-def _each_disk(folders: Sequence[_Folder]) -> list[_Folder]:
-    """Return one folder for each distinct path: which disks they share is looked at with each."""
-    return list({folder.path: folder for folder in folders}.values())
+def hosts_of(run: RunSpec, pick: Pick | None) -> list[str]:
+    """Return the ssh hosts on which something of a launch lies."""
+    used = [each.place for each in folders(run)] + ([] if pick is None else [place_of(pick.path)])
+    found = [place.host for place in used if place.scheme == SSH]
+    job = run.job
+    if job is not None and job.host and PLATFORMS[job.kind].starts == "host":
+        found.append(job.host)
+    return list(dict.fromkeys(found))
 
 
-def _room(folder: _Folder, need: int | None) -> list[Check]:
-    """Return whether the disk below has room for a save, in bytes and in files; blocking."""
-    try:
-        there = next(each for each in (folder.path, *folder.path.parents) if each.is_dir())
-        disk = os.statvfs(there)
-    except (OSError, StopIteration) as error:
-        return [blocked(DISK, f"free space of {folder.what} unknown: {error}")]
-    root = os.geteuid() == 0
-    free = disk.f_frsize * (disk.f_bfree if root else disk.f_bavail)
-    files = disk.f_ffree if root else disk.f_favail
-    return room_of(folder.what, str(there), Room(free, files, disk.f_blocks, disk.f_ffree), need)
+async def tried(
+    run: RunSpec, words: Sequence[str], pick: Pick | None, need: int | None, host: str | None
+) -> list[Check]:
+    """Return what speaks against a launch on one machine (``None``: this one), tried by doing."""
+    own = [each for each in folders(run) if host_of(each.place) == host]
+    checks = await _asked(host, [*_of_folders(own, need), *_of_job(run, words, host),
+                                 *_of_checkpoint(pick, host)])  # fmt: skip
+    if own and not any(check.id == ID for check in checks):
+        said = ", ".join(dict.fromkeys(each.what for each in own))
+        on = "" if host is None else f" on {host}"
+        checks.insert(0, passed(ID, f"writable{on}: {said}"))
+    return checks
 
 
-def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
-    """Return why the command could not even begin; blocking."""
-    if not workdir.is_dir():
-        return [no_workdir(str(workdir))]
-    if not os.access(workdir, os.X_OK):
-        return [blocked(PROGRAM, f"workdir cannot be entered: {shown(str(workdir))}")]
-    program = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
-    if "$" in program:
+async def _asked(host: str | None, questions: Sequence[Question]) -> list[Check]:
+    """Ask a machine all at once; one that cannot be asked at all is one check."""
+    if not questions:
         return []
-    found = program if "/" not in program else str(workdir / program)
-    if shutil.which(found) is None:
-        return [no_program(program, is_file="/" in program and Path(found).is_file())]
-    script = script_of(words)
-    if script is not None and not (workdir / script).exists():
-        return [no_script(script, str(workdir))]
+    about = ask("its own facts", "about")
+    asks = [about, *(each.ask for each in questions)]
+    answers = await ask_host(host, asks, DEADLINE if host is None else AWAY)
+    if isinstance(unknown := answers[about], Problem):
+        where = "here" if host is None else f"on {host}"
+        return [blocked(ID, f"its folders {where} cannot be checked: {unknown.message}")]
+    checks: list[Check] = []
+    for each in questions:
+        said = answers[each.ask]
+        checks += (
+            [_unanswered(each, host, said)] if isinstance(said, Problem) else each.checks(said)
+        )
+    return checks
+
+
+def _unanswered(each: Question, host: str | None, problem: Problem) -> Check:
+    if host is not None:
+        return blocked(each.name, f"{each.what} on {host} did not answer: {problem.message}")
+    return blocked(each.name, f"{problem.message}: {shown(each.place.path)}")
+
+
+def folders(run: RunSpec) -> Iterator[Folder]:
+    """Yield the folders of this machine and of ssh hosts that a launch writes into."""
+    root, job = _root(run), run.job
+    if root is not None:
+        yield Folder("the output root", root)
+        for below in (BELOW.parent, BELOW):
+            yield Folder("the cockpit's notes in it", root.below(*below.parts), told=False)
+    starts = None if job is None else PLATFORMS[job.kind].starts
+    if job is not None and (starts == "here" or (starts == "host" and job.host)):
+        for what, place in (
+            ("the log's folder", job.log),
+            ("the pid file's folder", job.pid_file),
+            ("the exit file's folder", job.exit_file),
+        ):
+            if place is None or set("*?[%") & set(place.path):
+                continue
+            if place.here if starts == "here" else place.scheme == SSH:
+                above = str(PurePosixPath(place.path).parent)
+                yield Folder(what, Place(place.scheme, place.host, above), file=place)
+    for place in run.checkpoints.path if run.checkpoints is not None else ():
+        if place.scheme == SSH or (place.here and place.path.startswith("/")):
+            yield Folder("the checkpoints' folder", place)
+
+
+def _root(run: RunSpec) -> Place | None:
+    if run.output_root is not None and run.output_root.scheme == SSH:
+        return run.output_root.normal()
+    root = local_root(run)
+    return None if root is None else Place(FILE, "", root)
+
+
+def _of_folders(own: Sequence[Folder], need: int | None) -> Iterator[Question]:
+    for each in own:
+        file = "" if each.file is None else each.file.path
+        asked = ask(
+            each.what, "try_folder", path=each.place.path, file=file,
+            append=each.what.startswith("the log"),
+        )  # fmt: skip
+        yield Question(ID, each.what, each.place, asked,
+                       lambda said, of=each: _writable(of, said))  # type: ignore[misc]  # fmt: skip
+    for each in {each.place: each for each in own}.values():  # their disks are looked at with each
+        asked = ask(f"the disk of {each.what}", "room", path=each.place.path)
+        yield Question(DISK, each.what, each.place, asked,
+                       lambda said, of=each: _room(of, said, need))  # type: ignore[misc]  # fmt: skip
+
+
+def _at(place: Place, path: str) -> str:
+    """Return a path of the machine that a place lies on, as people read it."""
+    return path if place.here else f"{place.host}:{path}"
+
+
+def _writable(folder: Folder, said: Mapping[str, Any]) -> list[Check]:
+    """Return what trying to write into a folder has shown."""
+    what, path = folder.what, shown(str(folder.place))
+    if "refused" in said:
+        why, where = said["refused"]
+        text = f"{what} is not writable by this user: {clean(why, 160)}"
+        return [blocked(ID, f"{text} ({shown(_at(folder.place, where))})")]
+    if "other" in said:
+        return [blocked(ID, f"{what} is not a folder: {path}")]
+    if "above" not in said or not folder.told:
+        return []
+    missing = f"{what} is not there ({path}), and"
+    if said["unmounted"] is not None:
+        return [blocked(ID, f"{missing} the disk at {shown(said['unmounted'])} is not mounted")]
+    if holds_disks(said["above"]):
+        text = f"it would be made in {shown(said['above'])}: check whether a disk is missing"
+        return [warned(ID, f"{missing} {text}")]
     return []
 
 
-def _unreadable(origin: Path, pick: Pick) -> Iterator[Check]:
-    """Yield why a job of this user could not load a checkpoint; blocking."""
-    try:
-        files = [origin] if origin.is_file() else _some_files(origin)
-        for path in files:
-            with path.open("rb") as file:
-                file.read(1)
-    except OSError as error:
-        why = (error.strerror or "it cannot be read").lower()
-        where = error.filename if isinstance(error.filename, str) else str(origin)
-        yield unreadable(pick, why, where)
+def _room(folder: Folder, said: Mapping[str, Any], need: int | None) -> list[Check]:
+    """Return whether a disk has room for a save of ``need`` bytes, and for its files."""
+    what, free, files = folder.what, said["free"], said["files"]
+    holds_saves = what in HOLDS_SAVES
+    least = max(LEAST, need or 0) if holds_saves else LEAST
+    where = f"the disk of {what} ({shown(_at(folder.place, said['there']))})"
+    checks = []
+    if free is not None and free < least:
+        kept = "a checkpoint" if need is not None and least == need else "a log"
+        text = f"{where} has {size(free)} free, and {kept} takes {size(least)}"
+        checks.append(blocked(DISK, text))
+    elif free is not None and holds_saves and free < SAVES * (need or 0):
+        text = f"{where} has {size(free)} free: less than {SAVES} checkpoints of {size(need)}"
+        checks.append(warned(DISK, text))
+    if files is not None and files < FEW:
+        checks.append(blocked(DISK, f"{where} has inodes for only {files} more files"))
+    return [check.model_copy(update={"moves": True}) for check in checks]
 
 
-def _some_files(folder: Path) -> list[Path]:
-    """Return some files of a checkpoint, at any depth; raises ``OSError``."""
+def _of_job(run: RunSpec, words: Sequence[str], host: str | None) -> Iterator[Question]:
+    """Yield what tries whether the command could begin on the machine that starts it."""
+    job = run.job
+    if job is None or PLATFORMS[job.kind].starts != ("here" if host is None else "host"):
+        return
+    if (job.host or None) != host and host is not None:
+        return
+    workdir = _workdir(run, job, host)
+    if words and workdir is not None:
+        script = script_of(words)
+        asked = ask(
+            "the workdir", "why_not_begun", workdir=workdir.path, program=words[0],
+            script=script or "",
+        )  # fmt: skip
+        yield Question(PROGRAM, "the workdir", workdir, asked,
+                       lambda said: _begun(said, workdir, words[0], script))  # fmt: skip
+    if PLATFORMS[job.kind].supervised and host is not None:
+        place = workdir or Place(SSH, host, "~")
+        asked = ask("the launcher", "missing_for_launcher")
+        yield Question(LAUNCHER, "the launcher", place, asked, _launcher)
 
-    def fail(error: OSError) -> None:
-        raise error
 
-    found: list[Path] = []
-    for where, _, names in os.walk(folder, onerror=fail):
-        regular = (Path(where, name) for name in names)
-        found += [path for path in regular if path.is_file()]
-        if len(found) >= MOST_READ:
-            break
-    return found[:MOST_READ]
+def _workdir(run: RunSpec, job: JobSpec, host: str | None) -> Place | None:
+    if host is None:
+        return Place(FILE, "", job.workdir.path if job.workdir is not None else ".")
+    return job.workdir or run.workdir
+
+
+def _begun(
+    said: Sequence[Any] | None, workdir: Place, program: str, script: str | None
+) -> list[Check]:
+    """Return why a command cannot begin."""
+    if said is None:
+        return []
+    missing, is_file = said
+    where = shown(_at(workdir, workdir.path))
+    if missing == "workdir":
+        return [blocked(PROGRAM, f"workdir does not exist: {where}")]
+    if missing == "enter":
+        return [blocked(PROGRAM, f"workdir cannot be entered: {where}")]
+    if missing == "program":
+        text = f"no executable program {shown(program)}"
+        return [blocked(PROGRAM, text + (f" (chmod +x {shown(program)})" if is_file else ""))]
+    text = f"{shown(script or '')} does not exist, seen from workdir {where}"
+    return [blocked(PROGRAM, text, Basis.INFERRED, overridable=True)]
+
+
+def _launcher(missing: str | None) -> list[Check]:
+    if missing is None:
+        return []
+    return [blocked(LAUNCHER, f"the host has no {missing}: nothing can be started there")]
+
+
+_TAKE_ONE: Final = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python that are followed by a value."""
+
+
+def script_of(words: Sequence[str]) -> str | None:
+    """Return the Python file that a command probably runs, where that can be told.
+
+    Only of a plain ``python [options] file.py``: anything else is the command's own affair.
+    """
+    if not Path(words[0]).name.startswith("python"):
+        return None
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option == "-" or (option[1:2] != "-" and set("cm") & set(option[1:])):
+            return None
+        if option in _TAKE_ONE:
+            rest = rest[1:]
+    plain = bool(rest) and rest[0].endswith(".py") and "$" not in rest[0]
+    return rest[0] if plain else None
+
+
+def _of_checkpoint(pick: Pick | None, host: str | None) -> Iterator[Question]:
+    """Yield what tries whether a job of this user could load a checkpoint."""
+    origin = None if pick is None else place_of(pick.path)
+    if pick is None or origin is None or origin.scheme not in (FILE, SSH):
+        return
+    if host_of(origin) != host or (host is None and not origin.path.startswith("/")):
+        return
+    asked = ask("the checkpoint", "why_unreadable", path=origin.path, most=MOST_READ)
+
+    def checks(said: Sequence[str] | None) -> list[Check]:
+        if said is None:
+            return []
+        where = shown(str(Place(origin.scheme, origin.host, said[1])))
+        text = f"step {steps(pick.step)} cannot be read by this user: {clean(said[0], 160)}"
+        return [blocked(READABLE, f"{text} ({where})")]
+
+    yield Question(READABLE, "the checkpoint", origin, asked, checks)

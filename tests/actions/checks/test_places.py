@@ -1,4 +1,7 @@
-"""Everything that a submit needs is proven, as this user, before anything is stopped."""
+"""Everything that a submit needs is proven, as this user, before anything is stopped.
+
+On this machine and on an ssh host alike.
+"""
 
 from __future__ import annotations
 
@@ -12,43 +15,156 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.checks.places import _Folder, _program, _room, _tried, _unreadable
+from cockpit.actions.checks.places import tried
+from cockpit.hosts import folders
 from cockpit.model.observed import Pick
-from cockpit.runtime.mounts import missing_disk
+from cockpit.model.plan import Check, Level
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from tests.machines import Machine
+from tests.machines import machine as machine
+from tests.platforms.box.making import spec
+from tests.platforms.local.making import contents
 
 AS_NOBODY = """
 import os, sys
-from pathlib import Path
-from cockpit.actions.checks.places import _Folder, _tried
+from cockpit.hosts.folders import try_folder
 os.setgid(65534); os.setuid(65534)
 for path in sys.argv[2:]:
-    file = Path(sys.argv[1])
-    made = _Folder("the log's folder", Path(path), files=(file,))
-    print([check.text for check in _tried(made)])
+    print(try_folder(path, sys.argv[1], append=True))
 """
 
 
-def tried(path: Path, **more: object) -> list[str]:
-    return [check.text for check in _tried(_Folder("the log's folder", path, **more))]  # type: ignore[arg-type]
+def run_on(machine: Machine, folder: Path) -> RunSpec:
+    """Return a run with its files in ``folder`` of a machine."""
+    if machine.host is not None:
+        return spec(machine.host, folder)
+    root = folder / "runs" / "buoy"
+    files = {
+        key: machine.at(root / f"run.{end}")
+        for key, end in (("log", "log"), ("pid_file", "pid"), ("exit_file", "exit"))
+    }
+    job = JobSpec(kind="local", workdir=machine.at(folder), **files)
+    return RunSpec(name="buoy", output_root=machine.at(root), job=job)
 
 
-def test_a_folder_that_takes_a_file_is_left_as_it_was(tmp_path: Path) -> None:
-    assert tried(tmp_path) == [] and list(tmp_path.iterdir()) == []
-    assert tried(tmp_path / "missing") == [] and list(tmp_path.iterdir()) == []
-    assert tried(tmp_path / "out" / "my-run" / "deep") == [] and list(tmp_path.iterdir()) == []
+async def checks(
+    machine: Machine, run: RunSpec, *words: str, pick: Pick | None = None, need: int | None = None
+) -> list[Check]:
+    return await tried(run, words, pick, need, machine.host)
+
+
+async def said(machine: Machine, run: RunSpec, *words: str, pick: Pick | None = None) -> list[str]:
+    found = await checks(machine, run, *words, pick=pick)
+    return [f"{check.level.value} {check.id}: {check.text}" for check in found]
+
+
+async def rooted(machine: Machine, root: Path) -> list[str]:
+    return await said(machine, RunSpec(name="toy", output_root=machine.at(root)))
+
+
+async def test_where_all_is_well_is_left_as_it_was(machine: Machine, tmp_path: Path) -> None:
+    found = await said(machine, run_on(machine, tmp_path), "sh", "-c", "true")
+    assert [line.partition(":")[0] for line in found] == ["pass places"], found
+    assert contents(tmp_path) == {}
+    assert [line[:11] for line in await rooted(machine, tmp_path)] == ["pass places"]
+    assert contents(tmp_path) == {}
+
+
+async def test_what_is_no_folder_and_what_lies_in_the_way(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "is not writable by this user" in tried(tmp_path / "file" / "root")[0]
-    assert "is not a folder" in tried(tmp_path / "file")[0]
+    assert "the output root is not a folder" in (await rooted(machine, tmp_path / "file"))[0]
+    below = (await rooted(machine, tmp_path / "file" / "root"))[0]
+    assert "is not writable by this user: not a directory" in below
+    (tmp_path / ".cockpit").symlink_to(tmp_path / "elsewhere")
+    assert any("it is a link" in line for line in await rooted(machine, tmp_path))
 
 
-def test_a_disk_that_is_not_mounted_is_not_written_beside(tmp_path: Path) -> None:
-    fstab = tmp_path / "fstab"
+async def test_each_thing_that_is_wrong_is_told_of_its_place(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, root = run_on(machine, tmp_path), tmp_path / "runs" / "buoy"
+    (root / "run.log").mkdir(parents=True)
+    (root / "run.exit").mkdir()
+    (root / ".cockpit").write_text("in the way")
+    (tmp_path / "tool").write_text("not executable")
+    found = await said(machine, run, "./tool")
+    for name, what in (("log", "the log's"), ("exit", "the exit file's")):
+        assert [line for line in found if f"run.{name}" in line] == [
+            f"block places: {what} folder is not writable by this user: is a directory "
+            f"({machine.shown(root / f'run.{name}')})"
+        ]
+    assert any("the cockpit's notes in it is not a folder" in line for line in found)
+    assert "block program: no executable program ./tool (chmod +x ./tool)" in found
+    found = await said(machine, run, "python3", "no_such.py")
+    assert any(line.startswith("block program: no_such.py does not exist, seen") for line in found)
+
+
+async def test_a_log_that_is_a_pipe_is_not_opened(machine: Machine, tmp_path: Path) -> None:
+    root = tmp_path / "runs" / "buoy"
+    root.mkdir(parents=True)
+    os.mkfifo(root / "run.log")
+    assert (await said(machine, run_on(machine, tmp_path)))[0].startswith("pass places")
+
+
+async def test_a_checkpoint_that_is_gone_or_shut_blocks(machine: Machine, tmp_path: Path) -> None:
+    run, saved = run_on(machine, tmp_path), tmp_path / "step-5"
+    (saved / "shard").mkdir(parents=True)
+    (saved / "shard" / "weights").write_bytes(b"x")
+    (saved / "shard" / "0").symlink_to("/nowhere")
+    where = str(machine.at(saved))
+    found = await said(machine, run, pick=Pick(path=where, step=5, why="test"))
+    assert not any("C-17" in line for line in found)
+    gone = Pick(path=f"{where}0", step=50, why="test")
+    found = await said(machine, run, pick=gone)
+    text = f"step 50 cannot be read by this user: no such file or directory ({where}0)"
+    assert f"block C-17:readable: {text}" in found
+
+
+async def test_a_disk_that_is_not_mounted_is_not_written_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fstab, here = tmp_path / "fstab", Machine(None)
     fstab.write_text(f"# a\n/dev/a / ext4\n/dev/b {tmp_path}/my\\040disk ext4\nnone swap\n")
-    missing = missing_disk(tmp_path / "my disk" / "out" / "run", fstab)
-    assert missing is not None and missing.sure and "my disk is not mounted" in missing.text
-    assert missing_disk(tmp_path / "out" / "run", fstab) is None
-    perhaps = missing_disk(Path("/mnt/no-such-disk/out/run"), fstab)
-    assert perhaps is not None and not perhaps.sure
+    monkeypatch.setattr(folders, "FSTAB", str(fstab))
+    (line,) = await rooted(here, tmp_path / "my disk" / "out" / "run")
+    assert line.startswith("block places") and "my disk is not mounted" in line
+    assert "not mounted" not in (await rooted(here, tmp_path / "out" / "run"))[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make something in /mnt")
+async def test_what_is_missing_where_disks_are_may_be_a_disk(machine: Machine) -> None:
+    (line,) = await rooted(machine, Path("/mnt/no-such-disk/out/run"))
+    assert line.startswith("warn places") and "check whether a disk is missing" in line
+
+
+async def test_the_login_node_of_a_slurm_job_is_tried_too(machine: Machine, tmp_path: Path) -> None:
+    if machine.host is None:
+        return
+    job = JobSpec(kind="slurm", host=machine.host, workdir=machine.at("/no/such/folder"))
+    run = RunSpec(
+        name="toy",
+        job=job,
+        output_root=machine.at(tmp_path / "out"),
+        checkpoints=CheckpointSpec(path=(machine.at("/proc/1/none"),)),
+    )
+    found = await said(machine, run, "sbatch", "job.sh")
+    assert f"block program: workdir does not exist: {machine.host}:/no/such/folder" in found
+    assert any("the checkpoints' folder is not writable by this user" in line for line in found)
+
+
+async def test_a_host_that_does_not_answer_blocks(tmp_path: Path) -> None:
+    away = Machine("no-such-host.invalid")
+    found = await checks(away, spec("no-such-host.invalid", tmp_path), "sh")
+    assert [check.level for check in found] == [Level.BLOCK]
+    assert "cannot be checked" in found[0].text
+
+
+async def test_a_host_without_setsid_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folders.missing_for_launcher() is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert folders.missing_for_launcher() == "setsid"
 
 
 @pytest.fixture
@@ -75,17 +191,23 @@ def test_it_is_tried_as_the_user_who_acts(entered: Path) -> None:
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     first, second, third = done.stdout.splitlines()
-    assert "is not writable by this user" in first and "closed" in first
-    assert "is not writable by this user" in second and "permission denied" in second
+    assert "permission denied" in first and "closed'" in first
+    assert "permission denied" in second
     assert "run.log" in third, "the folder takes files, the log that is there does not"
 
 
-def test_a_full_disk_and_one_without_inodes_block(
+async def test_a_full_disk_and_one_without_inodes_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = _Folder("the output root", tmp_path)
-    real = os.statvfs(tmp_path)
-    assert _room(root, None) == []
+    run, real, here = (
+        RunSpec(name="toy", output_root=str(tmp_path)),
+        os.statvfs("/tmp"),
+        Machine(None),
+    )
+
+    async def about_disks(run: RunSpec, need: int | None) -> list[tuple[str, str]]:
+        found = [each for each in await checks(here, run, need=need) if each.id == "disk"]
+        return [(each.level.value, each.text) for each in found if "the output" in each.text]
 
     def told(**changed: int) -> None:
         names = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree",
@@ -93,22 +215,43 @@ def test_a_full_disk_and_one_without_inodes_block(
         values = [changed.get(name, getattr(real, name)) for name in names]
         monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(values))
 
-    told(f_frsize=1, f_bfree=40_000_000, f_bavail=40_000_000, f_ffree=10**6, f_favail=10**6)
-    assert [check.level.value for check in _room(root, 30_000_000)] == ["warn"]
-    assert [check.level.value for check in _room(root, 50_000_000)] == ["block"]
-    assert _room(_Folder("the log's folder", tmp_path), 50_000_000) == []
+    told(f_frsize=1, f_bfree=10**9, f_bavail=10**9, f_files=10**6, f_ffree=10**6, f_favail=10**6)
+    assert await about_disks(run, None) == []
+    told(f_frsize=1, f_bfree=4 * 10**7, f_bavail=4 * 10**7, f_ffree=10**6, f_favail=10**6)
+    assert [level for level, _ in await about_disks(run, 30_000_000)] == ["warn"]
+    assert [level for level, _ in await about_disks(run, 50_000_000)] == ["block"]
     told(f_frsize=1, f_bfree=10**9, f_bavail=10**9, f_files=10**6, f_ffree=3, f_favail=3)
-    assert "has inodes for only" in _room(root, None)[0].text
+    assert "has inodes for only" in (await about_disks(run, None))[0][1]
+    told(f_frsize=1, f_bfree=10**9, f_bavail=10**9, f_files=10**6, f_ffree=0, f_favail=0)
+    assert "has inodes for only 0" in (await about_disks(run, None))[0][1], "all are in use"
+    told(f_frsize=1, f_bfree=10**9, f_bavail=10**9, f_files=0, f_ffree=0, f_favail=0)
+    assert await about_disks(run, None) == [], "such a disk has none to count"
 
 
-def test_a_command_that_cannot_begin_blocks(tmp_path: Path) -> None:
+async def begun(machine: Machine, workdir: Path, *words: str) -> list[Check]:
+    job = (
+        JobSpec(kind="local", workdir=machine.at(workdir))
+        if machine.host is None
+        else JobSpec(kind="slurm", host=machine.host, workdir=machine.at(workdir))
+    )
+    return await checks(machine, RunSpec(name="toy", job=job), *words)
+
+
+async def test_a_command_that_cannot_begin_blocks(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    assert _program(tmp_path, (sys.executable, "-S", "train.py", "--x")) == []
-    assert _program(tmp_path, ("python3", "-m", "no.such")) == []
-    assert "trian.py does not exist" in _program(tmp_path, ("python3", "trian.py"))[0].text
-    assert "no executable program" in _program(tmp_path, ("no-such-program-here",))[0].text
-    assert "no executable program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
-    assert "workdir does not exist" in _program(tmp_path / "x", ("python3",))[0].text
+    for words, why in (
+        ((sys.executable, "-S", "train.py", "--x"), None),
+        (("python3", "-m", "no.such"), None),
+        (("no-such-program-here",), "no executable program no-such-program-here"),
+        (("./train.py",), "no executable program ./train.py (chmod +x ./train.py)"),
+    ):
+        found = await begun(machine, tmp_path, *words)
+        assert [check.text for check in found] == ([] if why is None else [why])
+    (guess,) = await begun(machine, tmp_path, "python3", "-u", "trian.py")
+    assert "trian.py does not exist" in guess.text
+    assert guess.overridable and guess.level.value == "block"
+    (gone,) = await begun(machine, tmp_path / "x", "python3")
+    assert gone.text == f"workdir does not exist: {machine.shown(tmp_path / 'x')}"
 
 
 @pytest.mark.parametrize(
@@ -122,33 +265,21 @@ def test_a_command_that_cannot_begin_blocks(tmp_path: Path) -> None:
         "timeout 9 python3 x.py", "python3 sub", "nice -n 5 python3 x.py",
     ],
 )  # fmt: skip
-def test_what_may_be_a_good_command_is_never_stopped_by_a_guess(
+async def test_what_may_be_a_good_command_is_never_stopped_by_a_guess(
     tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "train.py").write_text("")
     (tmp_path / "go.sh").write_text("")
     (tmp_path / "go.sh").chmod(0o755)
-    assert _program(tmp_path, shlex.split(command)) == []
+    assert await begun(Machine(None), tmp_path, *shlex.split(command)) == []
 
 
-def test_a_program_below_home_is_found_and_a_script_that_is_missing_can_be_approved(
+async def test_a_program_below_home_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "go.sh").write_text("")
-    assert "chmod +x" in _program(tmp_path, ("~/go.sh",))[0].text
+    (found,) = await begun(Machine(None), tmp_path, "~/go.sh")
+    assert "chmod +x" in found.text
     (tmp_path / "go.sh").chmod(0o755)
-    assert _program(tmp_path, ("~/go.sh",)) == []
-    (guess,) = _program(tmp_path, ("python3", "-u", "trian.py"))
-    assert guess.overridable and guess.level.value == "block"
-
-
-def test_a_checkpoint_that_is_gone_or_shut_blocks(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "weights").write_bytes(b"x")
-    pick = Pick(path=str(tmp_path), step=7, why="newest")
-    assert list(_unreadable(tmp_path, pick)) == []
-    (tmp_path / "model" / "lost").symlink_to(tmp_path / "nowhere")
-    assert list(_unreadable(tmp_path, pick)) == []
-    (said,) = _unreadable(tmp_path / "gone", pick)
-    assert "step 7 cannot be read" in said.text
+    assert await begun(Machine(None), tmp_path, "~/go.sh") == []
