@@ -315,7 +315,7 @@ def _with_neighbours(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
             folders.setdefault(str(run.wandb.dir), []).append(run.name)
     logs: dict[object, list[str]] = {}
     for run in runs:
-        if run.resubmit is not None and (log := _log_here(run)) is not None:
+        if run.resubmit is not None and (log := _log_of(run)) is not None:
             logs.setdefault(run.resubmit, []).append(log)
     return tuple(
         run.model_copy(
@@ -328,14 +328,14 @@ def _with_neighbours(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
     )
 
 
-def _log_here(run: RunSpec) -> str | None:
+def _log_of(run: RunSpec) -> str | None:
     log = None if run.job is None else run.job.log
-    return None if log is None or not log.here else log.path
+    return None if log is None else str(log)
 
 
 def _logs_beside(run: RunSpec, logs: list[str]) -> tuple[str, ...]:
     """Return the logs of the other runs that start by this one's command; of too many none."""
-    own = _log_here(run)
+    own = _log_of(run)
     return tuple(each for each in logs if each != own) if len(logs) <= MOST_ALIKE else ()
 
 

@@ -29,11 +29,12 @@ FRAME = struct.Struct(">I")
 PIECE = 1 << 16
 LONGEST = 64_000_000
 """Bytes of one answer: a longer one is an error, and the next answers still come."""
-ENVIRONMENT = 100_000
+ENVIRONMENT = 1_000_000
 """Bytes of a process's environment that are sent at most."""
 ENVIRONMENTS = 600
 """Environments that are sent at most: those of a job's processes, its loaders among them."""
-COMMAND_LINE = 4_000
+COMMAND_LINE = 131_072
+"""Bytes of a command line that are sent at most."""
 LATE = -1000
 """The status of a command that did not end in time."""
 LAST_OUTPUT = 0.5
@@ -86,7 +87,7 @@ def _link(path: str, folder: int | None = None) -> str | None:
 
 def _boot_time() -> int | None:
     try:
-        with open(f"{PROC}/stat", encoding="ascii", errors="replace") as file:
+        with open(f"{PROC}/stat", encoding="utf-8", errors="replace") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("btime ")), None)
     except (OSError, ValueError):
         return None
@@ -99,28 +100,33 @@ def _load() -> float | None:
         return None
 
 
-def processes(environments: Sequence[str] = (), files: Sequence[str] = ()) -> list[list[Any]]:
+def processes(
+    environments: Sequence[str] = (),
+    files: Sequence[str] = (),
+    most: int = ENVIRONMENTS,
+    proc: str = PROC,
+) -> list[list[Any]]:
     """Return every process but zombies and kernel threads.
 
     Each is ``[pid, ppid, pgid, sid, uid, state, start in ticks, argv, folder, environment, open
     files]``. The environment is given as text of those that hold one of the words
-    ``environments``, else ``None``. Open files, ``[path, reads, writes]``, are those whose path
-    holds one of ``files``.
+    ``environments`` (of ``most`` at most), else ``None``. Open files, ``[path, reads, writes,
+    locked]``, are those whose path holds one of ``files``.
     """
     words = [word.encode("utf-8", "surrogateescape") for word in environments]
     sent = 0
     found: dict[int, list[Any]] = {}
     again = []
-    for pid in _pids():
-        process = _process(pid, words, files)
+    for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
+        process = _process(proc, pid, words, files)
         if process is not None:
             found[pid] = process
             sent += process[9] is not None
-            words = words if sent < ENVIRONMENTS else []
-            if process[7] == [""]:
+            words = words if sent < most else []
+            if process[7] == [""] or process[9] == "":
                 again.append(pid)
     for pid in again:  # it became another program at that moment
-        settled = _process(pid, words, files)
+        settled = _process(proc, pid, words, files)
         if settled is None:
             del found[pid]
         else:
@@ -128,14 +134,10 @@ def processes(environments: Sequence[str] = (), files: Sequence[str] = ()) -> li
     return list(found.values())
 
 
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
-
-
-def _process(pid: int, words: Sequence[bytes], files: Sequence[str]) -> list[Any] | None:
+def _process(proc: str, pid: int, words: Sequence[bytes], files: Sequence[str]) -> list[Any] | None:
     """Return what an open folder of ``/proc`` says: none of it can be another process's."""
     try:
-        folder = os.open(f"{PROC}/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(f"{proc}/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -150,7 +152,8 @@ def _process(pid: int, words: Sequence[bytes], files: Sequence[str]) -> list[Any
             pid, int(fields[1]), int(fields[2]), int(fields[3]), os.fstat(folder).st_uid,
             chr(fields[0][0]), int(fields[19]),
             [part.decode("utf-8", "replace") for part in argv.split(b"\0")],
-            _link("cwd", folder), _environment(folder, words), _open_files(folder, files),
+            _link("cwd", folder), _environment(folder, words),
+            _open_files(folder, files) if files else [],
         ]  # fmt: skip
     finally:
         os.close(folder)
@@ -182,22 +185,39 @@ def _environment(folder: int, words: Sequence[bytes]) -> str | None:
     return found.decode("utf-8", "surrogateescape")
 
 
-def _open_files(folder: int, words: Sequence[str]) -> list[list[Any]]:
+def open_files(pid: int, proc: str = PROC) -> list[list[Any]]:
+    """Return all files and pipes that a process has open, as far as we may look."""
+    try:
+        folder = os.open(f"{proc}/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return _open_files(folder, None)
+    finally:
+        os.close(folder)
+
+
+def _open_files(folder: int, words: Sequence[str] | None) -> list[list[Any]]:
+    """Return the open files whose paths hold one of ``words``; of ``None`` all, and all pipes."""
     found: list[list[Any]] = []
-    if not words:
-        return found
     for name in _names("fd", folder)[:OPEN_FILES]:
         path = _link(f"fd/{name}", folder)
         if path is None or path.startswith("/dev/"):
             continue
-        piped = name in ("0", "1") and path.startswith("pipe:")  # train.py | tee run.log
-        if piped or (path.startswith("/") and any(word in path for word in words)):
+        if path.startswith("pipe:"):
+            wanted = words is None or name in ("0", "1")  # train.py | tee run.log
+        else:
+            named = words is None or any(word in path for word in words)
+            wanted = named and path.startswith("/")
+        if wanted:
             try:
                 mode = os.stat(f"fd/{name}", dir_fd=folder, follow_symlinks=False).st_mode
             except OSError:
-                continue
+                mode = 0
+            info = _bytes(f"fdinfo/{name}", folder, PIECE) if path.endswith(".lock") else None
+            locked = info is not None and b"\nlock:" in info
             path = path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
-            found.append([path, bool(mode & 0o400), bool(mode & 0o200)])
+            found.append([path, bool(mode & 0o400), bool(mode & 0o200), locked])
     return found
 
 
@@ -292,7 +312,7 @@ def memory(pids: Sequence[int]) -> dict[str, str]:
 
 def _text(path: str) -> str | None:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(20_000)
     except OSError:
         return None

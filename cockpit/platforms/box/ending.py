@@ -30,8 +30,7 @@ from cockpit.platforms.box.launching import (
     variables,
     word_of,
 )
-from cockpit.platforms.box.machine import ABOUT, Host, host_of, processes_ask
-from cockpit.platforms.box.sight import on_its_host
+from cockpit.platforms.box.machine import ABOUT, processes_ask, sight_of
 from cockpit.platforms.command import WITHIN, ended, save_words
 from cockpit.platforms.local import lookup as here
 from cockpit.platforms.local.census import Process
@@ -45,6 +44,7 @@ from cockpit.platforms.local.ending import (
 )
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.programs import arguments
+from cockpit.platforms.local.sight import Sight, on_its_host
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote
 from cockpit.text.safe import clean
@@ -101,16 +101,16 @@ class BoxEnding:
             host = await self.look()
         await self._notes([each.supervisor for each in endings if each.supervisor is not None])
 
-    async def look(self) -> Host:
+    async def look(self) -> Sight:
         """Return the host's processes as they are; raises ``LostError``."""
         processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}="))
         answers = await self._link.ask([ABOUT, processes], patience=DEADLINE)
         problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
         if problem is not None:
             raise LostError(problem.message)
-        return host_of(answers[ABOUT], answers[processes], 0.0, 0.0)
+        return sight_of(answers[ABOUT], answers[processes])
 
-    async def _step(self, host: Host, endings: Sequence[Ending], *, late: bool) -> list[Process]:
+    async def _step(self, host: Sight, endings: Sequence[Ending], *, late: bool) -> list[Process]:
         """Signal whom it is the time for, and return what lives."""
         left: list[Process] = []
         due: list[tuple[Process, int]] = []

@@ -17,7 +17,6 @@ from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.box.jobs import View
 from cockpit.platforms.box.launcher import NEEDED
 from cockpit.platforms.box.machine import ABOUT, disk_asks, disks_of
-from cockpit.platforms.box.sight import on_its_host
 from cockpit.platforms.local.host import (
     GPU_QUERY,
     GpuLook,
@@ -27,6 +26,7 @@ from cockpit.platforms.local.host import (
     each_once,
     gpus_of,
 )
+from cockpit.platforms.local.sight import on_its_host
 from cockpit.text.safe import clean
 
 GPUS = ask("nvidia-smi", "run", argv=["nvidia-smi", *GPU_QUERY])
@@ -130,7 +130,7 @@ def finding_of(
     if isinstance(view, Problem):
         text, _, advice = view.message.partition("; ")
         return EndpointFinding(endpoint=host, text=text, remedy=advice or f"ssh {host}")
-    seen = view.sight.host
+    seen = view.sight
     wrong = [*_wrong(view, runs), *_lacking(lacks, runs)]
     text = f"answers; {len(seen.processes)} processes, as user {seen.uid}"
     said = [text, *(each for each, _ in wrong)]
@@ -140,7 +140,7 @@ def finding_of(
 
 def _wrong(view: View, runs: Sequence[RunSpec]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong there, and what to do about it."""
-    ahead = view.sight.host.ahead
+    ahead = view.sight.ahead
     if abs(ahead) > SKEW:
         which = "ahead of" if ahead > 0 else "behind"
         yield f"its clock is {wording.duration(abs(ahead))} {which} ours", "set it (NTP)"

@@ -22,22 +22,21 @@ from cockpit.platforms.box.machine import (
     ABOUT,
     SCREEN,
     TMUX,
-    Host,
     JobFiles,
     Session,
     disk_asks,
     disks_of,
     files_ask,
-    host_of,
     job_files,
     processes_ask,
     screens,
     sessions,
     shared_by,
+    sight_of,
 )
 from cockpit.platforms.box.sight import (
     Found,
-    HostSight,
+    HostPlaces,
     Multiplexed,
     by_lineage,
     by_pid_file,
@@ -67,7 +66,7 @@ from cockpit.platforms.local.judging import (
 from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import Around, Recorded, by_match, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
-from cockpit.platforms.local.recorded import Who
+from cockpit.platforms.local.sight import Sight, Who
 
 FRESH: Final = 30.0
 """Seconds for which ``doctor`` takes what was just looked at, and does not ask the host again."""
@@ -80,7 +79,7 @@ Files = dict[str, JobFiles | Problem]
 class View:
     """What one look at a host has told of its runs."""
 
-    sight: HostSight
+    sight: Sight
     files: Files
     sessions: Multiplexed
     around: Around
@@ -182,24 +181,15 @@ class BoxJobs:
         for each in (about, listed):
             if isinstance(each, Problem):
                 return each
-        seen = host_of(about, listed, sent, self._clock.now())
+        got = self._clock.now()
         found: Files = {}
         for run in runs:
             said = answers[files[run.name]]
             found[run.name] = said if isinstance(said, Problem) else job_files(run.job, said)
-        return self._view(seen, runs, answers, found)
-
-    def _view(
-        self,
-        host: Host,
-        runs: Sequence[RunSpec],
-        answers: Answers,
-        files: Files,
-    ) -> View:
-        logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
-        sight = HostSight(host, led(runs, self._links), logs, self._marks, self._disks)
-        around = Around(candidates_of(sight), sight)
-        return View(sight, files, _multiplexed(answers), around)
+        logs = {name: each for name, each in found.items() if isinstance(each, JobFiles)}
+        places = HostPlaces(led(runs, self._links), logs, self._disks, self._marks)
+        sight = sight_of(about, listed, places, sent, got)
+        return View(sight, found, _multiplexed(answers), Around(candidates_of(sight), sight))
 
     async def _follow(self, link: HostLink, runs: Sequence[RunSpec], *, anew: bool) -> None:
         """Find out where links lead that are not known yet: once, and ``anew`` before an action.
@@ -222,7 +212,7 @@ class BoxJobs:
                 self._marks.clear()
 
     def _judged(self, query: Query, view: View, now: float) -> Facet[JobValue]:
-        run, host = query.run, view.sight.host
+        run, host = query.run, view.sight
         job, files = run.job, view.files[run.name]
         assert job is not None
         problem = files if isinstance(files, Problem) else files.problem
@@ -279,7 +269,7 @@ class BoxJobs:
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:
         """Return the stop of a job; one that is traced stops all the time: two looks must agree."""
-        now, host = view.sight.host.got, str(view.sight.host.about["machine"])
+        now, host = view.sight.got, str(view.sight.about["machine"])
         for one in members:
             key = (host, one.pid, one.ticks)
             if one.state not in STOP_STATES:
@@ -343,7 +333,7 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
         return found if beside is None or beside.note is None else beside._replace(idle=found.idle)
     if job.match is not None:
         sight = view.sight
-        note, who, absent = by_match(run, job.match, sight, sight.host.now, f"on {job.host}")
+        note, who, absent = by_match(run, job.match, sight, sight.now, f"on {job.host}")
         return Found(note, who, absent=absent)
     return by_lineage(run, view.around.of(run, Recorded()), view.sight)
 
@@ -351,7 +341,7 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
 def _live(run: RunSpec, view: View, found: Found) -> Live:
     candidates = view.around.of(run, found.recorded)
     live = live_of(run, view.sight, candidates, found.recorded)
-    host = view.sight.host
+    host = view.sight
     return live.model_copy(
         update={
             name: tuple(_on_our_clock(job, host) for job in getattr(live, name))
@@ -360,11 +350,11 @@ def _live(run: RunSpec, view: View, found: Found) -> Live:
     )
 
 
-def _on_our_clock(job: LiveJob, host: Host) -> LiveJob:
+def _on_our_clock(job: LiveJob, host: Sight) -> LiveJob:
     return job.model_copy(update={"started_at": host.ours(job.started_at)})
 
 
-def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
+def _whole(value: JobValue, found: Found, live: Live, host: Sight) -> JobValue:
     """Return a job with its id, its rivals, and its times on our clock."""
     pid = found.recorded.pid
     rivals = tuple(job for job in live.jobs if job.handle.get("pid") != str(pid))

@@ -27,23 +27,23 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.launcher import LAUNCHER, SH
 from cockpit.platforms.box.machine import (
     ABOUT,
-    Host,
     JobFiles,
     disk_asks,
     disks_of,
     files_ask,
-    host_of,
     job_files,
     processes_ask,
     shared_by,
+    sight_of,
 )
-from cockpit.platforms.box.sight import HostSight, folder_of, on_its_host
+from cockpit.platforms.box.sight import HostPlaces, folder_of
 from cockpit.platforms.local import lookup as local
 from cockpit.platforms.local.files import MOST, PidNote
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN, SUPERVISES
 from cockpit.platforms.local.launcher.notes import BELOW, JOB_LOCK
-from cockpit.platforms.local.recorded import Who, identify
+from cockpit.platforms.local.recorded import identify
+from cockpit.platforms.local.sight import Sight, Who, on_its_host
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.text.safe import clean
@@ -299,10 +299,8 @@ class Noted(NamedTuple):
 class Seen(NamedTuple):
     """A host as it was seen after the notes were read."""
 
-    host: Host
+    host: Sight
     files: JobFiles
-    disks: Mapping[Place, str | None]
-    """From where the disk of the pid file is mounted (``HostSight.disks``)."""
 
 
 async def look_up(link: HostLink, send: Script, run: RunSpec, launch_id: str) -> LookUp:
@@ -364,9 +362,9 @@ async def _seen(link: HostLink, run: RunSpec, launch_id: str) -> Seen | str:
     problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
         return problem.message
-    host = host_of(answers[ABOUT], answers[processes], 0.0, 0.0)
-    found = job_files(run.job, answers[files])
-    return Seen(host, found, shared_by(disks_of(disks, answers)))
+    places = HostPlaces(disks=shared_by(disks_of(disks, answers)))
+    host = sight_of(answers[ABOUT], answers[processes], places)
+    return Seen(host, job_files(run.job, answers[files]))
 
 
 def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
@@ -376,7 +374,7 @@ def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
     note = seen.files.pid
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    who = identify(run, note, HostSight(seen.host, {}, disks=seen.disks), seen.host.now)
+    who = identify(run, note, seen.host, seen.host.now)
     if who.who is Who.UNSURE:
         return _unknown(f"{launch_id} by its pid file: {who.text}")
     alive = who.who is Who.SAME

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +16,8 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.census import (
     Census,
-    Children,
     OpenFile,
-    Process,
-    children,
+    census_of,
     descendants,
     lineage_up,
 )
@@ -33,14 +29,12 @@ from cockpit.platforms.local.files import (
     exit_note,
     pid_note,
 )
+from cockpit.platforms.local.sight import Places, Sight
 from cockpit.runtime.mounts import shared_source
-from cockpit.runtime.process import Machine
 from cockpit.runtime.ssh import ASKING
 from cockpit.text.safe import clean
 
 _SCREEN: Final = re.compile(r"\s+(\d+)\.([^\t]+)\t\((?!.*Dead \?)")
-SKEW: Final = 2.0
-"""Seconds by which a host's clock may differ from ours and count as the same."""
 
 
 class Session(NamedTuple):
@@ -56,65 +50,6 @@ class Session(NamedTuple):
     status: int | None = None
 
 
-@dataclass
-class Host:
-    """A host at the moment of a probe: between ``sent`` and ``got`` (our clock, epoch seconds)."""
-
-    sent: float
-    got: float
-    about: Mapping[str, Any]
-    processes: Census
-    files: Files
-    own: set[int] = field(default_factory=set)
-    """The probe itself, what started it and what it has started: nobody's job."""
-
-    @property
-    def machine(self) -> Machine:
-        """Where its process ids count."""
-        told = (self.about.get(name) or None for name in ("machine", "boot", "space"))
-        return Machine(None, *told)
-
-    @property
-    def uid(self) -> int:
-        """Who we are there."""
-        return int(self.about["uid"])
-
-    @cached_property
-    def ahead(self) -> float:
-        """Seconds by which its clock is ahead of ours; 0 where nobody could tell the difference.
-
-        It was read somewhere between sending and getting.
-        """
-        now = self.about["now"]
-        off = float(min(0.0, now - self.sent) + max(0.0, now - self.got))
-        return off if abs(off) > SKEW else 0.0
-
-    @property
-    def now(self) -> float:
-        """Its own clock."""
-        return self.got + self.ahead
-
-    def ours(self, at: float | None) -> float | None:
-        """Return a time of its clock by ours."""
-        return None if at is None else at - self.ahead
-
-    def started_at(self, process: Process) -> float | None:
-        """Return when a process started, by the host's clock."""
-        boot, hertz = self.about["btime"], self.about["hz"]
-        return None if boot is None or not hertz else float(boot + process.ticks / hertz)
-
-    @cached_property
-    def children(self) -> Children:
-        """Whom each process has started."""
-        return children(self.processes)
-
-    def below(self, pid: int) -> list[Process]:
-        """Return a process and all that descends from it, itself first."""
-        found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,), self.children))
-        return [*found, *(self.processes[each] for each in rest)]
-
-
 ABOUT: Final = ask("its own facts", "about")
 
 
@@ -128,18 +63,18 @@ def processes_ask(environments: Iterable[str], files: Iterable[str] = ()) -> Ask
     return ask("its processes", "processes", environments=words, files=paths)
 
 
-def host_of(about: Mapping[str, Any], processes: Sequence[Any], sent: float, got: float) -> Host:
+def sight_of(
+    about: Mapping[str, Any],
+    listed: Sequence[Any],
+    places: Places | None = None,
+    sent: float = 0.0,
+    got: float = 0.0,
+) -> Sight:
     """Return a host from the agent's answers, asked and answered at these times (ours)."""
-    found = {
-        pid: Process(
-            pid, ppid, pgid, sid, uid, state, ticks, tuple(argv),
-            None if env is None else env.encode("utf-8", "surrogateescape"), cwd,
-        )
-        for pid, ppid, pgid, sid, uid, state, ticks, argv, cwd, env, _ in processes
-    }  # fmt: skip
-    held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in processes}
+    processes = census_of(listed)
+    held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
     files = Files(Path("/nowhere"), about["uid"], held)
-    return Host(sent, got, about, found, files, _own(found, about["pid"]))
+    return Sight(about, processes, files, _own(processes, about["pid"]), places, sent, got)
 
 
 def _own(processes: Census, agent: int) -> set[int]:

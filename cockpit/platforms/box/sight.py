@@ -1,157 +1,73 @@
 """Which process of a host is a run's job: by its pid file, its session or its command line. Pure.
 
-``HostSight`` is the host as ``platforms.local`` looks at any machine (``recorded.Sight``). The pid
-file outweighs the other ways. A session that holds nothing but a shell that waits for a person
-proves neither that the job lives nor that it ended.
+The pid file outweighs the other ways. A session that holds nothing but a shell that waits for a
+person proves neither that the job lives nor that it ended.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
-from cockpit.model.place import SSH, Place
+from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box.machine import Host, JobFiles, Session
-from cockpit.platforms.local.belonging import Candidate, Files, Sure, belongs, candidate_of
-from cockpit.platforms.local.census import Census, Children, Process
+from cockpit.platforms.box.machine import JobFiles, Session
+from cockpit.platforms.local.belonging import Candidate, Sure, belongs
+from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.lineage import Recorded, name_of, noted, topmost
-from cockpit.platforms.local.marks import RunMarks, marked, started_in
+from cockpit.platforms.local.marks import RunMarks, locks_of, outputs_of
 from cockpit.platforms.local.programs import FOLLOWERS, inner, is_shell, program
-from cockpit.platforms.local.recorded import Identity, Who, identify
-from cockpit.runtime.process import Machine
+from cockpit.platforms.local.recorded import identify
+from cockpit.platforms.local.sight import Identity, Places, Sight, Who, on_its_host
 
 
-@dataclass
-class HostSight:
-    """``links`` are where its own places lead (``led``); ``logs`` what is known of each log."""
+class HostPlaces(Places):
+    """``links`` are where the host's own places lead (``led``), ``logs`` when they were written.
 
-    host: Host
-    links: Mapping[Place, str]
-    logs: Mapping[str, JobFiles] = field(default_factory=dict)
-    known: dict[str, RunMarks] = field(default_factory=dict)
-    """The marks of runs that were found out before, by the same links."""
-    disks: Mapping[Place, str | None] = field(default_factory=dict)
-    """From where the disks are mounted that hold pid files, by their folders; ``None``: its own."""
-    _candidates: dict[int, Candidate] = field(default_factory=dict)
-    _real: dict[str, str] | None = None
+    ``disks`` tell from where the disks are mounted that hold pid files, by their folders; ``None``
+    is a disk of its own. ``marks`` were found out before, by the same links.
+    """
 
-    @property
-    def processes(self) -> Census:
-        """Every process of the host."""
-        return self.host.processes
+    def __init__(
+        self,
+        links: Mapping[Place, str] | None = None,
+        logs: Mapping[str, JobFiles] | None = None,
+        disks: Mapping[Place, str | None] | None = None,
+        marks: dict[str, RunMarks] | None = None,
+    ) -> None:
+        super().__init__()
+        self._links = links or {}
+        self._logs = logs or {}
+        self._disks = disks or {}
+        self.marks = {} if marks is None else marks
+        self._real: dict[str, str] = {}
+        for place, real in self._links.items():
+            self._real.setdefault(place.path, real)
 
-    @property
-    def own(self) -> set[int]:
-        """The probe's own."""
-        return self.host.own
-
-    @property
-    def files(self) -> Files:
-        """What they have open that names a run of ours."""
-        return self.host.files
-
-    @property
-    def uid(self) -> int:
-        """Who we are there."""
-        return self.host.uid
-
-    @property
-    def machine(self) -> Machine:
-        """Where its process ids count."""
-        return self.host.machine
-
-    def started_at(self, process: Process) -> float | None:
-        """Return when a process started, by the host's clock."""
-        return self.host.started_at(process)
-
-    def below(self, pid: int) -> list[Process]:
-        """Return a process and all that descends from it, itself first."""
-        return self.host.below(pid)
-
-    @property
-    def children(self) -> Children:
-        """Whom each process has started."""
-        return self.host.children
-
-    def candidate(self, process: Process) -> Candidate:
-        """Return a process as one that may be a job, found out once in this look."""
-        found = self._candidates.get(process.pid)
-        if found is None:
-            found = self._candidates[process.pid] = candidate_of(process)
-        return found
-
-    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by on the host."""
-        marks = self.known.get(run.name)
-        if marks is None or marks.run is not run or marks.uid != self.uid:
-            marks = self.known[run.name] = self._marked(run)
-        return marks._replace(recorded=note)
-
-    def _marked(self, run: RunSpec) -> RunMarks:
-        root = [run.output_root] if run.output_root is not None else []
-        wandb = run.wandb.dir if run.wandb is not None else None
-        folders = tuple(self._paths(run, [] if wandb is None else [wandb]))
-        marks = marked(
-            run,
-            None,
-            tuple(self._paths(run, root)),
-            tuple(self._paths(run, outputs_of(run))),
-            folders[-1] if folders else None,
-            self.uid,
-        )
-        job = run.job
-        logs = [] if job is None or job.log is None else [job.log]
-        workdir = (None if job is None else job.workdir) or run.workdir
-        folders = tuple(self._paths(run, [] if workdir is None else [workdir]))
-        return started_in(marks, folders)._replace(here=False, logs=tuple(self._paths(run, logs)))
-
-    def _paths(self, run: RunSpec, places: list[Place]) -> Iterator[str]:
-        """Yield these places as paths of the host: as written, and with their links followed."""
-        for place in places:
-            if on_its_host(run, place):
-                plain, real = posixpath.normpath(place.path), self.links.get(place)
-                known = (plain if plain.startswith("/") else None, real)
-                yield from dict.fromkeys(path for path in known if path)
+    def spellings(self, run: RunSpec, place: Place) -> tuple[str, ...]:
+        """Return a path as it is written, and with its links followed: of those the whole paths."""
+        if not on_its_host(run, place):
+            return ()
+        found = (posixpath.normpath(place.path), self._links.get(place))
+        whole = (path for path in found if path and path.startswith("/"))
+        return tuple(dict.fromkeys(whole))
 
     def real(self, path: str) -> str:
         """Return a path with its links followed, where that is known."""
-        if self._real is None:
-            self._real = {}
-            for place, real in self.links.items():
-                self._real.setdefault(place.path, real)
         return self._real.get(path) or posixpath.normpath(path)
 
     def log_moved(self, run: RunSpec) -> float | None:
         """Return when the run's log was last written, by the host's clock."""
-        seen = self.logs.get(run.name)
+        seen = self._logs.get(run.name)
         return None if seen is None or seen.log is None else seen.log.mtime
 
     def shared(self, run: RunSpec) -> str | None:
         """Return on what disk that other machines mount too a run's pid file lies, if on one."""
-        source = None if (folder := pid_folder(run)) is None else self.disks.get(folder)
+        source = None if (folder := pid_folder(run)) is None else self._disks.get(folder)
         return None if source is None else f"{source}, a network file system"
-
-    def may_signal(self, process: Process) -> bool:
-        """Tell whether the process is ours, or we are root there."""
-        return self.uid in (0, process.uid)
-
-
-def outputs_of(run: RunSpec) -> list[Place]:
-    """Return the places that only a job of the run writes to, beside its output root."""
-    log = run.job.log if run.job is not None else None
-    plain = [log] if log is not None and "*" not in log.path else []
-    return [*plain, *(run.checkpoints.path if run.checkpoints is not None else ())]
-
-
-def on_its_host(run: RunSpec, place: Place) -> bool:
-    """Tell whether a place lies on the host where the run's job is."""
-    host = None if run.job is None else run.job.host
-    return place.here if host is None else (place.scheme, place.host) == (SSH, host)
 
 
 def pid_folder(run: RunSpec) -> Place | None:
@@ -189,7 +105,8 @@ def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
     paths = [path for place in places for path in (place.path, links.get(place))]
     wandb_id = None if run.wandb is None else run.wandb.run_id
     ids = [f"WANDB_RUN_ID={wandb_id}", f"run-{wandb_id}.wandb"] if wandb_id else []
-    return [*(path for path in paths if path and path.startswith("/") and path != "/"), *ids]
+    whole = (path for path in paths if path and path.startswith("/") and path != "/")
+    return [*whole, *ids, *locks_of(run)]
 
 
 _MANAGERS: Final = ("tmux", "screen")
@@ -229,14 +146,14 @@ class Found(NamedTuple):
         return Recorded(note, pid)
 
 
-def by_pid_file(run: RunSpec, files: JobFiles, sight: HostSight) -> Found:
+def by_pid_file(run: RunSpec, files: JobFiles, sight: Sight) -> Found:
     """Return the process that a pid file means."""
     if not isinstance(files.pid, PidNote):
         return Found(files.pid)
-    return Found(files.pid, identify(run, files.pid, sight, sight.host.now))
+    return Found(files.pid, identify(run, files.pid, sight, sight.now))
 
 
-def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight) -> Found:
+def by_session(job: JobSpec, session: str, found: Multiplexed, sight: Sight) -> Found:
     """Return what runs in a session; tmux and screen names are compared whole."""
     name = f"session:{session}"
     if found.problem is not None:
@@ -266,15 +183,15 @@ def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight)
     return Found(note, Identity(Who.UNSURE, text), name, idle=idle)
 
 
-def _note(pane: Session, sight: HostSight) -> PidNote:
+def _note(pane: Session, sight: Sight) -> PidNote:
     process = sight.processes.get(pane.pid)
     started = None if process is None else sight.started_at(process)
     since = pane.created if pane.created is not None else started
     ticks = None if process is None else process.ticks
-    return PidNote(pane.pid, since, None, since or sight.host.now, ticks=ticks)
+    return PidNote(pane.pid, since, None, since or sight.now, ticks=ticks)
 
 
-def _works(pane: Session, sight: HostSight) -> bool:
+def _works(pane: Session, sight: Sight) -> bool:
     """Tell whether anything but a waiting shell runs in a pane; what cannot be seen may."""
     members = sight.below(pane.pid)
     if not members:
@@ -285,7 +202,7 @@ def _works(pane: Session, sight: HostSight) -> bool:
     )
 
 
-def _followers(pane: Session, sight: HostSight) -> list[Process]:
+def _followers(pane: Session, sight: Sight) -> list[Process]:
     """Return the processes in a pane that only follow what others write."""
     return [one for one in sight.below(pane.pid) if _follows(one)]
 
@@ -302,7 +219,7 @@ def _waits(process: Process) -> bool:
     return is_shell(process.argv) and all(word.startswith("-") and word != "-c" for word in rest)
 
 
-def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) -> Found:
+def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: Sight) -> Found:
     """Return the oldest process that writes to the run, where the run file names no other way."""
     marks = sight.marks(run, None)
     found = [
@@ -313,4 +230,4 @@ def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) 
     tops = sorted(topmost(found, sight), key=lambda one: (one.ticks, one.pid))
     if not tops:
         return Found(absent="no process writes to the run's output root or W&B id")
-    return Found(noted(tops[0], sight, sight.host.now), Identity(Who.SAME))
+    return Found(noted(tops[0], sight, sight.now), Identity(Who.SAME))

@@ -494,7 +494,7 @@ class Files:
         if not self.readable(process):
             return ()
         if process.pid not in self._seen:
-            self._seen[process.pid] = tuple(open_files(process.pid, self._proc))
+            self._seen[process.pid] = open_files(process.pid, self._proc)
         return self._seen[process.pid]
 
 

@@ -64,7 +64,8 @@ from cockpit.platforms.local.judging import (
     workers,
 )
 from cockpit.platforms.local.lineage import by_match
-from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
+from cockpit.platforms.local.recorded import elsewhere, identify
+from cockpit.platforms.local.sight import Identity, Sight, Table, Who, sight_here
 from cockpit.runtime.offload import Call, Outcome, each, offload, offload_each
 from cockpit.runtime.process import ProcessFacts, here, process_facts
 from cockpit.sources.logs.local import newest_match
@@ -74,7 +75,7 @@ NO_TABLE: Final = "the process table was not told in time"
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 _REAP_LOOK: Final = 0.05
-AskLive = Callable[[Sequence[RunSpec], Look | None], Awaitable[Mapping[str, Live]]]
+AskLive = Callable[[Sequence[RunSpec], Sight | None], Awaitable[Mapping[str, Live]]]
 
 
 class LocalJobs:
@@ -111,7 +112,7 @@ class LocalJobs:
         self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], table: Table
     ) -> dict[str, Facet[JobValue]]:
         """Add to each job the others of its lineage that live (C-25), from one look at all."""
-        look, seen = None if table.spent else table.look, table.look is not None
+        look, seen = None if table.spent else table.sight, table.sight is not None
         live = await self._live(runs, look) if runs else {}
         return {
             name: self._rivalled(name, facet, live.get(name), seen=seen)
@@ -233,10 +234,10 @@ class LocalJobs:
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
 
 
-async def _look_around() -> Look | None:
+async def _look_around() -> Sight | None:
     """Return the process table, ``None`` where it cannot be read in time."""
     try:
-        return await offload(Look, deadline=DEADLINE)
+        return await offload(sight_here, deadline=DEADLINE)
     except (TimeoutError, OSError):
         return None
 
@@ -256,7 +257,7 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     ended = read_exit(job.exit_file.path) if job.exit_file else None
     marker_at = mtime_of(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
-    who, facts, noted, look = Identity(Who.GONE), None, None, table.look
+    who, facts, noted, look = Identity(Who.GONE), None, None, table.sight
     absent = ""
     if pid is None and job.match is not None and look is not None:
         pid, who, absent = by_match(run, job.match, look, now)
@@ -278,16 +279,16 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members, again=again)
 
 
-def _again(look: Look, pid: int) -> tuple[LiveJob, ...]:
+def _again(look: Sight, pid: int) -> tuple[LiveJob, ...]:
     return starts_again(look.processes, pid, look.children, known=look.again)
 
 
 def _identity(
-    run: RunSpec, note: PidNote, facts: ProcessFacts, look: Look | None, now: float
+    run: RunSpec, note: PidNote, facts: ProcessFacts, look: Sight | None, now: float
 ) -> Identity:
     """Return whose process it is; without a table the noted ticks tell, of this very boot."""
     if look is not None:
-        return look.whose(run, note, now)
+        return identify(run, note, look, now)
     found = elsewhere(note, here())
     if found is not None:
         return found

@@ -25,7 +25,7 @@ from cockpit.model.run import JobSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, ExitNote, Order, PidNote, explain_exit, order_of
 from cockpit.platforms.local.programs import is_cockpit, is_shell, is_tool, is_wrapper
-from cockpit.platforms.local.recorded import Identity, Who
+from cockpit.platforms.local.sight import Identity, Who
 from cockpit.runtime.process import PROC, process_facts
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

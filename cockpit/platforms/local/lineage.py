@@ -45,7 +45,8 @@ from cockpit.platforms.local.programs import (
     is_supervisor,
     is_tool,
 )
-from cockpit.platforms.local.recorded import Identity, Look, Sight, Who
+from cockpit.platforms.local.recorded import identify
+from cockpit.platforms.local.sight import Identity, Sight, Who, sight_here
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -151,13 +152,13 @@ class Recorded(NamedTuple):
     trouble: str | None = None
 
 
-def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Live]:
+def live_jobs(runs: Sequence[RunSpec], look: Sight | None = None) -> dict[str, Live]:
     """Return what lives of each run on this machine, by run name; one look for all of them.
 
     ``look`` is one that was taken a moment ago.
     """
     try:
-        look = look or Look()
+        look = look or sight_here()
     except OSError as error:
         text = f"the process table cannot be read: {error.strerror}"
         return {run.name: Live(unknown=text) for run in runs}
@@ -345,7 +346,7 @@ def named_by(job: JobSpec) -> str:
     return f"session {job.session}" if job.session is not None else f"match {job.match}"
 
 
-def _recorded(run: RunSpec, look: Look) -> Recorded:
+def _recorded(run: RunSpec, look: Sight) -> Recorded:
     """Return whom the pid file means, or why that cannot be told."""
     job = run.job
     if job is None or (job.pid_file is None and job.match is None):
@@ -361,7 +362,7 @@ def _recorded(run: RunSpec, look: Look) -> Recorded:
     return recorded_by(run, note, look, time.time())
 
 
-def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Look, now: float) -> Recorded:
+def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: float) -> Recorded:
     """Return whom a run's pid file means; ``now`` is by the clock of the machine looked at."""
     assert run.job is not None
     job = run.job
@@ -369,7 +370,7 @@ def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Look, now: f
         return Recorded(trouble=f"{note.reason}; if nothing is running, remove the file")
     if note is None:
         return Recorded()
-    identity = look.whose(run, note, now)
+    identity = identify(run, note, look, now)
     if identity.who is Who.UNSURE:
         text = f"{identity.text}; if it is not, remove {job.pid_file}"
         return Recorded(note, trouble=text)
@@ -418,7 +419,7 @@ def _beyond(process: Process, look: Sight) -> str | None:
     below = descendants(look.processes, (process.pid,), look.children)
     for pid in (process.pid, *sorted(below)):
         one = look.processes[pid]
-        if not look.may_signal(one):
+        if not look.places.may_signal(one, look.uid):
             return f"pid {pid} belongs to user {one.uid}, which you may not signal"
     return None
 

@@ -28,7 +28,8 @@ from cockpit.platforms.local.launcher.notes import (
     write_atomically,
 )
 from cockpit.platforms.local.programs import arguments, is_helper
-from cockpit.platforms.local.recorded import Look, Who, identify
+from cockpit.platforms.local.recorded import identify
+from cockpit.platforms.local.sight import Who, sight_here
 from cockpit.runtime.process import Machine, Where, here, process_facts, where
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -194,7 +195,7 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
     note = read_pid(path.path) if path is not None else None
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    who = identify(run, note, Look(), time.time())
+    who = identify(run, note, sight_here(), time.time())
     if who.who is Who.UNSURE:
         return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
     alive = who.who is Who.SAME

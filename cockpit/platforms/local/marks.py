@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Command
-from cockpit.model.lineage import keys_of, local_root, tag_of
+from cockpit.model.lineage import keys_of, tag_of
+from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, commands_in, in_folder, program_of
 from cockpit.platforms.local.files import PidNote
@@ -259,8 +260,8 @@ def _text(path: str, changed: int, size: int) -> str:
     return data.decode("utf-8", "replace") if shell and b"\0" not in data else ""
 
 
-Real = Callable[[str], str]
-"""Follows the links of a path."""
+Spellings = Callable[[Place], tuple[str, ...]]
+"""Returns the paths of a place on the machine looked at: as written, and with links followed."""
 
 
 class RunMarks(NamedTuple):
@@ -302,22 +303,44 @@ class RunMarks(NamedTuple):
     """Whether all this is of this machine: of another one only names tell what a path is."""
 
 
-def marks_of(run: RunSpec, recorded: PidNote | None, real: Real = os.path.realpath) -> RunMarks:
-    """Return what a run's jobs are known by on this machine; ``real`` follows links."""
-    wandb, root = run.wandb, local_root(run)
-    folder = None if wandb is None or not wandb.dir else _with_real(wandb.dir.path, real)[-1]
-    roots = () if root is None else _with_real(root, real)
-    job = run.job
-    log = None if job is None or job.log is None or not job.log.here else job.log.path
+def marks_of(run: RunSpec, uid: int, spellings: Spellings, read: Read | None = None) -> RunMarks:
+    """Return what a run's jobs are known by on its machine, for this user there.
+
+    ``read`` returns the text of a script; without it what a script calls is not known.
+    """
+    job, wandb = run.job, run.wandb
+    log = None if job is None else job.log
     workdir = (None if job is None else job.workdir) or run.workdir
-    marks = marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
-    folders = () if workdir is None or not workdir.here else _with_real(workdir.path, real)
-    return started_in(marks, folders, read_script)._replace(
-        logs=() if log is None else _with_real(log, real),
-        logs_of_others=tuple(
-            path for other in run.logs_of_others for path in _with_real(other, real)
-        ),
+    folders = _spelled(spellings, None if wandb is None else wandb.dir)
+    marks = marked(
+        run,
+        None,
+        _spelled(spellings, run.output_root),
+        _spelled(spellings, *outputs_of(run)),
+        folders[-1] if folders else None,
+        uid,
     )
+    return started_in(marks, _spelled(spellings, workdir), read)._replace(
+        logs=_spelled(spellings, log),
+        logs_of_others=_spelled(spellings, *map(place_of, run.logs_of_others)),
+    )
+
+
+def _spelled(spellings: Spellings, *places: Place | None) -> tuple[str, ...]:
+    return tuple(path for place in places if place is not None for path in spellings(place))
+
+
+def locks_of(run: RunSpec) -> frozenset[str]:
+    """Return the names of the lineage's locks, whatever folder they lie in."""
+    keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
+    return frozenset(f"{key}.lock" for key in keys)
+
+
+def outputs_of(run: RunSpec) -> list[Place]:
+    """Return the places that only a job of the run writes to, beside its output root."""
+    log = run.job.log if run.job is not None else None
+    plain = [log] if log is not None and "*" not in log.path else []
+    return [*plain, *(run.checkpoints.path if run.checkpoints is not None else ())]
 
 
 def started_in(marks: RunMarks, folders: tuple[str, ...], read: Read | None = None) -> RunMarks:
@@ -349,13 +372,12 @@ def marked(
     wandb_id = None if run.wandb is None else run.wandb.id
     commands = commands_of(run)
     scripts = scripts_of(commands)
-    keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
     return RunMarks(
         run=run,
         tag=tag_of(run),
         roots=roots,
         outputs=outputs,
-        locks=frozenset(f"{key}.lock" for key in keys),
+        locks=locks_of(run),
         wandb_id=wandb_id,
         wandb_dir=wandb_dir,
         recorded=recorded,
@@ -368,21 +390,6 @@ def marked(
         places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
         in_environment=tuple(os.fsencode(each) for each in (*roots, wandb_id) if each),
     )
-
-
-def _with_real(path: str, real: Real) -> tuple[str, ...]:
-    plain = posixpath.normpath(path)
-    return tuple(dict.fromkeys((plain, real(plain))))
-
-
-def _outputs(run: RunSpec, real: Real) -> Iterator[str]:
-    """Yield the paths of this machine that only a job of the run writes to."""
-    job, checkpoints = run.job, run.checkpoints
-    if job is not None and job.log is not None and job.log.here and "*" not in job.log.path:
-        yield from _with_real(job.log.path, real)
-    for place in checkpoints.path if checkpoints is not None else ():
-        if place.here:
-            yield from _with_real(place.path, real)
 
 
 TRIED: Final = ".cockpit-try-"

@@ -55,7 +55,7 @@ from cockpit.platforms.local.launcher.detached import Launch, LaunchError, Unans
 from cockpit.platforms.local.launcher.notes import JOB_LOCK, LockError, refuse_links, try_open
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
-from cockpit.platforms.local.recorded import Look
+from cockpit.platforms.local.sight import Sight
 from cockpit.runtime.account import MachineFolderError, machine_tag, private_folder
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
@@ -186,7 +186,7 @@ class LocalPlatform(Platform):
         return await self._live(runs, LOOK)
 
     async def _live(
-        self, runs: Sequence[RunSpec], deadline: float, look: Look | None = None
+        self, runs: Sequence[RunSpec], deadline: float, look: Sight | None = None
     ) -> Mapping[str, Live]:
         try:
             key = (live_jobs, tuple(runs))

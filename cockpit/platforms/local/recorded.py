@@ -9,253 +9,39 @@ working folder, steps that move), and what it does not decide is unknown. Blocki
 
 from __future__ import annotations
 
-import os
 import posixpath
-import stat
-import threading
 from collections.abc import Callable
-from enum import Enum
-from functools import cached_property
-from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import files
-from cockpit.platforms.local.belonging import (
-    Candidate,
-    Files,
-    Sure,
-    belongs,
-    candidate_of,
-    within,
-)
-from cockpit.platforms.local.census import (
-    Census,
-    Children,
-    Process,
-    census,
-    children,
-    descendants,
-    lineage_up,
-)
-from cockpit.platforms.local.family import Known
+from cockpit.platforms.local.belonging import Sure, belongs, within
+from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.marks import RunMarks, marks_of, named_scripts
+from cockpit.platforms.local.marks import RunMarks, named_scripts
 from cockpit.platforms.local.programs import is_tool
-from cockpit.runtime.process import (
-    PROC,
-    START_SLACK,
-    Machine,
-    Start,
-    Where,
-    boot_time,
-    here,
-    same_start,
-    where,
-)
+from cockpit.platforms.local.sight import Identity, Sight, Who
+from cockpit.runtime.process import START_SLACK, Machine, Start, Where, same_start, where
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 CADENCES: Final = 2
 
 
-class Who(Enum):
-    """Whose process the recorded process id is now."""
-
-    SAME = "same"
-    OTHER = "other"
-    UNSURE = "unsure"
-    GONE = "gone"
-
-
-class Identity(NamedTuple):
-    """Whose it is, and on what that rests (one line)."""
-
-    who: Who
-    text: str = ""
-
-
-class Sight(Protocol):
-    """A machine's processes at one moment, and what else of it tells whose they are."""
-
-    @property
-    def processes(self) -> Census:
-        """Every process."""
-
-    @property
-    def own(self) -> set[int]:
-        """Those that look, and what they descend from: nobody's job."""
-
-    @property
-    def files(self) -> Files:
-        """What they have open."""
-
-    @property
-    def uid(self) -> int:
-        """Who looks."""
-
-    @property
-    def machine(self) -> Machine:
-        """Where the process ids count."""
-
-    def started_at(self, process: Process) -> float | None:
-        """Return when a process started, by the machine's clock as it is set now."""
-
-    def below(self, pid: int) -> list[Process]:
-        """Return a process and all that descends from it, itself first."""
-
-    @property
-    def children(self) -> Children:
-        """Whom each process has started."""
-
-    def candidate(self, process: Process) -> Candidate:
-        """Return a process as one that may be a job."""
-
-    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by there."""
-
-    def real(self, path: str) -> str:
-        """Return a path with its links followed, as far as that is known."""
-
-    def log_moved(self, run: RunSpec) -> float | None:
-        """Return when the run's log was last written, by the machine's clock."""
-
-    def may_signal(self, process: Process) -> bool:
-        """Tell whether we could stop a process; one that has ended meanwhile too."""
-
-    def shared(self, run: RunSpec) -> str | None:
-        """Return on what disk that other machines mount too a run's pid file lies, if on one."""
-
-
-class Look:
-    """The process table at one moment, read once for many runs; raises ``OSError``."""
-
-    def __init__(self, proc: Path = PROC) -> None:
-        self.processes: Census = census(proc)
-        self.own = {process.pid for process in lineage_up(self.processes, os.getpid())}
-        self.files = Files(proc)
-        self.boot = _boot(proc)
-        self.uid = os.getuid()
-        self._marks: dict[str, RunMarks] = {}
-        self._whose: dict[tuple[str, PidNote], Identity] = {}
-        self._real: dict[str, str] = {}
-        self._candidates: dict[int, Candidate] = {}
-        self.shared = files.SharedDisks().of
-        self.again: Known = {}
-        """The loops above processes that were found in this look."""
-
-    @cached_property
-    def machine(self) -> Machine:
-        """Where the process ids of this process count."""
-        return here()
-
-    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by on this machine."""
-        marks = self._marks.get(run.name)
-        if marks is None or marks.run is not run:
-            marks = self._marks[run.name] = marks_of(run, None, self.real)
-        return marks._replace(recorded=note)
-
-    def whose(self, run: RunSpec, note: PidNote, now: float) -> Identity:
-        """Return whose process the id in a run's pid file is, found out once in this look."""
-        found = self._whose.get((run.name, note))
-        if found is None:
-            found = self._whose[run.name, note] = identify(run, note, self, now)
-        return found
-
-    def real(self, path: str) -> str:
-        """Return a path with its links followed; those of a folder are followed once in a look."""
-        folder, name = posixpath.split(path)
-        if name in ("", ".", "..") or not folder.startswith("/"):
-            return os.path.realpath(path)
-        above = self._real.get(folder)
-        if above is None:
-            above = self._real[folder] = self.real(folder)
-        place = posixpath.join(above, name)
-        try:
-            link = stat.S_ISLNK(os.lstat(place).st_mode)
-        except OSError:
-            link = False
-        return os.path.realpath(place) if link else place
-
-    def candidate(self, process: Process) -> Candidate:
-        """Return a process as one that may be a job, found out once in this look."""
-        found = self._candidates.get(process.pid)
-        if found is None:
-            found = self._candidates[process.pid] = candidate_of(process)
-        return found
-
-    def log_moved(self, run: RunSpec) -> float | None:
-        """Return when the run's log was last written."""
-        log = None if run.job is None else run.job.log
-        try:
-            return None if log is None else os.stat(log.path).st_mtime  # noqa: PTH116
-        except OSError:
-            return None
-
-    def may_signal(self, process: Process) -> bool:
-        """Tell whether we could stop a process, tried by asking the kernel."""
-        if os.geteuid() in (0, process.uid):
-            return True
-        try:
-            os.kill(process.pid, 0)
-        except PermissionError:
-            return False
-        except ProcessLookupError:
-            pass
-        return True
-
-    def started_at(self, process: Process) -> float | None:
-        """Return when a process started, by the machine's clock as it is set now."""
-        if self.boot is None or process.ticks < 0:
-            return None
-        return self.boot + process.ticks / os.sysconf("SC_CLK_TCK")
-
-    def below(self, pid: int) -> list[Process]:
-        """Return a process and all that descends from it, itself first."""
-        found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,), self.children))
-        return [*found, *(self.processes[each] for each in rest)]
-
-    @cached_property
-    def children(self) -> Children:
-        """Whom each process has started."""
-        return children(self.processes)
-
-
-class Table:
-    """The look that one round takes at the process table, for all of its runs.
-
-    ``spent`` is set once a round has waited: what it looks at then it sees anew.
-    """
-
-    def __init__(self, look: Look | None) -> None:
-        self.look = look
-        self.spent = False
-        self._reading = threading.Lock()
-
-    def showing(self, pid: int) -> Look | None:
-        """Return a look that shows a process which lives: it may have started since."""
-        with self._reading:
-            if self.look is not None and pid not in self.look.processes:
-                self.look = Look()
-            return self.look
-
-
-def _boot(proc: Path) -> float | None:
-    try:
-        return boot_time(proc)
-    except OSError:
-        return None
-
-
 def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
-    """Return whose process the id in a run's pid file is now."""
+    """Return whose process the id in a run's pid file is now, found out once in a look."""
+    found = look.identities.get((run.name, note))
+    if found is None:
+        found = look.identities[run.name, note] = _identified(run, note, look, now)
+    return found
+
+
+def _identified(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     abroad = elsewhere(note, look.machine)
     if abroad is not None:
         return abroad
     mine = files.names_machine(note) or files.proven(run, note, look.machine)
-    shared = None if mine else look.shared(run)
+    shared = None if mine else look.places.shared(run)
     found = _found(run, note, look, now, shared=shared is not None)
     if shared is None or found.who is Who.UNSURE:
         return found
@@ -377,14 +163,14 @@ def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process], look: Si
     """Return that it works in the run's own folder: its output root, or where its pid file is."""
     job, places = run.job, [*watched.roots]
     if job is not None and job.pid_file is not None:
-        places.append(look.real(posixpath.dirname(job.pid_file.path)))
+        places.append(look.places.real(posixpath.dirname(job.pid_file.path)))
     return _works_in(places, members)
 
 
 def _by_workdir(run: RunSpec, members: list[Process], look: Sight) -> str | None:
     """Return that it works where the run's command is to be run, as its other runs may too."""
     place = None if run.job is None else run.job.workdir
-    return None if place is None else _works_in([look.real(place.path)], members)
+    return None if place is None else _works_in([look.places.real(place.path)], members)
 
 
 def _works_in(places: list[str], members: list[Process]) -> str | None:
@@ -421,7 +207,7 @@ def _by_moving_log(
     job, started = run.job, look.started_at(members[0])
     if job is None or job.log is None or started is None or is_tool(members[0].argv):
         return None
-    moved = look.log_moved(run)
+    moved = look.places.log_moved(run)
     if moved is None:
         return None
     if abs(now - moved) > CADENCES * run.cadence or moved < started - START_SLACK:

@@ -1,11 +1,9 @@
-"""A host of this user's own for all tests of a module, and runs on it."""
+"""Runs and processes on the host of ``tests/platforms/conftest.py``."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,29 +14,10 @@ import pytest
 from cockpit.hosts.script import run_script_blocking
 from cockpit.model.place import Place, on_host
 from cockpit.model.run import JobSpec, RunSpec
-from tests.sshd import Sshd, serving
+from tests.sshd import Sshd
 
 MakeRun = Callable[..., RunSpec]
 Start = Callable[..., int]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sshd]:
-    if shutil.which("tmux") is None:
-        pytest.skip("no tmux here: apt-get install tmux")
-    with (
-        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
-        serving(Path(root)) as found,
-    ):
-        yield found
-        with suppress(OSError):
-            os.kill(int((found.home / "tmux.pid").read_text()), signal.SIGKILL)
-
-
-@pytest.fixture
-def box(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
-    monkeypatch.setenv("PATH", f"{server.root}/bin:{os.environ['PATH']}")
-    return server
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, JobValue, Phase
 from cockpit.platforms.box import health
-from cockpit.platforms.box.machine import Host, disk_of, host_of, screens, sessions
+from cockpit.platforms.box.machine import disk_of, screens, sessions, sight_of
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.host import GpuLook, each_once
+from cockpit.platforms.local.sight import Sight
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.platforms.box.making import Here
 from tests.sshd import needs_sshd
@@ -121,7 +122,8 @@ def test_memory_of_both_generations_of_cgroups() -> None:
 
 def test_a_clock_is_off_only_beyond_what_the_trip_can_explain() -> None:
     def ahead(now: float, sent: float = 9000.0, got: float = 9004.0) -> float:
-        return Host(sent, got, {"now": now}, {}, Files(Path("/nowhere"), 0)).ahead
+        about = {"now": now}
+        return Sight(about, {}, Files(Path("/nowhere"), 0), set(), None, sent, got).ahead
 
     assert [ahead(now) for now in (8998, 8999, 9000, 9004, 9006)] == [0.0] * 5
     assert (ahead(12604), ahead(5400)) == (3600.0, -3600.0)
@@ -130,7 +132,7 @@ def test_a_clock_is_off_only_beyond_what_the_trip_can_explain() -> None:
 def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
     about = {"pid": 1, "now": 8600.0, "uid": 0, "hz": 100, "btime": 1000}
     listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, []]]
-    host = host_of(about, listed, 5000.0, 5000.0)
+    host = sight_of(about, listed, None, 5000.0, 5000.0)
     assert host.processes[7].argv == ("python", "train.py")
     assert host.started_at(host.processes[7]) == 7000.0
     assert host.ours(7000.0) == 3400.0

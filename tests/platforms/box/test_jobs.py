@@ -22,10 +22,9 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box import sight
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.platforms.local import marks
+from cockpit.platforms.local import marks, sight
 from cockpit.platforms.local.census import census
 from cockpit.sources.logs.source import Logs
 from tests import waiting
@@ -340,9 +339,9 @@ def test_what_a_run_is_known_by_is_found_out_once_until_a_link_leads_elsewhere(
 
     def counted(run: RunSpec, *more: Any) -> Any:
         made.append(run.name)
-        return marks.marked(run, *more)
+        return marks.marks_of(run, *more)
 
-    monkeypatch.setattr(sight, "marked", counted)
+    monkeypatch.setattr(sight, "marks_of", counted)
     (tmp_path / "run.pid").write_text(f"{os.getpid()}\n")
     root, asked = tmp_path / "out", platform()
     root.mkdir()

@@ -36,7 +36,7 @@ async def test_a_path_that_is_a_link_on_one_host_is_none_on_another(tmp_path: Pa
     for host in actors:
         view = await jobs.look(host, [spec(host, tmp_path, host)])
         assert isinstance(view, View)
-        led[host] = view.sight.real(str(tmp_path))
+        led[host] = view.sight.places.real(str(tmp_path))
     assert led == {"near": f"/elsewhere{tmp_path}", "far": str(tmp_path)}
 
 

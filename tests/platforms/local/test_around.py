@@ -17,7 +17,7 @@ from cockpit.platforms.local.belonging import Files, belongs, candidate_of
 from cockpit.platforms.local.census import OpenFile, Process
 from cockpit.platforms.local.lineage import Around, Recorded
 from cockpit.platforms.local.marks import RunMarks, marks_of
-from cockpit.platforms.local.recorded import Sight
+from cockpit.platforms.local.sight import Sight
 
 UID = 1000
 NOWHERE = Path("/nowhere")
@@ -29,7 +29,7 @@ def run_named(name: str) -> RunSpec:
 
 
 def marks(run: RunSpec, _recorded: object = None) -> RunMarks:
-    return marks_of(run, None, lambda path: path)
+    return marks_of(run, UID, lambda place: (place.path,))
 
 
 def around(processes: Sequence[Process], files: Files) -> Around:

@@ -274,9 +274,9 @@ async def test_the_loop_that_starts_a_job_again_comes_next_by_itself(
 AS_NOBODY = """
 import os, sys
 from cockpit.platforms.local.lineage import _beyond
-from cockpit.platforms.local.recorded import Look
+from cockpit.platforms.local.sight import sight_here
 os.setuid(65534)
-look = Look()
+look = sight_here()
 print(_beyond(look.processes[int(sys.argv[1])], look))
 """
 

@@ -24,7 +24,7 @@ from cockpit.platforms.local.files import explain_exit
 from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.platforms.local.lineage import live_jobs
-from cockpit.platforms.local.recorded import Look
+from cockpit.platforms.local.sight import Sight
 from cockpit.runtime.process import process_facts
 from tests.queries import queries_of
 from tests.waiting import until
@@ -32,7 +32,7 @@ from tests.waiting import until
 DAY = 86400.0
 
 
-async def live(runs: Sequence[RunSpec], look: Look | None) -> Mapping[str, Live]:
+async def live(runs: Sequence[RunSpec], look: Sight | None) -> Mapping[str, Live]:
     return live_jobs(tuple(runs), look)
 
 

@@ -18,7 +18,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local import files, recorded
+from cockpit.platforms.local import files, sight
 from cockpit.platforms.local import jobs as local_jobs
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.jobs import LocalJobs
@@ -150,7 +150,7 @@ async def test_a_job_that_was_seen_here_is_gone_when_another_process_has_its_num
     shared.write("run.pid", f"{child.pid}\nticks={process_facts(child.pid).ticks}\n")
     assert await shared.phase() is Phase.RUNNING
     reused = {pid: one._replace(ticks=one.ticks + 1) for pid, one in census().items()}
-    monkeypatch.setattr(recorded, "census", lambda _: reused)
+    monkeypatch.setattr(sight, "census", lambda: reused)
     facet = await shared.look()
     assert facet.value is not None and facet.value.phase is Phase.FAILED
     assert f"pid {child.pid} now belongs to another process" in str(facet.value.reason)

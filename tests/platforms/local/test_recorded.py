@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.local.recorded import Look
+from cockpit.platforms.local.sight import PlacesHere
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_a_look_follows_links_as_the_system_does(tmp_path: Path, path: str) -> N
     (tmp_path / "link").symlink_to("plain")
     (tmp_path / "plain" / "to-file").symlink_to(tmp_path / "link" / "file")
     (tmp_path / "loop").symlink_to("loop")
-    look = Look()
+    look = PlacesHere()
     for each in (f"{tmp_path}/{path}", f"{tmp_path}/{path}/", f"{tmp_path}/./{path}", "/", path):
         assert look.real(each) == os.path.realpath(each)
     assert look.real(f"{tmp_path}/{path}") == os.path.realpath(f"{tmp_path}/{path}")

@@ -1,0 +1,267 @@
+"""A machine's processes at one moment, and what else tells whose they are (SPEC J).
+
+``Sight`` is the same for this machine and for one behind ssh. Its ``Places`` know what is known of
+the paths there: here the system is asked, elsewhere what the host has answered. Blocking.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+import threading
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from cockpit.hosts import agent
+from cockpit.model.place import SSH, Place
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
+from cockpit.platforms.local.census import (
+    Census,
+    Children,
+    Process,
+    census,
+    children,
+    descendants,
+    lineage_up,
+)
+from cockpit.platforms.local.family import Known
+from cockpit.platforms.local.files import PidNote, SharedDisks
+from cockpit.platforms.local.marks import Read, RunMarks, marks_of, read_script
+from cockpit.runtime.process import PROC, Machine
+
+SKEW: Final = 2.0
+"""Seconds by which a host's clock may differ from ours and count as the same."""
+
+
+def on_its_host(run: RunSpec, place: Place) -> bool:
+    """Tell whether a place lies on the machine where the run's job is."""
+    host = None if run.job is None else run.job.host
+    return place.here if host is None else (place.scheme, place.host) == (SSH, host)
+
+
+class Who(Enum):
+    """Whose process the recorded process id is now."""
+
+    SAME = "same"
+    OTHER = "other"
+    UNSURE = "unsure"
+    GONE = "gone"
+
+
+class Identity(NamedTuple):
+    """Whose it is, and on what that rests (one line)."""
+
+    who: Who
+    text: str = ""
+
+
+class Places:
+    """What is known of a machine's paths: as it is, nothing but how they are spelled."""
+
+    here = False
+    read: Read | None = None
+    """Returns the text of a script, where scripts can be read."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, RunMarks] = {}
+        """What the jobs of each run are known by, for as long as links lead to the same places."""
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed, as far as that is known."""
+        return posixpath.normpath(path)
+
+    def spellings(self, run: RunSpec, place: Place) -> tuple[str, ...]:
+        """Return a path as it is written and with its links followed; none of another machine."""
+        if not on_its_host(run, place):
+            return ()
+        return tuple(dict.fromkeys((posixpath.normpath(place.path), self.real(place.path))))
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written, by the machine's clock."""
+        return None
+
+    def shared(self, run: RunSpec) -> str | None:
+        """Return on what disk that other machines mount too a run's pid file lies, if on one."""
+        return None
+
+    def may_signal(self, process: Process, uid: int) -> bool:
+        """Tell whether this user could stop a process; one that has ended meanwhile too."""
+        return uid in (0, process.uid)
+
+
+class PlacesHere(Places):
+    """The paths of this machine, as the system tells of them; found out once in a look."""
+
+    here = True
+    read = staticmethod(read_script)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._real: dict[str, str] = {}
+        self._disks = SharedDisks()
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed; those of a folder are followed once in a look."""
+        folder, name = posixpath.split(path)
+        if name in ("", ".", "..") or not folder.startswith("/"):
+            return os.path.realpath(path)
+        above = self._real.get(folder)
+        if above is None:
+            above = self._real[folder] = self.real(folder)
+        place = posixpath.join(above, name)
+        try:
+            link = stat.S_ISLNK(os.lstat(place).st_mode)
+        except OSError:
+            link = False
+        return os.path.realpath(place) if link else place
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written."""
+        log = None if run.job is None else run.job.log
+        try:
+            return None if log is None else os.stat(log.path).st_mtime  # noqa: PTH116
+        except OSError:
+            return None
+
+    def shared(self, run: RunSpec) -> str | None:
+        """Return what network file system holds a run's pid file, if one does."""
+        return self._disks.of(run)
+
+    def may_signal(self, process: Process, uid: int) -> bool:
+        """Tell whether we could stop a process, tried by asking the kernel."""
+        if uid in (0, process.uid):
+            return True
+        try:
+            os.kill(process.pid, 0)
+        except PermissionError:
+            return False
+        except ProcessLookupError:
+            pass
+        return True
+
+
+class Sight:
+    """A machine's processes at one moment: between ``sent`` and ``got`` (our clock, in seconds).
+
+    ``about`` are the machine's facts as its agent tells them, ``own`` those that look and what
+    they descend from: nobody's job.
+    """
+
+    def __init__(
+        self,
+        about: Mapping[str, Any],
+        processes: Census,
+        files: Files,
+        own: set[int],
+        places: Places | None = None,
+        sent: float = 0.0,
+        got: float = 0.0,
+    ) -> None:
+        self.about = about
+        self.processes = processes
+        self.files = files
+        self.own = own
+        self.places = places or Places()
+        self.sent = sent
+        self.got = got
+        self.uid = int(about.get("uid", -1))
+        self.again: Known = {}
+        """The loops above processes that were found in this look."""
+        self.identities: dict[tuple[str, PidNote], Identity] = {}
+        """Whose processes the pid files of runs mean, as far as it was asked."""
+        self._candidates: dict[int, Candidate] = {}
+
+    @property
+    def machine(self) -> Machine:
+        """Where the process ids count."""
+        told = (self.about.get(name) or None for name in ("machine", "boot", "space"))
+        return Machine(None, *told)
+
+    @property
+    def boot(self) -> float | None:
+        """When the machine came up, by its clock."""
+        return self.about.get("btime")
+
+    @cached_property
+    def ahead(self) -> float:
+        """Seconds by which its clock is ahead of ours; 0 where nobody could tell the difference.
+
+        It was read somewhere between sending and getting.
+        """
+        now = self.about["now"]
+        off = float(min(0.0, now - self.sent) + max(0.0, now - self.got))
+        return off if abs(off) > SKEW else 0.0
+
+    @property
+    def now(self) -> float:
+        """Its own clock."""
+        return self.got + self.ahead
+
+    def ours(self, at: float | None) -> float | None:
+        """Return a time of its clock by ours."""
+        return None if at is None else at - self.ahead
+
+    def started_at(self, process: Process) -> float | None:
+        """Return when a process started, by the machine's clock as it is set now."""
+        boot, hertz = self.about.get("btime"), self.about["hz"]
+        if boot is None or not hertz or process.ticks < 0:
+            return None
+        return float(boot + process.ticks / hertz)
+
+    @cached_property
+    def children(self) -> Children:
+        """Whom each process has started."""
+        return children(self.processes)
+
+    def below(self, pid: int) -> list[Process]:
+        """Return a process and all that descends from it, itself first."""
+        found = [self.processes[pid]] if pid in self.processes else []
+        rest = sorted(descendants(self.processes, (pid,), self.children))
+        return [*found, *(self.processes[each] for each in rest)]
+
+    def candidate(self, process: Process) -> Candidate:
+        """Return a process as one that may be a job, found out once in this look."""
+        found = self._candidates.get(process.pid)
+        if found is None:
+            found = self._candidates[process.pid] = candidate_of(process)
+        return found
+
+    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
+        """Return what a run's jobs are known by on the machine."""
+        places = self.places
+        marks = places.marks.get(run.name)
+        if marks is None or marks.run is not run or marks.uid != self.uid:
+            found = marks_of(run, self.uid, lambda place: places.spellings(run, place), places.read)
+            marks = places.marks[run.name] = found._replace(here=places.here)
+        return marks._replace(recorded=note)
+
+
+def sight_here() -> Sight:
+    """Return this machine's processes as they are; raises ``OSError``."""
+    about, processes = agent.about(), census()
+    own = {process.pid for process in lineage_up(processes, os.getpid())}
+    now = about["now"]
+    return Sight(about, processes, Files(PROC), own, PlacesHere(), now, now)
+
+
+class Table:
+    """The look that one round takes at the process table, for all of its runs.
+
+    ``spent`` is set once a round has waited: what it looks at then it sees anew.
+    """
+
+    def __init__(self, sight: Sight | None) -> None:
+        self.sight = sight
+        self.spent = False
+        self._reading = threading.Lock()
+
+    def showing(self, pid: int) -> Sight | None:
+        """Return a look that shows a process which lives: it may have started since."""
+        with self._reading:
+            if self.sight is not None and pid not in self.sight.processes:
+                self.sight = sight_here()
+            return self.sight
