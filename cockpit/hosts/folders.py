@@ -23,7 +23,8 @@ TRIED = 65_536
 TRY = ".cockpit-try-"
 
 
-def _place(path: str) -> Path:
+def place_of(path: str) -> Path:
+    """Return a path of this machine; one that starts at the home is expanded."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - ``~`` of no user stays as it is
 
 
@@ -41,7 +42,7 @@ def try_folder(path: str, file: str = "", append: bool = False) -> dict[str, Any
     Return ``other`` for what is no folder, ``refused`` as ``[why, where]``, and of a folder that is
     not there ``above``, the nearest that is, and ``unmounted``, the mount point it would lie on.
     """
-    folder = _place(path)
+    folder = place_of(path)
     try:
         refuse_links(folder)
         if folder.is_dir():
@@ -49,11 +50,11 @@ def try_folder(path: str, file: str = "", append: bool = False) -> dict[str, Any
         elif os.path.lexists(folder):
             return {"other": True}
         else:
-            above = _nearest(folder)
+            above = nearest(folder)
             Path(tempfile.mkdtemp(prefix=TRY, dir=above)).rmdir()
-            return {"above": str(above), "unmounted": _unmounted(folder)}
+            return {"above": str(above), "unmounted": unmounted(folder)}
         if file:
-            _take(_place(file), append)
+            _take(place_of(file), append)
     except OSError as error:
         return {"refused": _refused(error, folder)}
     return {}
@@ -70,12 +71,12 @@ def _write(folder: Path) -> None:
             Path(name).unlink()
 
 
-def _nearest(path: Path) -> Path:
+def nearest(path: Path) -> Path:
     """Return the nearest that is there of the folders above a path."""
     return next((each for each in path.parents if os.path.lexists(each)), Path("/"))
 
 
-def _unmounted(path: Path) -> str | None:
+def unmounted(path: Path) -> str | None:
     """Return the mount point above a path whose disk ``fstab`` names and that is not mounted."""
     lines: list[str] = []
     with contextlib.suppress(OSError):
@@ -110,7 +111,7 @@ def room(path: str) -> dict[str, Any]:
     ``free`` bytes and ``files``; each is ``None`` where the disk does not count them. ``there`` is
     the folder.
     """
-    place = _place(path)
+    place = place_of(path)
     there = next((each for each in (place, *place.parents) if each.is_dir()), Path("/"))
     disk, root = os.statvfs(there), os.geteuid() == 0
     free = disk.f_frsize * (disk.f_bfree if root else disk.f_bavail)
@@ -127,13 +128,13 @@ def why_not_begun(workdir: str, program: str, script: str = "") -> list[Any] | N
     What is missing is ``workdir``, ``enter`` (the workdir is closed), ``program`` or ``script``.
     A ``program`` with a variable in it is not looked for.
     """
-    folder = _place(workdir)
+    folder = place_of(workdir)
     if not folder.is_dir():
         return ["workdir", False]
     if not os.access(folder, os.X_OK):
         return ["enter", False]
     known = "$" not in program
-    found = str(_place(program)) if program.startswith("~") else program
+    found = str(place_of(program)) if program.startswith("~") else program
     found = str(folder / found) if "/" in found else found
     if known and shutil.which(found) is None:
         return ["program", "/" in found and Path(found).is_file()]
@@ -154,7 +155,7 @@ def why_unreadable(path: str, most: int) -> list[str] | None:
 
     A link that leads nowhere is no file.
     """
-    origin = _place(path)
+    origin = place_of(path)
     try:
         for file in [origin] if origin.is_file() else _some_files(origin, most):
             with file.open("rb") as opened:

@@ -7,6 +7,7 @@ hangs there it is not asked again, and it keeps no other waiting.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -19,11 +20,11 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import IO, Any, Final, NamedTuple
 
-from cockpit.hosts.agent import FRAME, LATE, LONGEST
+from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST
 from cockpit.model.facet import ErrorKind, Problem, kind_of
 from cockpit.runtime.ssh import (
     ASKING,
@@ -59,14 +60,17 @@ _BEGIN: Final = (
     "exec(zlib.decompress(sys.stdin.buffer.read({size})))"
 )
 """Runs what follows. No module of the agent's is taken from the folder it starts in."""
-_PARTS: Final = ("agent", "own_folder", "folders")
-"""The modules that are sent, each after those that it imports."""
+_AGENT: Final = "cockpit.hosts.agent"
+_PARTS: Final = (("own_folder", "folders", "claims"),)
+"""Modules with further calls, sent together when one of these is first asked for.
+
+Each after those that it imports.
+"""
 _UNPACK: Final = """\
 import sys, types
-for name, text in {texts!r}.items():
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)
-sys.modules["cockpit.hosts.agent"].serve(sys.argv[1])
+agent = sys.modules[{name!r}] = types.ModuleType({name!r})
+exec(compile({text!r}, {name!r}, "exec"), agent.__dict__)
+agent.serve(sys.argv[1])
 """
 
 
@@ -222,6 +226,7 @@ class _Agent:
         self._lock = threading.Lock()
         self._open: dict[int, Future[Any]] = {}
         self._queue: queue.SimpleQueue[tuple[bytes, Future[Any]] | None] = queue.SimpleQueue()
+        self._loaded: set[tuple[str, ...]] = set()
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._error = unreachable(host, ErrorKind.REFUSED, "the connection broke off")
@@ -234,6 +239,10 @@ class _Agent:
                 future.set_exception(self._error.again())
                 return future
             self._open[number] = future
+            parts = _parts_with(each.call)
+            if parts and parts not in self._loaded:
+                self._loaded.add(parts)
+                self._queue.put((_load(parts), Future()))
         line = f'{{"id":{number},"call":{json.dumps(each.call)},"with":{each.arguments}}}\n'
         self._queue.put((line.encode("ascii"), future))
         return future
@@ -371,13 +380,28 @@ def _drain(pipe: IO[bytes], said: bytearray) -> None:
 
 @lru_cache(maxsize=1)
 def _source() -> bytes:
-    """Return the agent and its parts as they are sent: each becomes the module that it is here."""
-    folder = files("cockpit.hosts")
-    texts = {
-        f"cockpit.hosts.{name}": folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
-        for name in _PARTS
-    }
-    return zlib.compress(_UNPACK.format(texts=texts).encode(), 9)
+    """Return the agent as it is sent."""
+    text = _text("agent")
+    return zlib.compress(_UNPACK.format(name=_AGENT, text=text).encode(), 9)
+
+
+def _text(name: str) -> str:
+    return files("cockpit.hosts").joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _load(parts: tuple[str, ...]) -> bytes:
+    """Return the line that gives an agent some modules."""
+    texts = json.dumps({f"cockpit.hosts.{name}": _text(name) for name in parts})
+    data = base64.b64encode(zlib.compress(texts.encode(), 9)).decode()
+    return f'{{"load":"{data}"}}\n'.encode("ascii")
+
+
+@cache
+def _parts_with(call: str) -> tuple[str, ...]:
+    """Return the modules that an agent must have for a call, none where it has them."""
+    name = CALLS[call].__module__.rpartition(".")[2] if call in CALLS else ""
+    return next((parts for parts in _PARTS if name in parts), ())
 
 
 _LINKS: dict[str, HostLink] = {}

@@ -13,7 +13,6 @@ from cockpit.actions.core.table import Actions
 from cockpit.config.file import load
 from cockpit.config.places import state_dir
 from cockpit.model.clock import Clock
-from cockpit.model.place import SSH
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import typist
@@ -58,7 +57,6 @@ def build_service(
     """
     from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
-    from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.root_claim import RootClaim
     from cockpit.records.lease.store_claim import StoreClaim
     from cockpit.records.lease.swapped import LeaseRef
@@ -77,13 +75,7 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            ByRoot(
-                RootClaim(clock, who),
-                {
-                    SSH: HostClaim(clock, who),
-                    **dict.fromkeys(BUCKETS, StoreClaim(clock, who)),
-                },
-            ),
+            ByRoot(RootClaim(clock, who), dict.fromkeys(BUCKETS, StoreClaim(clock, who))),
             LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],

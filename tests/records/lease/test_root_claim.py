@@ -1,36 +1,54 @@
-"""The claim under an output root: taken by one of many, freed by nobody's death but its own."""
+"""The claim under an output root: taken by one of many, freed by nobody's death but its own.
+
+On this machine and on an ssh host alike.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cockpit.hosts.claims import read_claim
+from cockpit.hosts.host import call
 from cockpit.model.clock import FixedClock, SystemClock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.records.lease.holder import this_holder
 from cockpit.records.lease.root_claim import RootClaim
+from cockpit.runtime.shell import run_blocking
+from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.store.journal import Holder
+from tests.machines import Machine
+from tests.machines import machine as machine
 
 REPO = Path(__file__).resolve().parents[3]
 ELSEWHERE = Holder(host="another-machine.example", pid=7)
 
 
-def run_at(root: Path | str, name: str = "toy") -> RunSpec:
-    return RunSpec(name=name, output_root=str(root))
+HERE = Machine(None)
 
 
-def guard(who: str = "ada", holder: Holder | None = None) -> RootClaim:
+def run_at(root: Path | str, name: str = "toy", machine: Machine = HERE) -> RunSpec:
+    where = str(root) if "://" in str(root) else machine.at(root)
+    return RunSpec(name=name, output_root=where)
+
+
+def guard(who: str = "ada", holder: Holder | None = None, **more: Any) -> RootClaim:
     clock = FixedClock(1_800_000_000.0)
-    return RootClaim(clock, lambda: who, (lambda: holder) if holder else this_holder)
+    return RootClaim(clock, lambda: who, (lambda: holder) if holder else this_holder, **more)
 
 
 def claim_file(root: Path) -> Path:
@@ -45,8 +63,8 @@ def dead() -> Holder:
     return this_holder().model_copy(update={"pid": process.pid, "ticks": ticks})
 
 
-async def test_it_is_free_taken_and_given_back(tmp_path: Path) -> None:
-    run, one, two = run_at(tmp_path), guard(), guard("bob")
+async def test_it_is_free_taken_and_given_back(machine: Machine, tmp_path: Path) -> None:
+    run, one, two = run_at(tmp_path, machine=machine), guard(), guard("bob")
     assert (await one.survey(run)).level == "pass"
     assert not claim_file(tmp_path).parent.exists()
     taken = await one.take(run, "toy-i001", "relaunch", over=False)
@@ -64,8 +82,10 @@ async def test_it_is_free_taken_and_given_back(tmp_path: Path) -> None:
     assert await one.still_mine(run) is None
 
 
-async def test_what_a_dead_process_left_is_free_and_can_be_cleared(tmp_path: Path) -> None:
-    run, gone = run_at(tmp_path), dead()
+async def test_what_a_dead_process_left_is_free_and_can_be_cleared(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, gone = run_at(tmp_path, machine=machine), dead()
     await guard("ada", gone).take(run, "toy-i001", "stop", over=False)
     assert (await guard().survey(run)).level == "pass"
     assert (await guard().take(run, "toy-i002", "stop", over=False)).level == "pass"
@@ -75,8 +95,10 @@ async def test_what_a_dead_process_left_is_free_and_can_be_cleared(tmp_path: Pat
     assert not claim_file(tmp_path).exists()
 
 
-async def test_another_machine_blocks_until_somebody_takes_over(tmp_path: Path) -> None:
-    run, far, mine = run_at(tmp_path), guard("bob", ELSEWHERE), guard()
+async def test_another_machine_blocks_until_somebody_takes_over(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, far, mine = run_at(tmp_path, machine=machine), guard("bob", ELSEWHERE), guard()
     await far.take(run, "toy-i001", "relaunch", over=False)
     held = await mine.survey(run)
     assert held.level == "block" and "another-machine.example" in (held.holder or "")
@@ -89,8 +111,10 @@ async def test_another_machine_blocks_until_somebody_takes_over(tmp_path: Path) 
     assert await mine.still_mine(run) is True
 
 
-async def test_a_holder_that_lives_here_is_never_taken_over(tmp_path: Path) -> None:
-    run, ada = run_at(tmp_path), guard("ada")
+async def test_a_holder_that_lives_here_is_never_taken_over(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, ada = run_at(tmp_path, machine=machine), guard("ada")
     await ada.take(run, "toy-i001", "relaunch", over=False)
     mine = guard("bob")
     held = await mine.survey(run)
@@ -99,8 +123,10 @@ async def test_a_holder_that_lives_here_is_never_taken_over(tmp_path: Path) -> N
     assert await ada.still_mine(run) is True
 
 
-async def test_only_the_claim_that_was_surveyed_is_taken_over(tmp_path: Path) -> None:
-    run, far, mine = run_at(tmp_path), guard("bob", ELSEWHERE), guard()
+async def test_only_the_claim_that_was_surveyed_is_taken_over(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, far, mine = run_at(tmp_path, machine=machine), guard("bob", ELSEWHERE), guard()
     await far.take(run, "toy-i001", "relaunch", over=False)
     await mine.survey(run)
     await far.release(run)
@@ -127,35 +153,41 @@ async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> N
     assert nowhere.level == "warn" and "not set" in nowhere.text
 
 
-async def test_a_root_that_is_not_there_yet_is_made_by_taking(tmp_path: Path) -> None:
-    run = run_at(tmp_path / "new")
+async def test_a_root_that_is_not_there_yet_is_made_by_taking(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run = run_at(tmp_path / "new", machine=machine)
     assert (await guard().survey(run)).level == "pass"
     assert not (tmp_path / "new").exists()
     assert (await guard().take(run, "toy-i001", "launch", over=False)).level == "pass"
     assert claim_file(tmp_path / "new").exists()
 
 
-async def test_it_knows_the_highest_launch_id(tmp_path: Path) -> None:
+async def test_it_knows_the_highest_launch_id(machine: Machine, tmp_path: Path) -> None:
     folder = tmp_path / notes.BELOW
     for name in ("toy-i002", "toy-i011", "toy-i100x", "other-i200"):
         notes.claim_launch(folder, name, {"state": notes.ENDED})
     notes.note_intent(folder, "toy-i012", {})
-    assert (await guard().survey(run_at(tmp_path))).launch_id == "toy-i012"
+    assert (await guard().survey(run_at(tmp_path, machine=machine))).launch_id == "toy-i012"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"holder": 1}', "\0\xff"])
-async def test_a_claim_that_is_none_of_ours_blocks(tmp_path: Path, text: str) -> None:
+async def test_a_claim_that_is_none_of_ours_blocks(
+    machine: Machine, tmp_path: Path, text: str
+) -> None:
     claim_file(tmp_path).parent.mkdir()
     claim_file(tmp_path).write_text(text, encoding="latin-1")
-    run = run_at(tmp_path)
+    run = run_at(tmp_path, machine=machine)
     for claim in (await guard().survey(run), await guard().take(run, None, "stop", over=False)):
         assert claim.level == "block" and "is no cockpit's claim" in claim.text
     assert claim_file(tmp_path).read_text(encoding="latin-1") == text
 
 
-async def test_hostile_words_are_made_safe(tmp_path: Path) -> None:
-    await guard("\x1b[31m<b>\n", ELSEWHERE).take(run_at(tmp_path), None, "x\ny", over=False)
-    held = await guard().survey(run_at(tmp_path))
+async def test_hostile_words_are_made_safe(machine: Machine, tmp_path: Path) -> None:
+    await guard("\x1b[31m<b>\n", ELSEWHERE).take(
+        run_at(tmp_path, machine=machine), None, "x\ny", over=False
+    )
+    held = await guard().survey(run_at(tmp_path, machine=machine))
     assert "\x1b" not in held.text and "\n" not in held.text
 
 
@@ -252,3 +284,188 @@ async def test_what_this_machine_runs_is_not_elsewhere(tmp_path: Path) -> None:
     note = {"state": "running", "machine": machine_id(), "host": "here"}
     notes.claim_launch(tmp_path / notes.BELOW, "toy-i003", note)
     assert (await guard().survey(run_at(tmp_path))).launched_by is None
+
+
+async def test_the_host_itself_sees_the_same_claim(machine: Machine, tmp_path: Path) -> None:
+    mine, there = guard(), guard("bob")
+    run, local = run_at(tmp_path / "out a", machine=machine), run_at(tmp_path / "out a")
+    assert "not there yet" in (await mine.survey(run)).text
+    assert (await mine.take(run, "toy-i001", "relaunch", over=False)).level == "pass"
+    assert "relaunch by ada (" in (await there.survey(local)).text
+    await mine.release(run)
+    assert (await there.take(local, None, "stop", over=False)).level == "pass"
+    assert "stop by bob (" in (await guard().take(run, None, "stop", over=False)).text
+    await there.release(local)
+    names = [path.name for path in (tmp_path / "out a" / ".cockpit").iterdir()]
+    assert names == ["claim.lock"]
+
+
+async def test_a_launch_id_that_is_noted_meanwhile_is_not_given_out_again(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """Another may have taken the claim, launched, and given it back between a look and a take."""
+    run, noted = run_at(tmp_path, machine=machine), tmp_path / notes.BELOW
+    noted.mkdir(parents=True)
+
+    async def launched(host: str | None, what: str, function: str, **more: Any) -> Any:
+        if function == "swap_claim":
+            (noted / "toy-i001").write_text("")
+        return await call(host, what, function, **more)
+
+    claim = await guard(do=launched).take(run, "toy-i001", "relaunch", over=False)
+    assert claim.level == "block" and not claim_file(tmp_path).exists()
+    claim = await guard().take(run, "toy-i001", "relaunch", over=False)
+    assert "given out" in claim.text and claim.launch_id == "toy-i001"
+
+
+async def test_of_many_takers_one_wins_every_time(machine: Machine, tmp_path: Path) -> None:
+    run = run_at(tmp_path, machine=machine)
+    for number in range(1, 4):
+        guards = [guard(str(each), ELSEWHERE) for each in range(5)]
+        takes = (each.take(run, f"toy-i{number:03d}", "relaunch", over=False) for each in guards)
+        won = [claim.level for claim in await asyncio.gather(*takes)]
+        assert sorted(won) == ["block"] * 4 + ["pass"]
+        assert [await each.still_mine(run) for each in guards].count(True) == 1
+        for each in guards:
+            await each.release(run)
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_an_answer_that_was_lost_is_read_back(
+    machine: Machine, tmp_path: Path, done: bool
+) -> None:
+    late: list[dict[str, Any]] = []
+    run = run_at(tmp_path, machine=machine)
+
+    async def cut(host: str | None, what: str, function: str, **more: Any) -> Any:
+        if function != "swap_claim" or late:
+            return await call(host, what, function, **more)
+        late.append(more)
+        if done:
+            await call(host, what, function, **more)
+        raise RemoteError(ErrorKind.TIMEOUT, f"{host}: no answer", sent=True)
+
+    async def comes() -> None:
+        await call(machine.host, "the claim", "swap_claim", **late[0])
+
+    mine, other = guard(do=cut), guard("bob", ELSEWHERE)
+    claim = await mine.take(run, "toy-i001", "relaunch", over=False)
+    assert claim.level == ("pass" if done else "block"), claim
+    if not done:
+        assert (await other.take(run, None, "stop", over=False)).level == "pass"
+        await comes()
+        assert await other.still_mine(run) is True, "what comes late replaces nobody's claim"
+        await other.release(run)
+        await comes()
+        assert (await mine.take(run, None, "stop", over=False)).level == "pass"
+
+
+async def test_a_host_that_is_away_warns() -> None:
+    away = RunSpec(name="toy", output_root=on_host("no-such.invalid", "/x"))
+    claim = await guard().survey(away)
+    assert claim.level == "warn" and claim.unanswered
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("hidden", [".cockpit", ".cockpit/launches", ".cockpit/claim.json"])
+def test_what_another_user_keeps_closed_is_not_free(hidden: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="cockpit-test-") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / ".cockpit" / "launches").mkdir(parents=True)
+        (root / ".cockpit" / "claim.json").write_text("{}")
+        (root / hidden).chmod(0)
+        code = (
+            "import os, sys; from cockpit.hosts.claims import read_claim;"
+            "os.setuid(65534); print(read_claim(sys.argv[1], 'toy'))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, name], capture_output=True, text=True, check=True, cwd=REPO
+        )
+        assert "'unreadable': '.cockpit" in done.stdout
+        assert "unreadable" not in read_claim(name, "toy"), "root may read it"
+
+
+OLDER = """\
+[ ! -L {root}/.cockpit ] || exit 74
+mkdir -p -- {root}/.cockpit && cd -- {root}/.cockpit || exit 74
+c=claim.json; x={expected}; n={nonce}
+exec 9<>claim.lock || exit 74
+i=0; until flock -n 9; do
+  i=$((i + 1)); [ $i -lt {patience} ] || {{ echo busy; exit; }}; sleep 0.1
+done
+{then}
+has() {{ grep -qF "\\"nonce\\": \\"$1\\"" "$2" 2>/dev/null; }}
+if has "$n" $c; then echo mine; exit; fi
+if [ -z "$x" ] && [ -e $c ]; then echo changed; exit; fi
+if [ -n "$x" ]; then
+  has "$x" $c || {{ echo changed; exit; }}
+  mv -f $c ".claim.$x.old" || exit 74
+  has "$x" ".claim.$x.old" || {{ ln ".claim.$x.old" $c; echo changed; exit; }}
+fi
+trap 'rm -f ".claim.$n.new" ".claim.$x.old"' EXIT
+[ -n "$n" ] || {{ echo gone; exit; }}
+printf '%s' {text} >".claim.$n.new" || exit 74
+if ln ".claim.$n.new" $c 2>/dev/null; then echo mine; else echo changed; fi"""
+"""How cockpits have swapped a claim on a host that had no agent: they are still in use."""
+
+
+def older(root: Path, expected: str, nonce: str, then: str = ":", patience: int = 50) -> str:
+    holder = ELSEWHERE.model_dump()
+    claim = {"holder": holder, "operator": "bob", "what": "stop", "at": 1.0, "nonce": nonce}
+    script = OLDER.format(
+        root=quote(str(root)), expected=quote(expected), nonce=quote(nonce), then=then,
+        text=quote(json.dumps(claim, indent=1) + "\n"), patience=patience,
+    )  # fmt: skip
+    return run_blocking(["sh", "-c", script], deadline=20.0).text.strip()
+
+
+async def test_an_older_cockpit_and_this_one_exclude_each_other(
+    machine: Machine, tmp_path: Path
+) -> None:
+    run, mine, nonce = run_at(tmp_path, machine=machine), guard(), "b" * 32
+    assert older(tmp_path, "", nonce) == "mine"
+    assert "stop by bob" in (await mine.survey(run)).text
+    assert (await mine.take(run, None, "stop", over=False)).level == "block"
+    assert older(tmp_path, nonce, "") == "gone"
+    assert (await mine.take(run, None, "stop", over=False)).level == "pass"
+    assert older(tmp_path, "", "c" * 32) == "changed"
+    assert await mine.still_mine(run) is True
+    await mine.release(run)
+    assert older(tmp_path, "", "c" * 32) == "mine"
+
+
+async def test_an_older_cockpit_and_this_one_have_one_lock(tmp_path: Path) -> None:
+    """While one changes a claim, the other waits: it never sees the moment in between."""
+    run, gate = run_at(tmp_path), tmp_path / "gate"
+    os.mkfifo(gate)
+    then = f"read line <{quote(str(gate))}"
+    slow = asyncio.create_task(asyncio.to_thread(older, tmp_path, "", "b" * 32, then))
+    with await asyncio.to_thread(
+        gate.open, "w"
+    ) as opened:  # the older one holds the lock from now on
+        take = asyncio.create_task(guard().take(run, None, "stop", over=False))
+        await asyncio.sleep(0.2)
+        assert not take.done() and not claim_file(tmp_path).exists()
+        opened.write("go\n")
+        opened.flush()
+        claim, said = await take, await slow
+    assert (said, claim.level) == ("mine", "block")
+    with (tmp_path / ".cockpit" / "claim.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert older(tmp_path, "b" * 32, "", patience=2) == "busy"
+
+
+async def test_of_an_older_cockpit_and_this_one_exactly_one_wins(
+    machine: Machine, tmp_path: Path
+) -> None:
+    for number in range(10):
+        root, mine = tmp_path / str(number), guard("ada", ELSEWHERE)
+        root.mkdir()
+        run = run_at(root, machine=machine)
+        claim, said = await asyncio.gather(
+            mine.take(run, None, "stop", over=False),
+            asyncio.to_thread(older, root, "", f"{number:032}"),
+        )
+        assert (claim.level == "pass") != (said == "mine"), (claim, said)
+        assert await mine.still_mine(run) is (True if claim.level == "pass" else None)
