@@ -230,6 +230,8 @@ def _names(name: str, folder: int) -> list[str]:
         return []
     try:
         return os.listdir(handle)
+    except OSError:  # its process has ended
+        return []
     finally:
         os.close(handle)
 
