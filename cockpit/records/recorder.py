@@ -68,7 +68,7 @@ class RecordWriter:
         safe = scrubbed(entry)
 
         def edit(data: bytes) -> bytes:
-            return with_event(_begun(run, data), safe) if wanted(data) else data
+            return with_event(_logbook_or_new(run, data), safe) if wanted(data) else data
 
         return await self._save(run, edit, commit)
 
@@ -77,7 +77,9 @@ class RecordWriter:
         from cockpit.records.logbook.writing import with_instance
 
         safe = scrubbed(entry)
-        return await self._save(run, lambda data: with_instance(_begun(run, data), safe), commit)
+        return await self._save(
+            run, lambda data: with_instance(_logbook_or_new(run, data), safe), commit
+        )
 
     async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
         """Add fields to the Run Contract, commit, push; creates a logbook that is not there."""
@@ -139,7 +141,7 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
     return masked
 
 
-def _begun(run: RunSpec, data: bytes) -> bytes:
+def _logbook_or_new(run: RunSpec, data: bytes) -> bytes:
     """Return the logbook to write into: a new one where there is none yet."""
     return data if data.strip() else _new(run, {})
 

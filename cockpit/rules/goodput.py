@@ -54,7 +54,7 @@ class Spell(NamedTuple):
 
 def goodput(run: RunSpec, history: History) -> Goodput | None:
     """Return the account up to now (a run that succeeded: its end), ``None`` without a start."""
-    marks = _marks(history)
+    marks = _phases_in_order(history)
     stepping, doubt = _placed(history, marks)
     since, until = _since(history, marks, stepping), _until(run, history, stepping)
     if since is None or until <= since:
@@ -124,7 +124,7 @@ def _account(
     )
 
 
-def _marks(history: History) -> tuple[PhaseMark, ...]:
+def _phases_in_order(history: History) -> tuple[PhaseMark, ...]:
     """Return the phases in the order in which they began, the present job's own dates with them."""
     marks = [mark for mark in history.phases if mark.at <= history.now]
     job, seen = job_of(history), history.facets.job.observed_at

@@ -82,7 +82,7 @@ class RowJudge:
         self.left_out = 0
         self.rows, self.step, self.at = standing.rows, standing.step, standing.at
         self._again, self._wait = standing.again, standing.wait
-        self._flags = self.fold.marks()
+        self._flags = self.fold.alert_state()
 
     def add(self, row: Row) -> None:
         """Take one row; one without a time is of the moment of the row before it."""
@@ -92,7 +92,7 @@ class RowJudge:
             self.at = row.at
         if row.step is not None:
             self.step = row.step
-        flags = self.fold.marks()
+        flags = self.fold.alert_state()
         if flags != self._flags:
             self._flags = flags
             self._judge()

@@ -55,7 +55,7 @@ def doubt(run: RunSpec, history: History) -> str | None:
         return history.not_read_yet
     job = history.facets.job
     if not history.job_named:
-        return None if _starting(history) or steps_now(run, history) else _still(history)
+        return None if _starting(history) or steps_now(run, history) else _stopped_text(history)
     if job.known and phase_of(history) is not Phase.UNKNOWN:
         age = job.age(history.now)
         old = age is not None and age > max(OLD_AT_LEAST, CADENCES * run.cadence)
@@ -68,7 +68,7 @@ def _starting(history: History) -> bool:
     return phase_of(history) is Phase.RUNNING and StepClock(history).last is None
 
 
-def _still(history: History) -> str:
+def _stopped_text(history: History) -> str:
     last = StepClock(history).last
     since = "no step seen" if last is None else f"steps stopped {ago(history.now - last)}"
     return f"{since}; no job is configured"

@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.records import Rejected
 from cockpit.model.shared_facts import KINDS, SharedFact, instant_in, login_in, name_in, typist
-from cockpit.text.logbook_scan import Blocks, Line, LogbookEntry, read_entries, scan, split_lines
+from cockpit.text.logbook_scan import (
+    Blocks,
+    LogbookEntry,
+    MarkdownLine,
+    read_entries,
+    scan,
+    split_lines,
+)
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -69,7 +76,7 @@ _PEOPLE: Final = late_regex(
 _MINUTE, _DAY = 60.0, 86400.0
 
 
-class _Word(NamedTuple):
+class _RejectLine(NamedTuple):
     """One line that rejects or takes back; ``path`` is empty where it names a step alone."""
 
     order: tuple[float, int]
@@ -90,10 +97,10 @@ def read_rejections(text: str) -> tuple[Rejected, ...]:
     Where a line does not say it, the moment is the end of the minute (or day) in its entry's
     heading, and the person the one whom the entry names.
     """
-    words: list[_Word] = []
+    words: list[_RejectLine] = []
     entries = read_entries(text) if "reject" in text.lower() else ()
     for number, entry in enumerate(entries):
-        words += _words(entry, number)
+        words += _reject_lines(entry, number)
     words = _in_order(words)
     held: dict[tuple[int, str], Rejected] = {}
     for word in words:
@@ -106,7 +113,7 @@ def read_rejections(text: str) -> tuple[Rejected, ...]:
     return tuple(held[key] for key in sorted(held))
 
 
-def _in_order(words: list[_Word]) -> list[_Word]:
+def _in_order(words: list[_RejectLine]) -> list[_RejectLine]:
     """Return them oldest first; of one moment, in the direction in which the file is written."""
     times = [word.order[0] for word in words]
     falling = sum(a > b for a, b in pairwise(times))
@@ -115,7 +122,7 @@ def _in_order(words: list[_Word]) -> list[_Word]:
     return sorted(words, key=lambda word: (word.order[0], turn * word.order[1]))
 
 
-def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
+def _reject_lines(entry: LogbookEntry, number: int) -> Iterator[_RejectLine]:
     if "reject" not in entry.text.lower():
         return
     body = list(whole_lines(scan(split_lines(entry.text), Blocks(), entry.line + 1)))
@@ -132,7 +139,7 @@ def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
         path = "" if place is None else value_of(place["path"])
         more = said["rest"] if place is None else said["rest"][place.end() :]
         one = _rejection(entry, step, path, more, person)
-        yield _Word((entry.at or 0.0, number), withdrawn, step, path, one)
+        yield _RejectLine((entry.at or 0.0, number), withdrawn, step, path, one)
 
 
 def _rejection(entry: LogbookEntry, step: int, path: str, more: str, person: str) -> Rejected:
@@ -159,7 +166,7 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def whole_lines(lines: Iterable[Line]) -> Iterator[str]:
+def whole_lines(lines: Iterable[MarkdownLine]) -> Iterator[str]:
     """Yield the lines outside quotes, each with those that it was wrapped into."""
     whole = ""
     for line in lines:
@@ -239,14 +246,14 @@ def read_told(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
         told
         for entry in read_entries(text)
         for line in whole_lines(scan(split_lines(entry.text), Blocks(), entry.line + 1))
-        if (told := _told(line, source)) is not None and told.at <= until
+        if (told := _message_in(line, source)) is not None and told.at <= until
     ]
     return _newest(found)
 
 
 def read_plain(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
     """Return what a plain file of such lines tells."""
-    found = (_told(line, source) for line in split_lines(text))
+    found = (_message_in(line, source) for line in split_lines(text))
     return _newest([each for each in found if each is not None and each.at <= until])
 
 
@@ -262,7 +269,7 @@ def _newest(found: list[SharedFact]) -> tuple[SharedFact, ...]:
     return tuple(sorted(found, key=lambda each: each.at)[-MOST:])
 
 
-def _told(line: str, source: str) -> SharedFact | None:
+def _message_in(line: str, source: str) -> SharedFact | None:
     match = _LINE.fullmatch(line)
     at = None if match is None else instant_in(match["at"])
     if match is None or at is None:

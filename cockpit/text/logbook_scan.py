@@ -207,7 +207,7 @@ class LogbookEntry(Frozen):
     level: int = 0
 
 
-class Line(NamedTuple):
+class MarkdownLine(NamedTuple):
     """One line outside the front matter; ``level`` is 0 unless it is a heading.
 
     ``quoted`` lines stand in a code fence or a comment, whatever they look like.
@@ -244,7 +244,7 @@ class LogbookPage:
             self.lines[0] = self.lines[0].removeprefix("\ufeff")
         self.skipped = front_matter_of(self.lines)[1]
         blocks = Blocks()
-        self.headings: list[Line] = []
+        self.headings: list[MarkdownLine] = []
         self.quoted: set[int] = set()
         for number in range(self.skipped, len(self.lines)):
             level = blocks.take(self.lines[number])
@@ -267,18 +267,18 @@ class LogbookPage:
         found = [
             (number, mark)
             for number in range(self.skipped + 2, len(self.lines) + 1)
-            if (mark := self._mark(number, headed))
+            if (mark := self._underline_at(number, headed))
         ]
         style = any(mark == "=" for _, mark in found)
         for number, mark in found:
             title = self.lines[number - 2].strip()
             if mark == "=" or style or _SECTION.fullmatch(title) or _begins_dated(title):
                 level = 1 if mark == "=" else 2
-                self.headings.append(Line(number - 1, self.lines[number - 2], level, title))
+                self.headings.append(MarkdownLine(number - 1, self.lines[number - 2], level, title))
                 self.underlines.add(number)
         self.headings.sort()
 
-    def _mark(self, number: int, headed: set[int]) -> str:
+    def _underline_at(self, number: int, headed: set[int]) -> str:
         """Return what underlines the line above ``number``; empty if nothing does."""
         found = _UNDERLINE.fullmatch(self.lines[number - 1])
         above, before = self.lines[number - 2], number - 3
@@ -288,10 +288,10 @@ class LogbookPage:
         plain = not _NO_TITLE.match(above) and not above.rstrip().endswith((".", ":", ",", ";"))
         return found["mark"][0] if alone and plain else ""
 
-    def between(self, first: int, last: int) -> list[Line]:
+    def between(self, first: int, last: int) -> list[MarkdownLine]:
         """Return the lines ``first`` to ``last``, none of which is a heading."""
         return [
-            Line(number, self.lines[number - 1], quoted=number in self.quoted)
+            MarkdownLine(number, self.lines[number - 1], quoted=number in self.quoted)
             for number in range(first, last + 1)
         ]
 
@@ -301,24 +301,28 @@ def read_page(text: str) -> LogbookPage:
     return LogbookPage(split_lines(text))
 
 
-def scan(lines: Iterable[str], blocks: Blocks, first: int = 1) -> Iterator[Line]:
+def scan(lines: Iterable[str], blocks: Blocks, first: int = 1) -> Iterator[MarkdownLine]:
     """Yield ``lines`` numbered from ``first``, as ``blocks`` sees them."""
     for number, text in enumerate(lines, start=first):
         level = blocks.take(text)
-        yield (_heading(number, text, level) if level else Line(number, text, quoted=blocks.quoted))
+        yield (
+            _heading(number, text, level)
+            if level
+            else MarkdownLine(number, text, quoted=blocks.quoted)
+        )
 
 
-def heading_of(text: str) -> Line | None:
+def heading_of(text: str) -> MarkdownLine | None:
     """Return a line as the heading that it is by itself; ``None`` for anything else."""
     level = Blocks().take(text)
     return _heading(1, text, level) if level else None
 
 
-def _heading(number: int, text: str, level: int) -> Line:
+def _heading(number: int, text: str, level: int) -> MarkdownLine:
     title = text.strip()[level:].strip()
     if title.endswith("#"):
         title = _CLOSING_MARKS.sub("", title).rstrip()
-    return Line(number, text, level, title)
+    return MarkdownLine(number, text, level, title)
 
 
 def _begins_dated(title: str) -> bool:
@@ -347,7 +351,7 @@ class _Scan:
         self._entries: list[LogbookEntry] = []
         self._sections: dict[int, str] = {}
         self._day: float | None = None
-        self._open: Line | None = None
+        self._open: MarkdownLine | None = None
         self._stamp: Stamp | None = None
         self._body: list[str] = []
 
@@ -372,9 +376,9 @@ class _Scan:
             if number in page.quoted or not _DATED_LINE.match(text):
                 self._body.append(text)
             else:
-                self._start(Line(number, text), read_stamp(text))
+                self._start(MarkdownLine(number, text), read_stamp(text))
 
-    def _heading(self, line: Line) -> None:
+    def _heading(self, line: MarkdownLine) -> None:
         opened, stamp = self._open, read_stamp(line.title, self._day)
         below = opened is not None and opened.level and line.level > opened.level
         if below and stamp is None:
@@ -390,7 +394,7 @@ class _Scan:
         if stamp is not None or line.level > 2:
             self._start(line, stamp)
 
-    def _start(self, line: Line, stamp: Stamp | None) -> None:
+    def _start(self, line: MarkdownLine, stamp: Stamp | None) -> None:
         self._close()
         self._open, self._stamp = line, stamp
 
@@ -399,7 +403,7 @@ class _Scan:
             self._entries.append(self._entry(self._open, self._stamp))
         self._open, self._stamp, self._body = None, None, []
 
-    def _entry(self, line: Line, stamp: Stamp | None) -> LogbookEntry:
+    def _entry(self, line: MarkdownLine, stamp: Stamp | None) -> LogbookEntry:
         level = line.level or 7
         above = [name for depth, name in self._sections.items() if 1 < depth < level]
         plain = line.title if line.level else line.text.strip()

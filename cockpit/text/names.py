@@ -126,18 +126,18 @@ _HINT: Final = re.compile(
 )
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NO_HOSTS: Final = _words(
+_NO_HOSTS: Final = _word_set(
     """
     localhost none null true false unknown cpu cuda gpu tpu auto default any all self
     ready up down healthy ok error failed failure memory connection key keys client
     session config agent tunnel command the a an is was not to
     """
 )
-_NO_USERS: Final = _words(
+_NO_USERS: Final = _word_set(
     """
     none null true false unknown default root nobody anonymous n/a code space id ids
     defined input inputs error errors interrupt interrupted stopped cancelled canceled

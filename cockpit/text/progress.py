@@ -381,10 +381,10 @@ def told_in(shape: Shape) -> LineProgress | None:
     meaning = meaning_of(shape.shape)
     if meaning is None:
         return None
-    return told(meaning, [each and shape.cut(each.span) for each in meaning.figures])
+    return progress_of(meaning, [each and shape.cut(each.span) for each in meaning.figures])
 
 
-def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
+def progress_of(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
     """Return what a line says whose figures (``Meaning.figures``) read so; ``None`` for nothing.
 
     A bar that is drawn before its first step, or at the step that it resumes from, has no rate
@@ -396,14 +396,14 @@ def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
         return None  # a fraction, or more than any run counts to
     most, max_shown = _count(meaning.most, most_text)
     rate, unit = _rate(meaning, other_texts)
-    if meaning.is_bar and not _begun(meaning, rate, unit, step, step_shown):
+    if meaning.is_bar and not _has_counted(meaning, rate, unit, step, step_shown):
         return None
     loss, norm = _value(meaning.loss, loss_text), _value(meaning.grad_norm, norm_text)
     exact, scope = step_shown is None, meaning.scope
     if meaning.epoch is not None and _counts_epochs(step, most, texts[-2:]):
         scope = "epochs"
     counts = (meaning.format, step, exact, step_shown, most, max_shown, scope)
-    return LineProgress(*counts, loss, rate, unit, norm, _beside(meaning, other_texts))
+    return LineProgress(*counts, loss, rate, unit, norm, _other_figures(meaning, other_texts))
 
 
 def _counts_epochs(step: int | None, most: int | None, epoch: Sequence[str | None]) -> bool:
@@ -425,7 +425,7 @@ class Alike(NamedTuple):
 
 
 def told_alike(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alike | None:
-    """Return what ``told`` says of lines whose figures read so, column by column.
+    """Return what ``progress_of`` says of lines whose figures read so, column by column.
 
     ``None`` if a line among them may need more than this: a rounded or grouped figure, one that
     is not finite, a rate of nothing, a bar that is not begun.
@@ -459,7 +459,7 @@ def _values(figure: Figure | None, texts: Sequence[str]) -> Sequence[float] | No
     return values if all(map(math.isfinite, values)) else ()
 
 
-def _begun(
+def _has_counted(
     meaning: Meaning, rate: float | None, unit: str | None, step: int | None, shown: str | None
 ) -> bool:
     if rate is None:
@@ -491,7 +491,7 @@ def _value(figure: Figure | None, text: str | None) -> float | None:
     return value * _SCALES[figure.scale] if figure.scale else value
 
 
-def _beside(meaning: Meaning, texts: Sequence[str | None]) -> Figures:
+def _other_figures(meaning: Meaning, texts: Sequence[str | None]) -> Figures:
     if not meaning.beside:
         return NONE
     read = zip(meaning.beside, texts[len(meaning.rates) :], strict=True)

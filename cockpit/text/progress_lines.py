@@ -31,7 +31,7 @@ from cockpit.text.progress import (
     begins_block,
     meaning_of,
     plain,
-    told,
+    progress_of,
     told_in,
 )
 from cockpit.text.safe import LINE_LIMIT
@@ -81,7 +81,7 @@ class Run(NamedTuple):
     def told(self, begin: int = 0) -> Iterator[Told]:
         """Yield what each of them from ``begin`` on says, but for those that say nothing."""
         for at in range(begin, self.lines):
-            found = told(self.meaning, [column[at] for column in self.columns])
+            found = progress_of(self.meaning, [column[at] for column in self.columns])
             if found is not None:
                 yield self.first + at * self.stride, found
 
@@ -109,7 +109,7 @@ class Stretch(NamedTuple):
         line = self.pattern.line.fullmatch(self.text, begin, len(self.text) - 1)
         assert line is not None
         assert meaning is not None
-        said = told(meaning, line.group(*groups))
+        said = progress_of(meaning, line.group(*groups))
         assert said is not None
         return self.first + self.lines - 1, said
 
@@ -486,7 +486,7 @@ def _told_by(
                 return _HEAD, None
             if pattern.meaning is None:
                 return None, None
-            return told(pattern.meaning, found.group(*pattern.groups)), pattern
+            return progress_of(pattern.meaning, found.group(*pattern.groups)), pattern
     if known is _NEW and _tells_nothing(key):
         _remember(key, None)
         return None, None
@@ -540,13 +540,13 @@ def remembered() -> int:
     return len(_known)
 
 
-class _Held:
+class _CacheSize:
     """How much the keys hold that are remembered."""
 
     bytes = 0
 
 
-_held = _Held()
+_held = _CacheSize()
 
 
 def present_log(lines: Sequence[LogLine], read: Read) -> PresentLog:
@@ -554,7 +554,7 @@ def present_log(lines: Sequence[LogLine], read: Read) -> PresentLog:
     return PresentLog(tuple(lines), read, last_step(line.text for line in lines))
 
 
-def held(lines: Sequence[str], why: str | None = None) -> PresentLog:
+def log_of_lines(lines: Sequence[str], why: str | None = None) -> PresentLog:
     """Return lines that are all there is at hand, numbered from 1; ``why``: they are not all."""
     size = sum(len(line) + 1 for line in lines)
     numbered = [LogLine(line, None if why else number) for number, line in enumerate(lines, 1)]

@@ -94,7 +94,7 @@ class Pen:
 PLAIN = Pen()
 
 
-def pieces(text: str) -> Iterator[tuple[str, str]]:
+def styled_parts(text: str) -> Iterator[tuple[str, str]]:
     """Yield ``(text, style)`` for what stands between the escape sequences of one line."""
     pen, start = PLAIN, 0
     for found in _SEQUENCE.finditer(text):
@@ -278,15 +278,15 @@ def _states(raw: AnyStr, cr: AnyStr, lf: AnyStr, room: int) -> Iterator[tuple[st
 
 
 def _build(text: str, limit: int, cut: bool) -> SafeText:
-    line = _Line()
-    for piece, style in ((text, ""),) if text.isprintable() else pieces(text):
+    line = _LineBuilder()
+    for piece, style in ((text, ""),) if text.isprintable() else styled_parts(text):
         line.add(piece, style)
         if line.length > limit:
             break
     return line.finish(limit, cut)
 
 
-class _Line:
+class _LineBuilder:
     """A line under construction: what is shown so far, and its colour spans."""
 
     def __init__(self) -> None:
@@ -298,14 +298,14 @@ class _Line:
     def add(self, piece: str, style: str) -> None:
         start = self.length
         if piece.isascii() and piece.isprintable():
-            self._put(piece)
+            self._append(piece)
         else:
             for char in piece:
                 self._put_char(char)
         if style and self.length > start:
             self._colour(start, style)
 
-    def _put(self, text: str) -> None:
+    def _append(self, text: str) -> None:
         self._parts.append(text)
         self.length += len(text)
         self._marks = 0
@@ -313,7 +313,7 @@ class _Line:
     def _put_char(self, char: str) -> None:
         shown = " " * (_TAB - self.length % _TAB) if char == "\t" else _shown(char)
         if shown:
-            self._put(shown)
+            self._append(shown)
         elif shown is None and self._marks < _MARKS_PER_LETTER:
             self._parts.append(char)
             self.length += 1

@@ -353,7 +353,7 @@ def _by_context(line: str, low: str) -> Iterator[Range]:
             if is_dense(match["value"]):
                 yield match.span("value")
     if holds_any(low, _TELLING):
-        yield from _told(line, low)
+        yield from _prose_secrets(line, low)
     for match in _LOOSE.finditer(line) if "secret " in low or "token " in low else ():
         if _is_told(match["value"], password=False):
             yield match.span("value")
@@ -365,7 +365,7 @@ def _values(rule: re.Pattern[str], line: str) -> Iterator[Range]:
             yield match.span("value")
 
 
-def _told(line: str, low: str) -> Iterator[Range]:
+def _prose_secrets(line: str, low: str) -> Iterator[Range]:
     for word in _TOLD:
         at = low.find(word)
         while at >= 0:

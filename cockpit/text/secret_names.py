@@ -138,7 +138,7 @@ _SHORT_RUNS = 4
 _INSTANT = late_regex(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
 
 
-class _Named(NamedTuple):
+class _NamedValue(NamedTuple):
     """A name with the value that follows it."""
 
     words: tuple[str, ...]
@@ -225,7 +225,7 @@ def _suspicious_words(name: str) -> tuple[str, ...]:
 
 
 def _looked_at(name: str) -> tuple[str, ...]:
-    words = _words(name)
+    words = _name_words(name)
     if words and _suspicious(words[-1]):
         return words
     if ".account.key." in name:  # fs.azure.account.key.NAME.dfs.core.windows.net
@@ -236,7 +236,7 @@ def _looked_at(name: str) -> tuple[str, ...]:
 _remembered = lru_cache(maxsize=2048)(_looked_at)
 
 
-def _words(name: str) -> tuple[str, ...]:
+def _name_words(name: str) -> tuple[str, ...]:
     """Return the words of ``HF_TOKEN_2``, ``apiKey`` or ``client-secret``, numbers off its end."""
     words = tuple(word.lower() for word in _WORD.findall(name))
     while words and (words[-1].isdigit() or (len(words) > 1 and words[-1] in _TAILS)):
@@ -268,7 +268,7 @@ def _follows(line: str, match: re.Match[str]) -> bool:
         return _is_tight(line, match)
     if line[match.end() : match.end() + 1] == "-" or _SAYING.match(line, match.end()):
         return False
-    if _told(line, match):
+    if _has_clear_value(line, match):
         return True
     if not match["flag"] and (flag := _ENV_FLAG.search(_before(line, match))):
         start, hands_on = max(0, match.start() - _AROUND), flag[0].lstrip(" \t\"'[")[:1] == "-"
@@ -292,10 +292,10 @@ def is_tight(value: str) -> bool:
     return is_dense(value) or (len(value) >= 8 and _MIXED.match(value) is not None)
 
 
-def _told(line: str, match: re.Match[str]) -> bool:
+def _has_clear_value(line: str, match: re.Match[str]) -> bool:
     """Return whether a name of several words is followed by what can only be its value."""
     name = match["name"]
-    if not {"_", "-"} & set(name) and len(_words(name)) < 2 and name.lower() not in _ALWAYS:
+    if not {"_", "-"} & set(name) and len(_name_words(name)) < 2 and name.lower() not in _ALWAYS:
         return False
     value = _BARE.match(line, match.end(), match.end() + _FAR_ENOUGH)
     return value is not None and is_dense(value["value"])
@@ -307,7 +307,7 @@ def is_named_secret(name: str, value: str = "") -> bool:
     if not words or words[-1].endswith("url"):
         return False
     shouted = name.isupper() and len(words) > 1
-    plain = _Named(
+    plain = _NamedValue(
         words, shouted, flag=not value, quoted=True, prose=False, query=False, value=value or _LIKE
     )
     return not is_placeholder(plain.value) and _is_secret(plain)
@@ -315,7 +315,7 @@ def is_named_secret(name: str, value: str = "") -> bool:
 
 def _describe(
     line: str, match: re.Match[str], words: tuple[str, ...], value: str, quoted: bool
-) -> _Named:
+) -> _NamedValue:
     name, before = match["name"], _before(line, match)
     spoken = before[-8:].lower().endswith(("api ", "secret ", "access ", "private "))
     if len(words) == 1 and spoken:
@@ -323,7 +323,7 @@ def _describe(
     after = match.end() + len(value)
     rest = line[after : after + 2]
     prose = ":" in match["sep"] and not quoted and value.isalpha() and value[1:].islower()
-    return _Named(
+    return _NamedValue(
         words=words,
         shouted=name.isupper() and len(words) > 1,
         flag=bool(match["flag"]) or not any(sign in match["sep"] for sign in ":="),
@@ -340,7 +340,7 @@ def _before(line: str, match: re.Match[str]) -> str:
     return line[max(0, match.start() - _NEAR) : match.start()]
 
 
-def _is_secret(named: _Named) -> bool:
+def _is_secret(named: _NamedValue) -> bool:
     last, value = named.words[-1], named.value
     if last.endswith(_ALWAYS):
         count = value.isdigit() and (named.counted or len(value) < _SHORTEST_PIN)
@@ -358,24 +358,24 @@ def _is_secret(named: _Named) -> bool:
     return _is_hook(named) or _is_dense_name(named)
 
 
-def _is_kept(named: _Named) -> bool:
+def _is_kept(named: _NamedValue) -> bool:
     """Return whether what is called a secret is one, not the name under which one is kept."""
     if len(named.words) == 1:
         return is_dense(named.value)
     return is_tight(named.value) if named.words[-2] in _POINTS else not named.prose
 
 
-def _is_hook(named: _Named) -> bool:
+def _is_hook(named: _NamedValue) -> bool:
     hooked = named.words[-1] == "url" and bool(_HOOKS & set(named.words))
     return hooked and named.value.startswith("http")
 
 
-def _is_dense_name(named: _Named) -> bool:
+def _is_dense_name(named: _NamedValue) -> bool:
     dense = is_dense(named.value) or (named.shouted and len(named.value) >= 8)
     return named.words[-1] in _DENSE_ONLY and dense and not _FILE.match(named.value)
 
 
-def _is_password(named: _Named) -> bool:
+def _is_password(named: _NamedValue) -> bool:
     if _FILE.match(named.value) or named.prose:
         return False
     if named.words in (("pass",), ("sshpass",), ("pwd",)) and len(named.value) >= 6:
@@ -385,7 +385,7 @@ def _is_password(named: _Named) -> bool:
     return named.shouted or bool(_PASSES & set(named.words[:-1]))
 
 
-def _is_token(named: _Named) -> bool:
+def _is_token(named: _NamedValue) -> bool:
     if len(named.words) > 1 and (named.words[-2] in _NOT_TOKENS or named.prose):
         return False
     if named.shouted or (named.flag and len(named.value) > 3):
@@ -396,7 +396,7 @@ def _is_token(named: _Named) -> bool:
     return digits or len(named.value) >= 16 or named.quoted
 
 
-def _is_key(named: _Named) -> bool:
+def _is_key(named: _NamedValue) -> bool:
     if _FILE.match(named.value) and len(named.value) != 40:
         return False
     if len(named.words) > 1 and named.words[-2] in _KEYS:

@@ -104,15 +104,15 @@ def tool_secrets(line: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
     if not _TOOLS.isdisjoint(words) or "/" in line:
         for tool in _TOOLS.intersection(line.replace("/", " ").split()):
             for rule in _BY_TOOL[tool]:
-                yield from _found(rule, line)
+                yield from _secret_ranges(rule, line)
     if "echo" in line or "printf" in line:
-        yield from _found(_PIPED, line)
-        yield from _found(_FED, line)
+        yield from _secret_ranges(_PIPED, line)
+        yield from _secret_ranges(_FED, line)
     if "<<<" in line:
-        yield from _found(_HERE, line)
+        yield from _secret_ranges(_HERE, line)
 
 
-def _found(rule: re.Pattern[str], line: str) -> Iterator[tuple[int, int]]:
+def _secret_ranges(rule: re.Pattern[str], line: str) -> Iterator[tuple[int, int]]:
     at = 0
     while match := rule.search(line, at):
         group = next(name for name in ("vd", "vs", "vb") if match[name] is not None)

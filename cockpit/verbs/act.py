@@ -115,7 +115,7 @@ def _add_params(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
             continue
         parser.add_argument(
             f"--{param.name}",
-            action=_Given,
+            action=_StoreOption,
             metavar=param.name.upper().replace("-", "_"),
             help=param.help,
             dest=PARAMS,
@@ -148,7 +148,7 @@ def _add_approvals(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
         )  # fmt: skip
 
 
-class _Given(argparse.Action):
+class _StoreOption(argparse.Action):
     """Keeps an option of the verb by its long name."""
 
     def __call__(
@@ -165,14 +165,14 @@ class _Given(argparse.Action):
         setattr(namespace, PARAMS, {**getattr(namespace, PARAMS), name: value})
 
 
-class _Approve(_Given):
+class _Approve(_StoreOption):
     """Begins an approval; the ``--by`` and ``--reason`` behind it are its own."""
 
     def keep(self, namespace: argparse.Namespace, name: str, value: str) -> None:
         setattr(namespace, APPROVALS, [*getattr(namespace, APPROVALS), {"check": value}])
 
 
-class _OfApproval(_Given):
+class _OfApproval(_StoreOption):
     """Fills the last approval; without one it is an option of the verb."""
 
     def keep(self, namespace: argparse.Namespace, name: str, value: str) -> None:

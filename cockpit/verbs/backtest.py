@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         curve = {"curve": [list(each) for each in found.columns()]} if args.curve else {}
         print_document({**document, **curve}, one_line=args.curve)
     else:
-        put("\n".join(_lines(happened, found)))
+        put("\n".join(_report_lines(happened, found)))
     return OK
 
 
@@ -317,9 +317,9 @@ def _alert(each: Happened) -> dict[str, Any]:
     }
 
 
-def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
+def _report_lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     """Return for a person: each alert on a line, how much was replayed, and its picture."""
-    lines = [_line(each) for each in happened]
+    lines = [_alert_line(each) for each in happened]
     replay, final = found.replay, found.spec.final_step
     if replay.left_out:
         lines.append(f"{replay.left_out:,} more are not listed")
@@ -339,7 +339,7 @@ def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     return [*(lines or ["no alert would have opened"]), rows, *picture]
 
 
-def _line(each: Happened) -> str:
+def _alert_line(each: Happened) -> str:
     until = f"step {told_step(each.closed_step)}" if each.over else "open"
     at = each.opened_at or 0.0
     when = f"  {moment(at)}" if at >= TOLD else ""

@@ -104,7 +104,7 @@ def _listed(paths: Sequence[str], layout: str, custom: CustomLayout | None) -> C
     return asyncio.run(list_anywhere(paths, layout, custom, clock=clock))
 
 
-class _Known(NamedTuple):
+class _RunsOfPlaces(NamedTuple):
     """The runs that ``places`` have to do with; ``above``: they hold roots, and are none."""
 
     file: CockpitFile
@@ -113,7 +113,7 @@ class _Known(NamedTuple):
     above: bool
 
 
-def _runs_of(paths: Sequence[str], config: Path | None) -> _Known | None:
+def _runs_of(paths: Sequence[str], config: Path | None) -> _RunsOfPlaces | None:
     """Return the run whose roots hold all ``paths``, else every run that has a root under one.
 
     None: no run of the run file has to do with them. Raises ``UsageError`` only for a run file
@@ -130,20 +130,22 @@ def _runs_of(paths: Sequence[str], config: Path | None) -> _Known | None:
     for each in file.runs:
         roots = _roots(each)
         if roots and all(any(root.contains(place) for root in roots) for place in places):
-            return _Known(file, (each,), places, above=False)
+            return _RunsOfPlaces(file, (each,), places, above=False)
     under = tuple(
         each
         for each in file.runs
         if any(place.contains(root) for place in places for root in _roots(each))
     )
-    return _Known(file, under, places, above=True) if under else None
+    return _RunsOfPlaces(file, under, places, above=True) if under else None
 
 
 def _roots(spec: RunSpec) -> tuple[Place, ...]:
     return spec.checkpoints.path if spec.checkpoints is not None else ()
 
 
-def _layout(args: argparse.Namespace, known: _Known | None) -> tuple[str, CustomLayout | None]:
+def _layout(
+    args: argparse.Namespace, known: _RunsOfPlaces | None
+) -> tuple[str, CustomLayout | None]:
     """Return the layout that was asked for, else that of the run, if it is one."""
     custom = _custom(args)
     spec = known.runs[0].checkpoints if known is not None and len(known.runs) == 1 else None
@@ -152,7 +154,7 @@ def _layout(args: argparse.Namespace, known: _Known | None) -> tuple[str, Custom
     return args.layout, custom
 
 
-def _marked(value: CheckpointsValue, known: _Known) -> CheckpointsValue:
+def _marked(value: CheckpointsValue, known: _RunsOfPlaces) -> CheckpointsValue:
     """Return ``value`` with those marked that a look at the runs finds suspect, or doubts."""
     names = [each.name for each in known.runs]
     try:

@@ -203,14 +203,14 @@ class Ending:
     def __init__(self) -> None:
         self._number: int | None = None
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._told)
+            signal.signal(number, self._on_signal)
 
     def heed(self) -> None:
         """Leave if it has come."""
         if self._number is not None:
             sys.exit(128 + self._number)
 
-    def _told(self, number: int, _: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         self._number = number
         self.heed()
 

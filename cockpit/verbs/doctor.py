@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
     else:
-        put("\n".join(_lines(findings)))
+        put("\n".join(_finding_lines(findings)))
     if any(finding.name == "run file" and finding.level == "problem" for finding in findings):
         return USAGE
     return ATTENTION if any(finding.level == "problem" for finding in findings) else OK
@@ -328,7 +328,7 @@ def _finding(
     return DoctorFinding(name=name, level=level, text=text, remedy=None if good else remedy)
 
 
-def _lines(findings: list[DoctorFinding]) -> Iterator[str]:
+def _finding_lines(findings: list[DoctorFinding]) -> Iterator[str]:
     named = [
         f"{finding.run} {finding.name}" if finding.run else finding.name for finding in findings
     ]

@@ -77,11 +77,11 @@ def facet_findings(
 def _of_endpoint(message: str, endpoints: Sequence[DoctorFinding]) -> str | None:
     """Return what helps with the endpoint that a message tells the trouble of."""
     bad = (each for each in endpoints if each.remedy is not None)
-    told = (each.remedy for each in bad if each.text.startswith(message) or _tells(message, each))
+    told = (each.remedy for each in bad if each.text.startswith(message) or _repeats(message, each))
     return next(told, None)
 
 
-def _tells(message: str, finding: DoctorFinding) -> bool:
+def _repeats(message: str, finding: DoctorFinding) -> bool:
     return message.startswith(f"{finding.text}; {finding.remedy}")
 
 

@@ -46,7 +46,7 @@ from cockpit.verbs.common import (
     run_file,
 )
 from cockpit.verbs.table import fleet_lines
-from cockpit.watch.past import then
+from cockpit.watch.past import past_at
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_document(document(past))
     else:
-        put("\n".join(_lines(past)))
+        put("\n".join(_history_lines(past)))
     return OK
 
 
@@ -125,29 +125,29 @@ async def known_past(
     """
     past = Past(run=spec.name, until=until, actions=(), alerts=(), launches=(), observation=None)
     if store is not None:
-        kept = partial(_kept, store, run_key(file.path, spec.name), spec, until)
+        kept = partial(_past_of, store, run_key(file.path, spec.name), spec, until)
         past = await offload(kept, deadline=READ_WITHIN)
     acts = await refreshed(past.actions, spec.records.logbook)
-    told = _others(await _told(spec), past)
+    told = _facts_of_others(await _shared_facts(spec), past)
     return past.model_copy(update={"told": told, "actions": acts})
 
 
-def _kept(store: Store, key: str, spec: RunSpec, until: float | None) -> Past:
+def _past_of(store: Store, key: str, spec: RunSpec, until: float | None) -> Past:
     """Return what the store has of a run's past, as it was at a moment too if one is asked for."""
     past = read(store, key, spec, until)
     if until is None:
         return past
-    return past.model_copy(update={"then": then(store, key, spec, until)})
+    return past.model_copy(update={"then": past_at(store, key, spec, until)})
 
 
-async def _told(run: RunSpec) -> tuple[SharedFact, ...]:
+async def _shared_facts(run: RunSpec) -> tuple[SharedFact, ...]:
     """Return what was told of a run wherever others read it; bounded, changes nothing."""
     clock = SystemClock()
     found = (await Records(clock, None, Remotes(clock)).observe([run]))[run.name].value
     return () if found is None else found.told
 
 
-def _others(told: Sequence[SharedFact], past: Past) -> tuple[SharedFact, ...]:
+def _facts_of_others(told: Sequence[SharedFact], past: Past) -> tuple[SharedFact, ...]:
     """Return what this store did not do itself, oldest first, up to the time that is asked for."""
     limit = float("inf") if past.until is None else past.until
     own = {(entry.operator, round(entry.begun_at, 3)) for entry in past.actions}
@@ -283,7 +283,7 @@ def _alert(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _lines(past: Past) -> Iterator[str]:
+def _history_lines(past: Past) -> Iterator[str]:
     dated = [
         *((entry.begun_at, list(_action_lines(entry))) for entry in past.actions),
         *((kept.opened_at, [_opened(kept)]) for kept in past.alerts if not kept.passed),
@@ -292,7 +292,7 @@ def _lines(past: Past) -> Iterator[str]:
             for kept in past.alerts
             if kept.closed_at is not None
         ),
-        *((each.at, [_heard(each)]) for each in past.told),
+        *((each.at, [_fact_line(each)]) for each in past.told),
         *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
         *((act.changed_at, [f"{moment(act.changed_at)}  {act.text}"]) for act in past.agents),
         *((each.last_at, [f"{moment(each.last_at)}  {each.text}"]) for each in past.calls),
@@ -369,7 +369,7 @@ def _closed(kept: Kept, at: float) -> str:
     return f"{moment(at)}  closed unseen  {what}, {steps}, {since}"
 
 
-def _heard(told: SharedFact) -> str:
+def _fact_line(told: SharedFact) -> str:
     return f"{moment(told.at)}  {told.text}, typed by {told.typed_by}  [{told.source}]"
 
 

@@ -168,11 +168,11 @@ def _sources(args: argparse.Namespace, asks: bool) -> list[str]:
 
 def _system(what: str) -> JobSpec | None:
     """Return the system that is named without any job of it."""
-    named = _named(what)
+    named = _job_option(what)
     return None if named is None or ":" in what.partition("@")[0] else named
 
 
-def _named(what: str) -> JobSpec | None:
+def _job_option(what: str) -> JobSpec | None:
     try:
         return job_named(what)
     except SourceError as error:

@@ -35,7 +35,7 @@ from cockpit.verbs.common import (
     run_file,
     say,
 )
-from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts, svg
+from cockpit.verbs.plot_chart import LEAST, ChartEvent, Picture, charts, svg
 from cockpit.verbs.reading import (
     STDIN,
     history_name,
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{len(metrics)} metrics are too many; expected at most {MOST_ASKED}")
     width = max(LEAST, min(WIDEST, args.width or shutil.get_terminal_size((80, 24)).columns))
     span = _span(args, 2 * width)
-    name, found, marks = _found(args, metrics, span)
+    name, found, marks = _curves_of(args, metrics, span)
     picture = Picture(metrics, found.curves, marks, args.x == "time", args.log)
     known = any(curve.parts for curve in found.curves)
     if args.svg is not None and known:
@@ -114,9 +114,9 @@ def _span(args: argparse.Namespace, most: int) -> Span:
     return Span(low=low, high=high, most=most)
 
 
-def _found(
+def _curves_of(
     args: argparse.Namespace, metrics: Sequence[str], span: Span
-) -> tuple[str, Curves, tuple[Mark, ...]]:
+) -> tuple[str, Curves, tuple[ChartEvent, ...]]:
     """Return whose curves they are, the curves, and what happened to the run.
 
     No event loop runs where nothing waits on one: it would keep Ctrl-C.
@@ -133,7 +133,7 @@ def _found(
 
 async def _of_run(
     args: argparse.Namespace, metrics: Sequence[str], span: Span
-) -> tuple[str, Curves, tuple[Mark, ...]]:
+) -> tuple[str, Curves, tuple[ChartEvent, ...]]:
     """Return the curves of a run of the run file, and what happened to it."""
     what = args.what
     file = run_file(args.config)
@@ -172,17 +172,17 @@ async def _checked(file: CockpitFile, name: str) -> RunReport | None:
         return None
 
 
-def marks_of(report: RunReport) -> list[Mark]:
+def marks_of(report: RunReport) -> list[ChartEvent]:
     """Return checkpoints and open alerts by their step and time, as far as those are known."""
     saved = report.facets.checkpoints.value
     found = [
-        Mark(_ITEMS[each.state.value], "", each.step, each.saved_at)
+        ChartEvent(_ITEMS[each.state.value], "", each.step, each.saved_at)
         for each in (() if saved is None else saved.items)
         if each.state.value in _ITEMS
     ]
     for alert in report.alerts:
         step = None if alert.span is None else alert.span.opened_step
-        found.append(Mark("alert", alert.id, step, alert.since))
+        found.append(ChartEvent("alert", alert.id, step, alert.since))
     return found
 
 

@@ -36,7 +36,7 @@ _LANES: Final = {"checkpoint": "saved", "torn checkpoint": "saved", "rejected ch
                  "restart": "restart", "alert": "alert"}  # fmt: skip
 
 
-class Mark(NamedTuple):
+class ChartEvent(NamedTuple):
     """What happened to a run: at which step and when (epoch s), as far as that is known."""
 
     kind: str
@@ -51,7 +51,7 @@ class Picture:
 
     metrics: Sequence[str]
     curves: Sequence[Curve]
-    marks: Sequence[Mark]
+    marks: Sequence[ChartEvent]
     by_time: bool
     log: bool
 
@@ -117,10 +117,10 @@ def extent_of(curve: Curve, by_time: bool) -> tuple[float, float]:
 
 
 def places_of(
-    curve: Curve, marks: Sequence[Mark], by_time: bool, extent: tuple[float, float]
-) -> Iterator[tuple[float, Mark]]:
+    curve: Curve, marks: Sequence[ChartEvent], by_time: bool, extent: tuple[float, float]
+) -> Iterator[tuple[float, ChartEvent]]:
     """Return what is marked within an extent, each with its place there."""
-    restarts = (Mark("restart", "", each.step, each.at) for each in curve.restarts)
+    restarts = (ChartEvent("restart", "", each.step, each.at) for each in curve.restarts)
     for mark in (*marks, *restarts):
         step = mark.step
         if step is None and mark.at is not None:
@@ -231,7 +231,7 @@ def _drawn(
     return [line.rstrip()[: size[0]] for line in drawn.splitlines()]
 
 
-def _lanes(found: Sequence[tuple[float, Mark]], places: Places) -> list[str]:
+def _lanes(found: Sequence[tuple[float, ChartEvent]], places: Places) -> list[str]:
     """Return a line for each kind of what happened: ``saved │   o    o  x``."""
     lanes: dict[str, list[str]] = {}
     for place, mark in found:
@@ -284,9 +284,9 @@ def _svg_chart(
     asked: str, curve: Curve, picture: Picture, width: int, height: int
 ) -> Iterator[str]:
     dots = dots_of(curve.parts, picture.by_time)
-    yield _words(LEFT, 18, title_of(asked, curve), "t")
+    yield _svg_text(LEFT, 18, title_of(asked, curve), "t")
     if not dots:
-        yield _words(LEFT, 40, why_empty(curve, picture.by_time))
+        yield _svg_text(LEFT, 40, why_empty(curve, picture.by_time))
         return
     extent = extent_of(curve, picture.by_time)
     former = within(dots_of(curve.former, picture.by_time), extent)
@@ -304,7 +304,7 @@ def _svg_chart(
         yield f'<circle cx="{at:.1f}" cy="{bottom}" r="4" fill="{_INKS[mark.kind]}">{told}</circle>'
     notes = [piece for note in notes_of(curve, picture, log) for piece in note.split("; ")]
     for at_line, note in enumerate(notes[:3]):
-        yield _words(LEFT, bottom + 34 + 14 * at_line, note)
+        yield _svg_text(LEFT, bottom + 34 + 14 * at_line, note)
 
 
 def _axes(
@@ -332,15 +332,15 @@ def _grid(
     for value, told in zip(*value_ticks(low, high, log, 5), strict=True):
         at = axes.y(value)
         yield f'<path class="g" d="M{LEFT} {at:.1f}H{size[0] - RIGHT}"/>'
-        yield _words(LEFT - 8, at + 4, told, anchor="end")
+        yield _svg_text(LEFT - 8, at + 4, told, anchor="end")
     for place, told in zip(*place_ticks(extent, by_time, max(2, size[0] // 160)), strict=True):
-        yield _words(axes.x(place), size[1] - BELOW + 18, told, anchor="middle")
+        yield _svg_text(axes.x(place), size[1] - BELOW + 18, told, anchor="middle")
 
 
 def _points(points: Sequence[tuple[float, float]], axes: Axes) -> str:
     return " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in points)
 
 
-def _words(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+def _svg_text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'

@@ -69,7 +69,7 @@ def _entries(run: Run) -> list[str]:
     if plain is None:
         return [_entry(*each) for each in run.told()]
     meaning, none = run.meaning, repeat("null")
-    words = _words(meaning.format, meaning.scope, plain.unit, exact=True)
+    words = _json_template(meaning.format, meaning.scope, plain.unit, exact=True)
     words %= ("%s", "%s", "null", "%s", "null", "%s", "%s")
     columns = [none if each is None else each for each in plain[:4]]
     numbers = count(run.first, run.stride)
@@ -80,7 +80,7 @@ def _entries(run: Run) -> list[str]:
 def _entry(line: int, told: LineProgress) -> str:
     """Return one entry's JSON, several times as fast as ``json`` does."""
     _, step, exact, shown, most, most_shown, _, loss, rate, _, *_ = told
-    words = _words(told.format, told.scope, told.unit, exact)
+    words = _json_template(told.format, told.scope, told.unit, exact)
     if loss is not None and not isfinite(loss):
         loss_text = f'"{plain_number(loss)}"'
     else:
@@ -97,7 +97,7 @@ def _entry(line: int, told: LineProgress) -> str:
 
 
 @lru_cache(maxsize=256)
-def _words(form: str, scope: Scope, unit: str | None, exact: bool) -> str:
+def _json_template(form: str, scope: Scope, unit: str | None, exact: bool) -> str:
     """Return an entry of lines that differ in their figures alone, as ``%`` takes it."""
     fields = LineProgress(form, scope=scope, unit=unit, step_exact=exact).to_json()
     text = json.dumps({"line": None, **fields}).replace("%", "%%")
@@ -123,10 +123,10 @@ def _summary(found: Iterable[Told | Run | Stretch]) -> list[str]:
     if last is None:
         return ["no training progress lines found"]
     line, told = last
-    return [f"line {line}: {said(told)}", f"{lines:,} progress lines"]
+    return [f"line {line}: {progress_text(told)}", f"{lines:,} progress lines"]
 
 
-def said(progress: LineProgress) -> str:
+def progress_text(progress: LineProgress) -> str:
     """Return one line's progress in words: ``step 4,600 of 5,155, loss 2.31, 34.5 s/it``."""
     if progress.step is not None:
         step = counted(progress.step)

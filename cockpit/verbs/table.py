@@ -148,7 +148,7 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
-    yield from _beside(run)
+    yield from _tracker_notes(run)
     yield from _clocks(run)
     yield from _final_step(run)
     yield from _goodput(run)
@@ -162,7 +162,7 @@ def _below(run: RunReport) -> Iterator[str]:
         yield f"  next: {run.next_action}"
 
 
-def _beside(run: RunReport) -> Iterator[str]:
+def _tracker_notes(run: RunReport) -> Iterator[str]:
     """Yield what else lies where the tracker's run is read."""
     value = run.facets.tracker.value
     for note in () if value is None else value.notes:

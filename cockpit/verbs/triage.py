@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_document({"schema": 1, **found.to_json()})
     else:
-        put("\n".join(_lines(found, text)))
+        put("\n".join(_answer_lines(found, text)))
     return OK
 
 
@@ -62,7 +62,7 @@ def _shown(found: Triage) -> Triage:
     return found.model_copy(update={"evidence": lines})
 
 
-def _lines(found: Triage, text: PresentLog) -> list[str]:
+def _answer_lines(found: Triage, text: PresentLog) -> list[str]:
     """Return the answer for a person: what, how sure, where, on which lines, of how much."""
     lines = [f"{found.name}: {found.action} ({found.confidence})"]
     if found.code_location is not None:

@@ -120,13 +120,13 @@ class WatchOutput:
             self.ended.set_result(error)
 
     def _tell_of_lines(self, count: int) -> None:
-        self.say(f"{_lines(count)} of standard output dropped: no reader")
+        self.say(f"{_line_count(count)} of standard output dropped: no reader")
 
     def _tell_of_messages(self, count: int) -> None:
-        self.say(f"{_lines(count)} dropped here: no reader")
+        self.say(f"{_line_count(count)} dropped here: no reader")
 
 
-def _lines(count: int) -> str:
+def _line_count(count: int) -> str:
     return f"{count} line{'' if count == 1 else 's'}"
 
 

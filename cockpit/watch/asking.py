@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LAUNCH: Final = re.compile(r"(?P<run>.+)-i\d{1,6}")
 
 
-class _Named(NamedTuple):
+class _NamedJob(NamedTuple):
     """A job that somebody has named: when, which, and who says so.
 
     ``file_id`` is what the run file named then; ``None``: not known.
@@ -75,7 +75,7 @@ def with_current_job(
     return run.model_copy(update={"job": job}), said
 
 
-def _edited(job_id: str | None, started: _Named) -> bool:
+def _edited(job_id: str | None, started: _NamedJob) -> bool:
     """Tell whether ``job.id`` is another one than when a job was last started or adopted."""
     return job_id is not None and started.file_id is not None and job_id != started.file_id
 
@@ -86,14 +86,14 @@ def _of(run: str, launch_id: str) -> bool:
     return made is None or made["run"] == run
 
 
-def _started(state: RunState) -> _Named | None:
+def _started(state: RunState) -> _NamedJob | None:
     """Return the last job that a cockpit started or adopted, as the store or the records say."""
     found = []
     launch = state.shared.launch
     if launch is not None:
         what = "launch" if launch.launch_id else "adoption"
         who = f"the last {what} in the store"
-        found.append(_Named(launch.at, launch.job_id, who, launch.file_id))
+        found.append(_NamedJob(launch.at, launch.job_id, who, launch.file_id))
     for told in state.told:
         job = told.value if told.what == ADOPTED else told.parts.get("job")
         launched = told.what == LAUNCHED and _of(state.spec.name, told.value)
@@ -101,22 +101,22 @@ def _started(state: RunState) -> _Named | None:
         if job and (launched or adopted):
             what = "a launch" if launched else "an adoption"
             found.append(
-                _Named(told.at, job, f"{what} by {told.typed_by}, told in the {told.source}")
+                _NamedJob(told.at, job, f"{what} by {told.typed_by}, told in the {told.source}")
             )
     return max(found, key=lambda each: (round(each.at, 2), each.file_id is not None), default=None)
 
 
-def _newest(state: RunState) -> _Named | None:
+def _newest(state: RunState) -> _NamedJob | None:
     started, monitor = _started(state), state.facets.monitor.value
     if monitor is None or not monitor.job_id or monitor.last_update is None:
         return started
     if monitor.job_id == monitor.retired and started is not None:
         return started  # it goes on writing, and has not heard of the relaunch yet
-    told = _Named(monitor.last_update, monitor.job_id, "the monitor's state file")
+    told = _NamedJob(monitor.last_update, monitor.job_id, "the monitor's state file")
     return told if started is None or told.at > started.at else started
 
 
-def _here(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
+def _local_group(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
     return (HERE,)
 
 
@@ -150,10 +150,10 @@ PLACES: Final[Mapping[str, Callable[[RunSpec, Platform | None], tuple[str, ...]]
     "log": _log,
     "tracker": _tracker,
     "checkpoints": _checkpoints,
-    "monitor": _here,
+    "monitor": _local_group,
     "host": _platform,
     "code": _code,
-    "records": _here,
+    "records": _local_group,
 }
 """One row for each facet. The records are a file of this machine, though its issue is not."""
 

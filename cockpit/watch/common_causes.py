@@ -179,7 +179,7 @@ def find_full_disks(
         if len(runs) < 2:
             continue
         key = min(group, key=_disk_rank).key
-        machines = _named(sorted({short.machine for short in group}))
+        machines = _machine_names(sorted({short.machine for short in group}))
         for short in group:
             full = FullDisk(machine=machines, mount=short.mount, runs=runs, key=key)
             found[short.state.spec.name].append(full)
@@ -196,7 +196,7 @@ def _candidates(states: Iterable[RunState]) -> Iterator[RunState]:
             yield state
 
 
-def _named(machines: list[str]) -> str:
+def _machine_names(machines: list[str]) -> str:
     more = len(machines) - NAMED
     return ", ".join(machines[:NAMED]) + (f" and {more} more" if more > 0 else "")
 

@@ -28,7 +28,7 @@ from cockpit.sources.logs.pieces import Told
 from cockpit.sources.logs.present import MOST_BYTES, bring, read_present
 from cockpit.sources.logs.remote import RemoteLog, log_at
 from cockpit.sources.logs.source import TAIL
-from cockpit.text.progress_lines import held, present_log
+from cockpit.text.progress_lines import log_of_lines, present_log
 from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState
 from cockpit.watch.tasks import Supervisor
@@ -57,7 +57,7 @@ class _Question(NamedTuple):
     others: tuple[OtherLog, ...] = ()
 
 
-class _Asked(NamedTuple):
+class _AskedQuestion(NamedTuple):
     """A question that a run's log is read for, and where that lies."""
 
     state: RunState
@@ -106,11 +106,11 @@ class Diagnoser:
             begun = {tasks[one.state.spec.name] for one in wanted}
             await asyncio.wait(begun, timeout=patience)
 
-    def _under_way(self, one: _Asked) -> bool:
+    def _under_way(self, one: _AskedQuestion) -> bool:
         task = self._tasks.get(one.state.spec.name)
         return task is not None and not task.done()
 
-    async def _answer(self, group: Sequence[_Asked]) -> None:
+    async def _answer(self, group: Sequence[_AskedQuestion]) -> None:
         """Diagnose a group; what is brought for it is let go before the host's next one."""
         host = group[0].host
         async with self._hosts.setdefault(host, asyncio.Semaphore(1)) if host else nullcontext():
@@ -118,13 +118,13 @@ class Diagnoser:
             each = (self._diagnose(one, told.get(one.state.spec.name)) for one in group)
             await asyncio.gather(*each)
 
-    async def _brought(self, host: str, group: Sequence[_Asked]) -> Mapping[str, Told]:
+    async def _brought(self, host: str, group: Sequence[_AskedQuestion]) -> Mapping[str, Told]:
         """Return what one trip brings of a host's logs; the others are asked for alone."""
         work = bring({one.state.spec.name: one.mark for one in group if one.mark})
         told = await self._supervisor.run(f"the logs on {host}", DEADLINE + 1.0, work)
         return {} if isinstance(told, Problem) else told
 
-    async def _diagnose(self, one: _Asked, told: Told | None) -> None:
+    async def _diagnose(self, one: _AskedQuestion, told: Told | None) -> None:
         state, question, log, place = one
         name = state.spec.name
         async with self._turns if place is None or place.here else self._trips:
@@ -145,21 +145,21 @@ class Diagnoser:
                 self._ready(name)
 
 
-def _asked_of(state: RunState, case: Case, stalled: bool) -> _Asked | None:
+def _asked_of(state: RunState, case: Case, stalled: bool) -> _AskedQuestion | None:
     """Return what is to be found out anew of a run; an answer that holds no more is let go."""
-    question, log = question_of(case, asked(state) or stalled), state.facets.log.value
+    question, log = question_of(case, has_stall_diagnosis(state) or stalled), state.facets.log.value
     if question is None:
         if not _outlives(state, case):
             state.diagnosis = None
         return None
     if log is None or (state.diagnosis is not None and state.diagnosis.question == question):
         return None
-    return _Asked(state, question, log, _place(state.spec, log))
+    return _AskedQuestion(state, question, log, _place(state.spec, log))
 
 
-def _groups(asked: Sequence[_Asked]) -> Iterator[Sequence[_Asked]]:
+def _groups(asked: Sequence[_AskedQuestion]) -> Iterator[Sequence[_AskedQuestion]]:
     """Yield what is answered together: the logs of a host, as many as one trip should bring."""
-    groups: dict[str, list[_Asked]] = {}
+    groups: dict[str, list[_AskedQuestion]] = {}
     for one in asked:
         if not one.host:
             yield [one]
@@ -189,7 +189,7 @@ def _alone(job: JobValue) -> JobValue:
     return job.model_copy(update={"rivals": (), "queued": ()})
 
 
-def asked(state: RunState) -> bool:
+def has_stall_diagnosis(state: RunState) -> bool:
     """Tell whether a job that stood still has been diagnosed: it is kept up to date."""
     return state.diagnosis is not None and not state.diagnosis.over
 
@@ -232,7 +232,7 @@ def _read(
     lines = tuple(line.plain for line in log.lines)
     why = f"only its last {len(lines)} lines are available" if len(lines) >= TAIL else None
     if place is None:
-        return held(lines, why), True
+        return log_of_lines(lines, why), True
     try:
         source = log_at(place)
         if told is not None and isinstance(source, RemoteLog):
@@ -241,7 +241,7 @@ def _read(
         return _with_others(own, job, log.others), True
     except OSError as error:
         said = (error.strerror or "it cannot be read").lower()
-        return held(lines, why and f"{why}: {said}"), place.here
+        return log_of_lines(lines, why and f"{why}: {said}"), place.here
 
 
 def _with_others(own: PresentLog, job: JobValue, others: Sequence[OtherLog]) -> PresentLog:

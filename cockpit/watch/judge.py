@@ -19,7 +19,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept
 from cockpit.store.launches import Failures
 from cockpit.store.memory import Observation, Pasts, RunMemory
-from cockpit.watch.diagnoser import Diagnoser, asked
+from cockpit.watch.diagnoser import Diagnoser, has_stall_diagnosis
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.reports import (
     Case,
@@ -251,7 +251,7 @@ class Judge:
                 if outcome is not None:
                     self._settle(state, outcome, keep=keep)
                 else:
-                    self._tell(state, unruled(case, state), keep=keep)
+                    self._publish(state, unruled(case, state), keep=keep)
 
     async def _judged(self, cases: list[Case]) -> Sequence[Judged | None]:
         together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
@@ -271,7 +271,7 @@ class Judge:
             if each is not None and any(alert.id == "C-06" for alert in each.alerts)
         ]
         for at, state in enumerate(states):
-            if at not in still and asked(state):
+            if at not in still and has_stall_diagnosis(state):
                 state.diagnosis = None
         if not still:
             return found
@@ -320,7 +320,7 @@ class Judge:
             if keep and changes.changed:
                 self._store_writer.save_alerts(state.key, changes.changed)
         alerts = tuple(kept.alert for kept in state.open.values())
-        self._tell(state, report_of(found, alerts, state), keep=keep)
+        self._publish(state, report_of(found, alerts, state), keep=keep)
 
     def _came_and_went(self, state: RunState, found: Judged, *, keep: bool) -> list[Kept]:
         """Take what opened and closed within the rows since the last look; return what is new.
@@ -353,7 +353,7 @@ class Judge:
         if former is not None and keep:
             self._store_writer.later(lambda store: Failures(store).add(key, former))
 
-    def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
+    def _publish(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         if report.not_read_yet is None:
             cadence = state.spec.cadence
             state.day = state.day.with_look(report.checked_at, report.verdict.value, cadence)

@@ -125,11 +125,11 @@ class OnePass:
             files = {key: own for key, own in groups.items() if _has_files(key)}
             if not files or self._clock.monotonic() >= self._end:
                 break
-            await asyncio.gather(*(self._again(key, own) for key, own in files.items()))
+            await asyncio.gather(*(self._second_look(key, own) for key, own in files.items()))
             away = {run.name for key, own in files.items() if key[1] != HERE for run in own}
             states = [each for each in states if each.spec.name in away and not each.rows.complete]
 
-    async def _again(self, key: Key, runs: list[RunSpec]) -> None:
+    async def _second_look(self, key: Key, runs: list[RunSpec]) -> None:
         """Look at files once more: they know more once they are read, and a host brings more.
 
         A host that is gone by now has answered a moment ago.

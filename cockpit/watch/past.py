@@ -77,13 +77,13 @@ def timeline(
     """
     entries, lacks = _entries(run, now)
     if store is None:
-        found = [*_told(report, set()), *_checkpoints(report), *entries]
+        found = [*_shared_facts(report, set()), *_checkpoints(report), *entries]
         lacks = (*lacks, "no store: past alerts, jobs and actions are unknown")
         return Timeline(run=run.name, happenings=_newest(found), lacks=lacks)
     with store.reading():
         acts, memory = _journal(store, key), RunMemory(store)
         own = {(each.operator, round(each.begun_at, 3)) for each in acts}
-        found = [*_told(report, own), *_checkpoints(report), *_unsaid(entries, acts)]
+        found = [*_shared_facts(report, own), *_checkpoints(report), *_unsaid(entries, acts)]
         found += [*_alerts(store, key), *map(_action, acts), *_jobs(memory, key)]
         found += [*_gone_checkpoints(memory, key, report), *_agents(store, key, acts)]
         return Timeline(
@@ -117,7 +117,7 @@ def _step_of(gone: Happening) -> str:
     return gone.text.removeprefix("Checkpoint ").removesuffix(" complete")
 
 
-def _line(words: str) -> str:
+def _safe_text(words: str) -> str:
     return clean(scrub(clean(words, 300)), 300)
 
 
@@ -130,8 +130,8 @@ def _alerts(store: Store, key: str) -> Iterator[Happening]:
             yield _closed(kept, kept.closed_at)
     for alert, taken in alerts.acknowledgements(key, MOST // 2):
         until = "" if taken.until is None else f", snoozed until {moment(taken.until)}"
-        why = "" if taken.reason is None else f": {_line(taken.reason)}"
-        note = f"by {_line(taken.by)}{until}{why}"
+        why = "" if taken.reason is None else f": {_safe_text(taken.reason)}"
+        note = f"by {_safe_text(taken.by)}{until}{why}"
         yield _of_alert(alert, taken.at, Sign.PLAIN, f"Acknowledged: {alert.title}", note)
 
 
@@ -167,7 +167,9 @@ def _action(entry: JournalEntry) -> Happening:
     launch = "" if entry.launch_id is None else entry.launch_id
     note = " · ".join(filter(None, (entry.message, launch, job)))
     kind = kinds.get(entry.action, Kind.ACTION)
-    return Happening(at=entry.begun_at, kind=kind, sign=sign, text=_line(words), note=_line(note))
+    return Happening(
+        at=entry.begun_at, kind=kind, sign=sign, text=_safe_text(words), note=_safe_text(note)
+    )
 
 
 def _agents(store: Store, key: str, acts: Sequence[JournalEntry]) -> Iterator[Happening]:
@@ -180,14 +182,14 @@ def _agents(store: Store, key: str, acts: Sequence[JournalEntry]) -> Iterator[Ha
     for act in AgentRecords(store).acts(key):
         begun = act.stage is Stage.BEGUN and act.plan_id in journaled
         if not begun and act.stage is not Stage.ENDED:
-            sign, words = signs.get(act.stage, Sign.PLAIN), _line(act.text)
+            sign, words = signs.get(act.stage, Sign.PLAIN), _safe_text(act.text)
             yield Happening(at=act.changed_at, kind=Kind.ACTION, sign=sign, text=words)
 
 
 def _jobs(memory: RunMemory, key: str) -> Iterator[Happening]:
     for one in memory.launches(key)[-MOST:]:
         words = f"Launched {one.launch_id or 'by hand'}: job {one.job_id}"
-        yield Happening(at=one.at, kind=Kind.JOB, sign=Sign.PLAIN, text=_line(words))
+        yield Happening(at=one.at, kind=Kind.JOB, sign=Sign.PLAIN, text=_safe_text(words))
     yield from map(_phase, reversed(memory.phases(key)))  # of one instant: as they were seen
 
 
@@ -196,7 +198,7 @@ def _phase(mark: PhaseMark) -> Happening:
     late = mark.at - mark.began
     note = f"seen {lasting(late)} later" if late >= 60 else ""
     words = f"Job {job} {mark.phase.value}"
-    return Happening(at=mark.began, kind=Kind.JOB, sign=sign, text=_line(words), note=note)
+    return Happening(at=mark.began, kind=Kind.JOB, sign=sign, text=_safe_text(words), note=note)
 
 
 def _checkpoints(report: RunReport | None) -> Iterator[Happening]:
@@ -208,7 +210,7 @@ def _checkpoints(report: RunReport | None) -> Iterator[Happening]:
         kept = "" if item.permanent is None else "permanent" if item.permanent else "temporary"
         parts = (size(item.size) if item.size is not None else "", kept, item.suspect or "")
         sign = Sign.ATTENTION if item.suspect else sign
-        note = _line(" · ".join(filter(None, parts)))
+        note = _safe_text(" · ".join(filter(None, parts)))
         words = f"Checkpoint {step(item.step if item.step is not None else item.name_step)} {word}"
         yield Happening(at=item.saved_at, kind=Kind.CHECKPOINT, sign=sign, text=words, note=note)
 
@@ -227,19 +229,19 @@ def _gone_checkpoints(memory: RunMemory, key: str, report: RunReport | None) -> 
         yield Happening(at=mark.at, kind=Kind.CHECKPOINT, sign=Sign.PLAIN, text=words, note=GONE)
 
 
-def _told(report: RunReport | None, own: set[tuple[str, float]]) -> Iterator[Happening]:
+def _shared_facts(report: RunReport | None, own: set[tuple[str, float]]) -> Iterator[Happening]:
     """Yield what others told; ``own`` is what stands in this store's journal."""
     records = None if report is None else report.facets.records.value
     for each in () if records is None else records.told:
         if (each.typed_by, round(each.at, 3)) not in own:
-            yield _heard(each)
+            yield _of_shared_fact(each)
 
 
-def _heard(each: SharedFact) -> Happening:
+def _of_shared_fact(each: SharedFact) -> Happening:
     kinds = {OWNER: Kind.HANDOFF, ACKNOWLEDGED: Kind.ALERT, STOPPED: Kind.ACTION}
-    note = _line(f"typed by {each.typed_by} · {each.source}")
+    note = _safe_text(f"typed by {each.typed_by} · {each.source}")
     kind = kinds.get(each.what, Kind.JOB)
-    return Happening(at=each.at, kind=kind, sign=Sign.PLAIN, text=_line(each.text), note=note)
+    return Happening(at=each.at, kind=kind, sign=Sign.PLAIN, text=_safe_text(each.text), note=note)
 
 
 def _entries(run: RunSpec, now: float) -> tuple[list[Happening], tuple[str, ...]]:
@@ -251,12 +253,16 @@ def _entries(run: RunSpec, now: float) -> tuple[list[Happening], tuple[str, ...]
         entries = read_entries(read_text(Path(path)))
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
-        return [], (_line(f"log entries: {path}: {said.lower()}"),)
+        return [], (_safe_text(f"log entries: {path}: {said.lower()}"),)
     dated = [each for each in entries if each.at is not None and each.at <= now + SLIP]
     dated.sort(key=lambda each: each.at or 0.0)
     return [
         Happening(
-            at=each.at or 0.0, kind=Kind.ENTRY, sign=Sign.PLAIN, text=_line(each.title), note=""
+            at=each.at or 0.0,
+            kind=Kind.ENTRY,
+            sign=Sign.PLAIN,
+            text=_safe_text(each.title),
+            note="",
         )
         for each in dated[-MOST // 2 :]
     ], ()
@@ -276,7 +282,7 @@ NOT_KEPT: Final = "not kept for this moment"
 NOBODY: Final = "see logbook and log for that time: no cockpit was looking"
 
 
-class _Known(NamedTuple):
+class _StoredPast(NamedTuple):
     """What the store holds of a run at a moment, and until when it was looked at."""
 
     observation: Observation | None
@@ -284,7 +290,7 @@ class _Known(NamedTuple):
     alerts: tuple[Alert, ...]
 
 
-def then(store: Store, key: str, run: RunSpec, at: float) -> Then:
+def past_at(store: Store, key: str, run: RunSpec, at: float) -> Then:
     """Return the run (``key`` in the store) as it was at ``at``; raises ``StoreError``.
 
     What is not known of that moment is unknown, with its reason in ``lacks`` or in its facet.
@@ -295,12 +301,12 @@ def then(store: Store, key: str, run: RunSpec, at: float) -> Then:
         if not moments:
             return _nothing(store, key, run, at)
         watched = at - max(moments) <= MISSED * max(run.cadence, LEAST_EVERY)
-        seen = None if observation is None else _seen(observation)
+        seen = None if observation is None else _kept_figures(observation)
         if kept is not None and kept.report is not None:
             report, lacks = kept.report, _later(kept.at, observation)
             recorded: float | None = kept.at
         else:
-            found = _Known(observation, RunMemory(store).phases(key), _open(store, key, at))
+            found = _StoredPast(observation, RunMemory(store).phases(key), _open(store, key, at))
             report, recorded = _pieced(run, at, found), None
             lacks = ("only verdict, step and alerts are kept for this moment: it is too old, or "
                      "older than full snapshots",)  # fmt: skip
@@ -321,7 +327,7 @@ def _nothing(store: Store, key: str, run: RunSpec, at: float) -> Then:
     return Then(run=run.name, at=at, lacks=(why,))
 
 
-def _seen(found: Observation) -> KeptFigures:
+def _kept_figures(found: Observation) -> KeptFigures:
     return KeptFigures(at=found.at, verdict=found.verdict, phase=found.phase, step=found.step)
 
 
@@ -347,7 +353,7 @@ def _unwatched(report: RunReport, why: str) -> RunReport:
     )
 
 
-def _pieced(run: RunSpec, at: float, found: _Known) -> RunReport:
+def _pieced(run: RunSpec, at: float, found: _StoredPast) -> RunReport:
     """Return a report of what is kept where no whole moment is."""
     seen, report = found.observation, unread(run, Facets(), at)
     facets = dict(report.facets.items())
@@ -484,7 +490,7 @@ class PastReading:
         """Return what is known to have happened to a run, and which moments are kept."""
         state = self._state(run)
         now = self._clock.now()
-        return await self._asked(
+        return await self._read_store(
             functools.partial(timeline, self._store, state.key, state.spec, state.report, now)
         )
 
@@ -493,8 +499,8 @@ class PastReading:
         state = self._state(run)
         if self._store is None:
             raise OSError(0, "no store is open: the past is unknown")
-        return await self._asked(
-            functools.partial(then, self._store, state.key, state.spec, float(at))
+        return await self._read_store(
+            functools.partial(past_at, self._store, state.key, state.spec, float(at))
         )
 
     async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
@@ -504,7 +510,7 @@ class PastReading:
         """
         found, state = await self.then(run, at), self._state(run)
         read = functools.partial(log_then, state.spec, found, int(offset), bool(back))
-        return await self._asked(read)
+        return await self._read_store(read)
 
     def _state(self, run: str) -> RunState:
         state = self._fleet.states.get(run)
@@ -512,7 +518,7 @@ class PastReading:
             raise ValueError(f"no run {run[:80]!r} in the run file")
         return state
 
-    async def _asked(self, read: Callable[[], R]) -> R:
+    async def _read_store(self, read: Callable[[], R]) -> R:
         try:
             return await offload(read, deadline=DEADLINE)
         except StoreError as error:

@@ -258,7 +258,7 @@ def _log_unread(facets: Facets) -> float:
 def judged(case: Case) -> Judged:
     """Judge one run by what is seen of it, and by why its job ended or stands still."""
     log = judge_rows(case.log_trend, case.log_standing, case.log_rows, case.spec)
-    seen = _seen(case, log.trend)
+    seen = _history_seen(case, log.trend)
     spec = with_final_step(case.spec, seen)
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
@@ -278,10 +278,10 @@ def judged(case: Case) -> Judged:
 
 def seen_of(case: Case) -> History:
     """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
-    return _seen(case, advance(case.log_trend, case.log_rows, case.spec))
+    return _history_seen(case, advance(case.log_trend, case.log_rows, case.spec))
 
 
-def _seen(case: Case, log_trend: Trend) -> History:
+def _history_seen(case: Case, log_trend: Trend) -> History:
     history = case.history
     tracked = history.trend.rows > 0
     trend = history.trend if tracked else log_trend
@@ -363,7 +363,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         checked_at=found.history.now,
         verdict=row.verdict,
         verdict_reason=row.why(here),
-        facets=_told(found),
+        facets=_report_facets(found),
         progress=found.progress,
         alerts=alerts,
         closed=state.closed_alerts(),
@@ -379,7 +379,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
     )
 
 
-def _told(found: Case | Judged) -> Facets:
+def _report_facets(found: Case | Judged) -> Facets:
     """Return the facets; one that nobody had asked for by then is not said to be missing."""
     facets = found.history.facets
     if len(found.asked) == len(FACETS):
@@ -400,7 +400,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         spec=case.spec,
         checked_at=case.history.now,
         verdict=of_alerts(alerts) or Verdict.UNKNOWN,
-        facets=_told(case),
+        facets=_report_facets(case),
         progress=nothing if former is None else former.model_copy(update={"eta_s": None}),
         alerts=alerts,
         closed=state.closed_alerts(),
@@ -427,10 +427,10 @@ def taken_elsewhere(
     The newest word counts; one told of a lesser severity, or of an alert that had not begun
     then, is none.
     """
-    return {key: _taken(kept, told, now) for key, kept in known.items()}
+    return {key: _taken_over(kept, told, now) for key, kept in known.items()}
 
 
-def _taken(kept: Kept, told: Sequence[SharedFact], now: float) -> Kept:
+def _taken_over(kept: Kept, told: Sequence[SharedFact], now: float) -> Kept:
     alert = kept.alert
     found = taken_in(told, alert.key, alert.since)
     if found is None:

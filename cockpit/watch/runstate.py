@@ -495,8 +495,8 @@ class RunState:
     def see(self) -> list[str]:
         """Note in memory that a person has seen all alerts; return the keys that were unseen."""
         unseen = [kept for kept in (*self.open.values(), *self.closed) if not kept.seen]
-        self.open = {key: _seen(kept) for key, kept in self.open.items()}
-        self.closed = [_seen(kept) for kept in self.closed]
+        self.open = {key: _marked_seen(kept) for key, kept in self.open.items()}
+        self.closed = [_marked_seen(kept) for kept in self.closed]
         return [kept.alert.key for kept in unseen]
 
     def closed_alerts(self) -> tuple[ClosedAlert, ...]:
@@ -523,7 +523,7 @@ def _ends(told: Sequence[SharedFact]) -> list[Ended]:
     ]
 
 
-def _seen(kept: Kept) -> Kept:
+def _marked_seen(kept: Kept) -> Kept:
     return kept if kept.seen else kept.model_copy(update={"seen": True})
 
 

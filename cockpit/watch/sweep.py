@@ -157,13 +157,13 @@ class ProcessStates:
         file = self._files.get(folder)
         if file is not None:
             try:
-                return _told(file)
+                return _process_stat(file)
             except OSError:  # it is gone, and its id may be another one's by now
                 self._files.pop(folder).close()
         with ExitStack() as opened:
             try:
                 file = opened.enter_context(FileIO(f"{folder}/stat"))
-                told = _told(file)
+                told = _process_stat(file)
             except OSError:
                 return None
             if len(self._files) < KEPT_OPEN:
@@ -175,7 +175,7 @@ class ProcessStates:
         """Keep no file open of a process that is gone: nobody may ask for it any more. Blocking."""
         for folder, file in tuple(self._files.items()):
             try:
-                _told(file)
+                _process_stat(file)
             except OSError:
                 self._files.pop(folder).close()
 
@@ -185,7 +185,7 @@ class ProcessStates:
             self._files.popitem()[1].close()
 
 
-def _told(file: FileIO) -> tuple[int, int, int]:
+def _process_stat(file: FileIO) -> tuple[int, int, int]:
     fields = os.pread(file.fileno(), 512, 0).rpartition(b")")[2].split(None, 20)
     if len(fields) < 20:
         raise OSError("not what the kernel writes")
@@ -275,7 +275,7 @@ class Sweeper:
                 news = self.once()
                 self._began = None
                 if news:
-                    loop.call_soon_threadsafe(self._tell, news)
+                    loop.call_soon_threadsafe(self._wake_changed, news)
                 if over.acquire(timeout=self._wait()):
                     return
         except Exception as error:  # noqa: BLE001 - raised again on the loop
@@ -287,6 +287,6 @@ class Sweeper:
         wait = EVERY - (self._clock.monotonic() - BETWEEN) % EVERY
         return wait if wait >= SOONEST * EVERY else wait + EVERY
 
-    def _tell(self, news: list[Change]) -> None:
+    def _wake_changed(self, news: list[Change]) -> None:
         for name, facet in news:
             self._wake(facet, name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.documents import BusyError, held
+from cockpit.records.git.documents import BusyError, locked
 from cockpit.store import store as stores
 from cockpit.store.store import StoppedHolderError
 from tests.notify.receivers import webhook
@@ -97,7 +97,7 @@ async def test_a_logbooks_lock_names_the_stopped_process_that_holds_it(tmp_path:
     stopped = Stopped(LOCKER, tmp_path / "lock")
     try:
         with pytest.raises(BusyError, match=f"process {stopped.process.pid} holds it and is stop"):
-            async with held(tmp_path / "lock", SystemClock(), 0.1):
+            async with locked(tmp_path / "lock", SystemClock(), 0.1):
                 pass
     finally:
         stopped.end()

@@ -12,7 +12,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.model.curve import Curve, Part, Point, Restart
 from cockpit.verbs.plot import marks_of
-from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts, svg
+from cockpit.verbs.plot_chart import LEAST, ChartEvent, Picture, charts, svg
 from tests.sources.wandb import writer
 from tests.widgets import reports as made
 
@@ -118,10 +118,10 @@ def a_picture(**more: Any) -> Picture:
     curve = Curve("a<b>", "x&y", parts, extent=(0, 100), newest=Point(100, None, 3.0),
                   restarts=(Restart(50, START + 60),), former=parts[50:60])  # fmt: skip
     marks = (
-        Mark("checkpoint", "", 25, None),
-        Mark("torn checkpoint", "", 75, None),
-        Mark("alert", "C-05", None, START + 90),
-        Mark("checkpoint", "", 900, None),
+        ChartEvent("checkpoint", "", 25, None),
+        ChartEvent("torn checkpoint", "", 75, None),
+        ChartEvent("alert", "C-05", None, START + 90),
+        ChartEvent("checkpoint", "", 900, None),
     )
     return Picture(("a<b>",), (curve,), marks, by_time=False, log=False)
 

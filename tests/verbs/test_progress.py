@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cockpit.cli import main
 from cockpit.text.progress import LineProgress
 from cockpit.text.progress_lines import Run, Stretch, read_chunks, read_raw, read_runs
-from cockpit.verbs.progress import _entries, _entry, _summary, said
+from cockpit.verbs.progress import _entries, _entry, _summary, progress_text
 from cockpit.verbs.reading import LONGEST, whole_chunks
 
 KEYS = ["line", "step", "step_exact", "step_shown", "max_step", "max_shown"]
@@ -101,7 +101,7 @@ def test_the_entries_of_a_run_are_those_of_its_lines(
     found = list(read_runs([log]))
     runs = (_entries(each) if isinstance(each, Run) else [_entry(*each)] for each in found)
     assert [text for each in runs for text in each] == [_entry(*each) for each in told]
-    last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
+    last = [f"line {told[-1][0]}: {progress_text(told[-1][1])}"] if told else []
     count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
     assert _summary(found) == last + count
 
@@ -130,7 +130,7 @@ def test_chunk_after_chunk_of_one_shape_is_counted_as_its_lines_are_read(
     told = list(read_raw(raw))
     assert list(read_chunks(chunks)) == told
     found = list(read_runs(chunks))
-    last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
+    last = [f"line {told[-1][0]}: {progress_text(told[-1][1])}"] if told else []
     count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
     assert _summary(found) == last + count
     for each in found:

@@ -23,7 +23,7 @@ from cockpit.store.journal import Journal
 from cockpit.store.memory import LaunchedJob, Observation, Pasts, RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.judge import CHECKPOINTS, LINES, POINTS, face_of, slim, thinned
-from cockpit.watch.past import CHANGED, PastReading, log_then, then, timeline
+from cockpit.watch.past import CHANGED, PastReading, log_then, past_at, timeline
 from tests.screens.acting.stand_in_service import entry
 from tests.watch.fakes import World, failed, run_spec, until
 from tests.watch.test_engine import run_of, watching
@@ -99,12 +99,12 @@ def test_of_a_growing_curve_the_same_points_stay() -> None:
 def test_a_moment_is_shown_as_it_was_whatever_came_later(store: Store) -> None:
     keep(store, report(NOW, verdict=Verdict.HEALTHY))
     keep(store, report(NOW + 900, verdict=Verdict.CRITICAL, alerts=(made.alert(),)))
-    found = then(store, KEY, RUN, NOW + 899)
+    found = past_at(store, KEY, RUN, NOW + 899)
     assert found.report is not None and found.watched
     assert (found.recorded_at, found.lacks) == (NOW, ())
     assert (found.report.verdict, found.report.alerts) == (Verdict.HEALTHY, ())
     assert found.report.checked_at == NOW
-    later = then(store, KEY, RUN, NOW + 900)
+    later = past_at(store, KEY, RUN, NOW + 900)
     assert later.report is not None and later.report.verdict is Verdict.CRITICAL
     document = found.document()
     assert document["report"]["verdict"] == "healthy" and document["lacks"] == []
@@ -114,14 +114,14 @@ def test_a_later_look_of_few_figures_is_told_beside_the_whole_moment(store: Stor
     keep(store, report(NOW))
     look = Observation(at=NOW + 600, verdict=Verdict.HEALTHY, step=4711, loss=2.5)
     RunMemory(store).observe(KEY, look, every=600)
-    found = then(store, KEY, RUN, NOW + 1200)
+    found = past_at(store, KEY, RUN, NOW + 1200)
     assert found.watched and found.recorded_at == NOW
     assert "step 4,711, loss 2.5" in found.lacks[0]
 
 
 def test_of_a_moment_that_nobody_watched_no_verdict_is_told(store: Store) -> None:
     keep(store, report(NOW, verdict=Verdict.HEALTHY))
-    found = then(store, KEY, RUN, NOW + 6 * 3600)
+    found = past_at(store, KEY, RUN, NOW + 6 * 3600)
     assert found.report is not None and not found.watched
     assert found.report.verdict is Verdict.UNKNOWN
     assert found.report.verdict_reason == "no cockpit was looking: the last look was 6h 00m before"
@@ -137,7 +137,7 @@ def test_from_before_whole_moments_were_kept_only_the_figures_are_known(store: S
     opened(store, made.alert("C-05"), NOW - 90, NOW - 30)
     opened(store, made.alert("C-07"), NOW + 30)
     Alerts(store).acknowledge(KEY, made.alert("C-01").key, Acknowledgement(by="bo", at=NOW + 60))
-    found = then(store, KEY, RUN, NOW + 5)
+    found = past_at(store, KEY, RUN, NOW + 5)
     assert found.report is not None and found.recorded_at is None and found.watched
     assert "too old, or older than" in found.lacks[0]
     known = found.report
@@ -149,13 +149,13 @@ def test_from_before_whole_moments_were_kept_only_the_figures_are_known(store: S
     assert job is not None and (job.id, job.phase) == ("7", Phase.FAILED)
     assert known.facets.tracker.value is not None and known.facets.tracker.value.loss == 2.5
     assert not log.configured
-    assert then(store, KEY, RUN, NOW + 61).report.alerts[0].acknowledged is not None  # type: ignore[union-attr]
+    assert past_at(store, KEY, RUN, NOW + 61).report.alerts[0].acknowledged is not None  # type: ignore[union-attr]
 
 
 def test_of_a_moment_before_all_that_is_kept_nothing_is_known(store: Store) -> None:
-    assert then(store, KEY, RUN, NOW).lacks == ("no cockpit has looked at it yet: nothing kept",)
+    assert past_at(store, KEY, RUN, NOW).lacks == ("no cockpit has looked at it yet: nothing kept",)
     RunMemory(store).observe(KEY, Observation(at=NOW, verdict=Verdict.HEALTHY), every=1.0)
-    found = then(store, KEY, RUN, NOW - 1)
+    found = past_at(store, KEY, RUN, NOW - 1)
     assert found.report is None and "nothing is kept from before" in found.lacks[0]
 
 
@@ -283,7 +283,7 @@ def kept(tmp_path: Path, path: Path) -> Then:
     log = log.model_copy(update={"value": value})
     report = made.report("r", checked_at=BEGIN, spec=found, seen=made.facets(log=log))
     assert Pasts(store).keep("/x#r", slim(report), face_of(report), 600.0)
-    return then(store, "/x#r", found, BEGIN + 60)
+    return past_at(store, "/x#r", found, BEGIN + 60)
 
 
 def lines(count: int, first: int = 0) -> str:

@@ -18,7 +18,7 @@ from cockpit.platforms.command import as_sent, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import Logbook, value_of
 from cockpit.rules.lineage.identity import drift, since_launch
-from cockpit.rules.lineage.paths import StatedOutput, below, elsewhere, seen
+from cockpit.rules.lineage.paths import StatedOutput, below, elsewhere, path_in_job
 from cockpit.store.journal import JournalEntry
 from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, lacking, passed, warned
@@ -327,8 +327,8 @@ def _looks_made_up(root: str, stated: Sequence[StatedOutput]) -> list[Check]:
 def _apart(run: RunSpec, root: Place, same: Mapping[str, str]) -> list[Check]:
     """Say which checkpoint roots do not lie under the output root."""
     roots = run.checkpoints.path if run.checkpoints is not None else ()
-    own = seen(root, run, same)
-    outside = [str(path) for path in roots if not below(seen(path, run, same), own)]
+    own = path_in_job(root, run, same)
+    outside = [str(path) for path in roots if not below(path_in_job(path, run, same), own)]
     if not outside:
         return []
     text = f"checkpoints go elsewhere, as set in cockpit.toml: {', '.join(outside)}"

@@ -19,7 +19,7 @@ from cockpit.platforms.base import CannotError, LostError, refuse_beside
 from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
 from cockpit.platforms.iris.beside import SUBMITTED, submitted
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
-from cockpit.platforms.iris.lookup import LOOK, LookUps, Seen, find
+from cockpit.platforms.iris.lookup import LOOK, LookUps, NamedIrisJob, find
 from cockpit.platforms.iris.memory import OFFERS
 from cockpit.platforms.iris.rpc import AccessError, Controller
 from cockpit.platforms.iris.spelling import (
@@ -115,7 +115,7 @@ class Submitter:
         if not parts_of(words).calls_iris:  # a script takes its variables from ours
             given |= for_job
         try:
-            await offload(_there, full, folder, deadline=FILES)
+            await offload(_check_program, full, folder, deadline=FILES)
         except TimeoutError as error:
             raise CannotError(f"the folder {shown(folder, 200)} does not answer") from error
         return _Ready(full, folder, given)
@@ -134,7 +134,7 @@ class Submitter:
         except TimeoutError:
             raise CannotError("not started: the controller does not answer") from None
         if seen is not None:
-            raise CannotError(_taken(submission.launch_id, seen))
+            raise CannotError(_name_taken_text(submission.launch_id, seen))
         refuse_beside(await self._live(run))
 
     async def _outcome(
@@ -217,17 +217,17 @@ async def _as_whom(controller: Controller, meant: Spelled) -> None:
         raise CannotError(f"not started: {text}")
 
 
-async def _of_fixed_name(controller: Controller, meant: Spelled) -> Seen | None:
+async def _of_fixed_name(controller: Controller, meant: Spelled) -> NamedIrisJob | None:
     """Return the job that has a fixed name, if it lives: one that ended is replaced."""
     if meant.job_id not in await controller.states([meant.job_id]):
         return None
     document = await controller.status(meant.job_id)
     job = job_of(document.get("job"))
     lives = phase_of(job).lives or phase_of(job) is Phase.UNKNOWN
-    return Seen(job, request_of(document)) if lives else None
+    return NamedIrisJob(job, request_of(document)) if lives else None
 
 
-def _taken(launch_id: str, seen: Seen) -> str:
+def _name_taken_text(launch_id: str, seen: NamedIrisJob) -> str:
     if is_closing(seen.request):
         return f"{launch_id} was looked up and closed: it is never started"
     word = seen.job.state.removeprefix("JOB_STATE_")
@@ -239,7 +239,7 @@ def _with_words(text: str, err: str, out: str) -> str:
     return f"{text}: {said}" if said else text
 
 
-def _there(words: Sequence[str], folder: str) -> None:
+def _check_program(words: Sequence[str], folder: str) -> None:
     """Raise ``CannotError`` if the folder or the program is not there. Blocking."""
     if not Path(folder).is_dir():
         raise CannotError(f"the working folder {shown(folder, 200)} does not exist")
@@ -275,17 +275,17 @@ class Stopper:
             raise CannotError(f"nothing was told to stop: {shown(error)}") from None
         told: list[str] = []
         for job in jobs:
-            await self._tell(controller, job, told)
+            await self._terminate(controller, job, told)
         grace = 60.0 if run.job is None else run.job.grace
-        await self._ended(controller, told, grace + SLACK)
+        await self._wait_for_end(controller, told, grace + SLACK)
 
-    async def _tell(self, controller: Controller, job: LiveJob, told: list[str]) -> None:
+    async def _terminate(self, controller: Controller, job: LiveJob, told: list[str]) -> None:
         """Tell one job to end, if it is still the one that was meant."""
         try:
             async with asyncio.timeout(ASK):
                 now = job_of((await controller.status(job.id)).get("job"))
         except (HttpError, TimeoutError) as error:
-            raise _not_told(job, error, told) from None
+            raise _not_stopped(job, error, told) from None
         if not _same(job, now):
             return
         if phase_of(now).lives or phase_of(now) is Phase.UNKNOWN:
@@ -295,10 +295,12 @@ class Stopper:
                 text = f"cannot tell whether {job.id} was told to stop: {error}"
                 raise LostError(text) from None
             except HttpError as error:
-                raise _not_told(job, error, told) from None
+                raise _not_stopped(job, error, told) from None
         told.append(job.id)  # told by someone else perhaps: its tasks may go on all the same
 
-    async def _ended(self, controller: Controller, ids: Sequence[str], within: float) -> None:
+    async def _wait_for_end(
+        self, controller: Controller, ids: Sequence[str], within: float
+    ) -> None:
         """Wait until all tasks of these jobs have ended; raises ``LostError`` if they do not."""
         until, left = Awake(within, ASK, self._clock.monotonic), list(ids)
         why = ""
@@ -316,7 +318,7 @@ class Stopper:
                 await self._clock.sleep(AGAIN)
 
 
-def _not_told(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:
+def _not_stopped(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:
     """Return the error of a job that surely was not told to stop; others were perhaps."""
     why = shown(error) or "the controller did not answer in time"
     if told:

@@ -68,7 +68,7 @@ class Request(NamedTuple):
         return "<what a job was submitted with>"
 
 
-class Line(NamedTuple):
+class IrisLogLine(NamedTuple):
     """One log line: where it stands among all lines of the controller, its task, and when."""
 
     key: str
@@ -91,10 +91,10 @@ def job_of(raw: object) -> Job:
     """Return one job; raises ``HttpError`` if it has neither id nor state."""
     found = _mapping(raw, "job")
     return Job(
-        id=_word(found, "jobId"),
-        state=_word(found, "state"),
+        id=_required_word(found, "jobId"),
+        state=_required_word(found, "state"),
         error=_text(found.get("error")),
-        pending=_lines(found.get("pendingReason")),
+        pending=_paragraphs(found.get("pendingReason")),
         submitted_at=_instant(found.get("submittedAt")),
         started_at=_instant(found.get("startedAt")),
         finished_at=_instant(found.get("finishedAt")),
@@ -109,7 +109,7 @@ def job_of(raw: object) -> Job:
 def states_of(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the states of a ``GetJobState`` answer by job id; raises ``HttpError``."""
     states = _mapping(document.get("states", {}), "states")
-    return {str(name): _word(states, name) for name in states}
+    return {str(name): _required_word(states, name) for name in states}
 
 
 def tasks_of(document: Mapping[str, Any]) -> list[Task]:
@@ -119,8 +119,8 @@ def tasks_of(document: Mapping[str, Any]) -> list[Task]:
 
 def _task(found: Mapping[str, Any]) -> Task:
     return Task(
-        id=_word(found, "taskId"),
-        state=_word(found, "state"),
+        id=_required_word(found, "taskId"),
+        state=_required_word(found, "state"),
         exit_code=_number(found.get("exitCode")),
         error=_text(found.get("error")),
         finished_at=_instant(found.get("finishedAt")),
@@ -159,21 +159,21 @@ def _accelerators(request: Mapping[str, Any]) -> int | None:
     return each * tasks if each and isinstance(tasks, int) and tasks > 0 else None
 
 
-def lines_of(document: Mapping[str, Any]) -> tuple[list[Line], int]:
+def lines_of(document: Mapping[str, Any]) -> tuple[list[IrisLogLine], int]:
     """Return the lines of a ``FetchLogs`` answer and its cursor; raises ``HttpError``."""
     entries = [_mapping(each, "log entry") for each in _list(document, "entries")]
     cursor = document.get("cursor", "0")
     if not isinstance(cursor, str | int) or not str(cursor).isdigit():
         raise bad("cursor")
-    return [_line(each) for each in entries], int(cursor)
+    return [_log_line(each) for each in entries], int(cursor)
 
 
-def _line(found: Mapping[str, Any]) -> Line:
+def _log_line(found: Mapping[str, Any]) -> IrisLogLine:
     data = found.get("data", "")
     if not isinstance(data, str):
         raise bad("text in a log entry")
     at, attempt = _instant(found.get("timestamp")), _number(found.get("attemptId"))
-    return Line(str(found.get("key", "")), data, at, attempt)
+    return IrisLogLine(str(found.get("key", "")), data, at, attempt)
 
 
 def _mapping(value: object, what: str) -> Mapping[str, Any]:
@@ -193,7 +193,7 @@ def _list(document: Mapping[str, Any], name: str) -> Sequence[object]:
     return found
 
 
-def _word(found: Mapping[str, Any], name: str) -> str:
+def _required_word(found: Mapping[str, Any], name: str) -> str:
     """Return a word that must be there; an enum that the server does not know is a number."""
     value = found.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
@@ -205,7 +205,7 @@ def _text(value: object) -> str:
     return scrub(clean(value, LONGEST)) if isinstance(value, str) else ""
 
 
-def _lines(value: object) -> str:
+def _paragraphs(value: object) -> str:
     """Return a text whose parts stand apart by blank lines, each made safe."""
     parts = value.split("\n\n") if isinstance(value, str) else []
     return "\n\n".join(_text(part) for part in parts[:8])

@@ -15,12 +15,12 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, program_of, recorded_starts
 from cockpit.platforms.iris.answers import PENDING, Job, Request
-from cockpit.platforms.iris.memory import Details, Look
+from cockpit.platforms.iris.memory import Details, TreesNow
 from cockpit.platforms.iris.trees import (
     CLOSED_FOR,
     LAUNCH_ID,
     LINEAGE,
-    Mark,
+    LineageSign,
     belongs_to,
     is_closing,
     launch_id_of,
@@ -30,21 +30,21 @@ from cockpit.platforms.iris.trees import (
 )
 from cockpit.text.safe import clean
 
-OWN: Final = Mark("the recorded job", sure=True)
-FITS: Final = Mark("its name fits job.match", sure=True)
+OWN: Final = LineageSign("the recorded job", sure=True)
+FITS: Final = LineageSign("its name fits job.match", sure=True)
 CLOSING: Final = "only closes the name of a launch that is over, and never runs"
 SUBMITTED: Final = "submitted_at"
 """The key of a handle that tells this execution from another one of the same name."""
 Key = tuple[str, str]
 
 
-class Beside:
+class LiveJobs:
     """All that lives at one look, sorted so that each run finds its own at once.
 
     ``now`` is by the controller's clock.
     """
 
-    def __init__(self, look: Look, details: Details, now: float) -> None:
+    def __init__(self, look: TreesNow, details: Details, now: float) -> None:
         self._now = now
         self.roots = roots_of(look)
         self._launched: dict[Key, list[Job]] = {}
@@ -65,7 +65,7 @@ class Beside:
 
     def of(self, run: RunSpec, own: str) -> Live:
         """Return the jobs of the run's lineage beside the tree of its job ``own``."""
-        marks: dict[str, tuple[Job, Mark]] = {}
+        marks: dict[str, tuple[Job, LineageSign]] = {}
         for job in self._launched.get((user_of(own), run.name), ()):
             marks[job.id] = job, self._by_name(job)
         words = words_of(run)
@@ -98,7 +98,7 @@ class Beside:
                 continue
             why = alike(run, starts, other)
             if why is not None:
-                live = self.live_job(job, Mark(why, sure=False))
+                live = self.live_job(job, LineageSign(why, sure=False))
                 yield live.model_copy(update={"alike": True})
 
     def matching(self, run: RunSpec, user: str) -> Job | None:
@@ -115,7 +115,7 @@ class Beside:
         ]
         return max(fits, key=lambda job: (job.submitted_at or 0.0, job.id), default=None)
 
-    def live_job(self, job: Job, mark: Mark) -> LiveJob:
+    def live_job(self, job: Job, mark: LineageSign) -> LiveJob:
         """Return a job that lives, and why it is taken for one of the lineage."""
         request = self._requests.get(job.id)
         told = None if request is None else request.variables.get(LAUNCH_ID)
@@ -137,14 +137,14 @@ class Beside:
         why = CLOSING
         if job.submitted_at is not None and self._needed(job):
             why += f", needed until {wording.moment(job.submitted_at + CLOSED_FOR)}"
-        found = self.live_job(job, Mark(why, sure=True))
+        found = self.live_job(job, LineageSign(why, sure=True))
         return found.model_copy(update={"started_at": job.submitted_at})
 
-    def _by_name(self, job: Job) -> Mark:
+    def _by_name(self, job: Job) -> LineageSign:
         """Return why a job is a launch by its name; one that waits may only close that name."""
-        mark = Mark(f"launch {launch_id_of(job.id)} by its name", sure=True)
+        mark = LineageSign(f"launch {launch_id_of(job.id)} by its name", sure=True)
         if job.state == PENDING and job.id not in self._requests:
-            return Mark(f"{mark.why}, as far as is known", sure=False)
+            return LineageSign(f"{mark.why}, as far as is known", sure=False)
         return mark
 
     def _closes(self, job: Job) -> bool:
@@ -163,12 +163,12 @@ def started(job_id: str, request: Request) -> Started:
     return Started(program, args, labels=job_id, variables=request.variables)
 
 
-def roots_of(look: Look) -> list[Job]:
+def roots_of(look: TreesNow) -> list[Job]:
     """Return the jobs that live and that no other job has submitted."""
     return [job for job in look.live.values() if job.id.count("/") == 2]
 
 
-def of_interest(look: Look) -> Iterable[Job]:
+def of_interest(look: TreesNow) -> Iterable[Job]:
     """Yield the jobs whose request is of interest: the watched ones, then what lives beside."""
     own = sorted((tree.own for tree in look.trees.values()), key=_newest_first)
     yield from (job for job in own if job.id in look.live)

@@ -17,8 +17,8 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, waiting_of
-from cockpit.platforms.iris.beside import FITS, OWN, Beside, of_interest, roots_of
-from cockpit.platforms.iris.memory import OFFERS, Details, Look, Memory
+from cockpit.platforms.iris.beside import FITS, OWN, LiveJobs, of_interest, roots_of
+from cockpit.platforms.iris.memory import OFFERS, Details, Memory, TreesNow
 from cockpit.platforms.iris.rpc import (
     AccessError,
     Controller,
@@ -90,7 +90,7 @@ class _Place:
         if abs(off - self.offset) >= STEADY:
             self.offset = off
 
-    async def ask(self, runs: Sequence[RunSpec], look: Look) -> None:
+    async def ask(self, runs: Sequence[RunSpec], look: TreesNow) -> None:
         """Ask about single jobs, and wait a moment for it: the rest comes with a later look."""
         if self._asking is None:
             lives = [tree for tree in look.trees.values() if phase_of(tree.own).lives]
@@ -104,13 +104,13 @@ class _Place:
             asked.result()
 
 
-class Asked(NamedTuple):
+class TreesAnswer(NamedTuple):
     """The answer of one look, and what is known of single jobs."""
 
     place: _Place
-    look: Look
+    look: TreesNow
     never: frozenset[str]
-    beside: Beside
+    beside: LiveJobs
 
 
 class IrisJobs:
@@ -136,7 +136,7 @@ class IrisJobs:
         asked = [run for run in runs if facets[run.name] is None]
         found: dict[str, Facet[JobValue]] = {}
         if asked:
-            found = await self._looked(endpoint, asked)
+            found = await self._facets_of(endpoint, asked)
         return {name: facet or found[name] for name, facet in facets.items()}
 
     def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
@@ -148,12 +148,14 @@ class IrisJobs:
         text = text if job_id else NOT_NAMED
         return unknown(ErrorKind.NOT_FOUND, text, endpoint, self._clock.now())
 
-    async def _looked(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Facet[JobValue]]:
+    async def _facets_of(
+        self, endpoint: str, runs: Sequence[RunSpec]
+    ) -> dict[str, Facet[JobValue]]:
         """Return the facets of runs of one controller: they share its fate."""
         place: _Place | None = None
         try:
             place = await self.place(runs)
-            asked = await self._look(place, runs)
+            asked = await self._ask_trees(place, runs)
         except HttpError as error:
             if place is not None and error.kind is ErrorKind.TIMEOUT:
                 place.be_patient(True)
@@ -194,7 +196,7 @@ class IrisJobs:
             self._places[key] = _Place(controller, self._clock)
         return self._places[key]
 
-    async def _look(self, place: _Place, runs: Sequence[RunSpec]) -> Asked:
+    async def _ask_trees(self, place: _Place, runs: Sequence[RunSpec]) -> TreesAnswer:
         ids = sorted({_root_of(run) for run in runs})
         async with asyncio.timeout(place.patience):
             look = await place.memory.look(place.controller, ids)
@@ -202,9 +204,9 @@ class IrisJobs:
         place.heed_clock(self._clock.now())
         await place.ask(runs, look)
         now = place.controller.server_date or self._clock.now()
-        return Asked(place, look, never, Beside(look, place.details, now))
+        return TreesAnswer(place, look, never, LiveJobs(look, place.details, now))
 
-    def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
+    def _facet(self, run: RunSpec, asked: TreesAnswer, endpoint: str) -> Facet[JobValue]:
         now, job_id = self._clock.now(), _root_of(run)
         recorded = tree = asked.look.trees.get(job_id) if id_of(run) else None
         source = endpoint
@@ -280,7 +282,7 @@ class IrisJobs:
         except (HttpError, AccessError, TimeoutError) as error:
             text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
             return found | {run.name: Live(unknown=text) for run in named}
-        beside = Beside(look, place.details, controller.server_date or self._clock.now())
+        beside = LiveJobs(look, place.details, controller.server_date or self._clock.now())
         for run in named:
             live = _of_lineage(run, look, place.details, beside, followed=run.name in followed)
             names = offers[user_of(_root_of(run))]
@@ -325,7 +327,9 @@ def _root_of(run: RunSpec) -> str:
     return id_of(run) or f"/{user_for(run)}/{run.name}"
 
 
-async def _followed(controller: Controller, runs: Sequence[RunSpec], look: Look) -> frozenset[str]:
+async def _followed(
+    controller: Controller, runs: Sequence[RunSpec], look: TreesNow
+) -> frozenset[str]:
     """Return the runs whose recorded job is not listed any more and that were launched since.
 
     A controller forgets a job a week after its end; what was launched after it has seen it gone.
@@ -340,7 +344,7 @@ async def _followed(controller: Controller, runs: Sequence[RunSpec], look: Look)
     return frozenset(found)
 
 
-def _launched_since(run: RunSpec, asked: Asked, tree: Tree | None) -> Tree | None:
+def _launched_since(run: RunSpec, asked: TreesAnswer, tree: Tree | None) -> Tree | None:
     """Return the newest launch that lives, where the job that is named is over.
 
     A cockpit that was killed between a start and its records leaves the old job named.
@@ -357,7 +361,7 @@ def _launched_since(run: RunSpec, asked: Asked, tree: Tree | None) -> Tree | Non
     return tree_of(launches[newest], asked.look.live.values())
 
 
-def _fitting(run: RunSpec, beside: Beside, tree: Tree | None) -> Job | None:
+def _fitting(run: RunSpec, beside: LiveJobs, tree: Tree | None) -> Job | None:
     """Return the job that fits ``job.match``, where it is newer than the one that is known."""
     fits = beside.matching(run, user_of(_root_of(run)))
     if fits is None or tree is None:
@@ -367,7 +371,7 @@ def _fitting(run: RunSpec, beside: Beside, tree: Tree | None) -> Job | None:
 
 
 def _of_lineage(
-    run: RunSpec, look: Look, details: Details, beside: Beside, *, followed: bool
+    run: RunSpec, look: TreesNow, details: Details, beside: LiveJobs, *, followed: bool
 ) -> Live:
     """Return what lives of a run's lineage; *unknown* where something that lives is not known."""
     root = _root_of(run)
@@ -410,7 +414,7 @@ def id_of(run: RunSpec) -> str:
     return (run.job.id if run.job is not None else None) or ""
 
 
-async def _never(controller: Controller, look: Look) -> frozenset[str]:
+async def _never(controller: Controller, look: TreesNow) -> frozenset[str]:
     """Return the jobs that wait for what cannot come: nothing is large enough, or may ever be.
 
     A group that has all its slices is full and will have room; one that may have none will not.
@@ -435,7 +439,7 @@ def _all(tree: Tree) -> tuple[Job, ...]:
     return (tree.own, *tree.below)
 
 
-def _badly_ended(runs: Sequence[RunSpec], look: Look) -> Iterator[Job]:
+def _badly_ended(runs: Sequence[RunSpec], look: TreesNow) -> Iterator[Job]:
     for run in runs:
         tree = look.trees.get(id_of(run))
         if tree is None or run.job is None:

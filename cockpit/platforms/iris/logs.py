@@ -17,7 +17,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec
-from cockpit.platforms.iris.answers import Job, Line, phase_of
+from cockpit.platforms.iris.answers import IrisLogLine, Job, phase_of
 from cockpit.platforms.iris.jobs import IrisJobs, id_of
 from cockpit.platforms.iris.memory import Memory
 from cockpit.platforms.iris.rpc import AccessError, Controller, endpoint_of
@@ -68,7 +68,7 @@ class Tail:
         """True while every line up to the common cursor is in the spool."""
         self.fetched = False
         """True if its lines were asked for at the last look: what the spool has is the newest."""
-        self.twice: Counter[Line] = Counter()
+        self.twice: Counter[IrisLogLine] = Counter()
         """Lines of the spool that may come once more by the common cursor."""
         self.spool = Spool(wanted.run, f"{wanted.own.id} {wanted.own.submitted_at}")
         self.since: str | None = None
@@ -91,7 +91,7 @@ class Tail:
             return True
         return trains(job_id[len(own) + 1 :], job_id, self.wanted.spec)
 
-    def told_again(self, line: Line) -> bool:
+    def told_again(self, line: IrisLogLine) -> bool:
         """Tell whether a line is a training step that another task of its job tells already.
 
         Every task of a gang draws the same bar; a step must count once. What is no number, and
@@ -107,7 +107,7 @@ class Tail:
         self._tellers[job] = (task, at)
         return False
 
-    def once(self, lines: Iterable[Line]) -> list[Line]:
+    def once(self, lines: Iterable[IrisLogLine]) -> list[IrisLogLine]:
         """Return the lines that did not come already when the tail was joined."""
         if not self.twice:
             return list(lines)
@@ -158,9 +158,9 @@ class Stream:
                 raise
             tail.trouble = error
 
-    async def _lines(
+    async def _fetch_lines(
         self, source: str, cursor: int | None, lines: int, since: float | None = None
-    ) -> tuple[list[Line], int, int]:
+    ) -> tuple[list[IrisLogLine], int, int]:
         """Return lines as the controller does, and how many were asked for in the end.
 
         Where they are too long for one answer fewer are asked for, and for a while after.
@@ -195,11 +195,11 @@ class Stream:
         cursor = self._cursors.get(user)
         if cursor is None:
             with suppress(TooLongError):
-                _, self._cursors[user], _ = await self._lines(source, None, 1)
+                _, self._cursors[user], _ = await self._fetch_lines(source, None, 1)
             return
         for _ in range(PAGES):
             try:
-                lines, found, most = await self._lines(source, cursor, AT_ONCE)
+                lines, found, most = await self._fetch_lines(source, cursor, AT_ONCE)
             except TooLongError:
                 break  # one line alone
             cursor = self._cursors[user] = max(cursor, found)
@@ -224,17 +224,17 @@ class Stream:
     async def _counted(self, user: str) -> float:
         """Return the number of the newest line of all jobs of a user."""
         try:
-            return (await self._lines(f"/{user}/", None, 1))[1]
+            return (await self._fetch_lines(f"/{user}/", None, 1))[1]
         except TooLongError:  # there is one
             return math.inf
 
-    async def _deal(self, tails: Sequence[Tail], lines: Sequence[Line], cursor: int) -> None:
+    async def _deal(self, tails: Sequence[Tail], lines: Sequence[IrisLogLine], cursor: int) -> None:
         """Give each tail its lines of an answer that ends at ``cursor``."""
         owners: dict[str, list[Tail]] = {}
         for tail in tails:
             if tail.joined:
                 owners.setdefault(tail.wanted.own.id, []).append(tail)
-        shares: dict[str, list[Line]] = {}
+        shares: dict[str, list[IrisLogLine]] = {}
         for line in lines:
             for tail in _owners(line, owners):
                 shares.setdefault(tail.wanted.run, []).append(line)
@@ -244,11 +244,13 @@ class Stream:
             deal = functools.partial(self._lay_all, work, cursor)
             await offload(deal, deadline=WRITE)
 
-    def _lay_all(self, work: Sequence[tuple[Tail, list[Line]]], cursor: int) -> None:
+    def _lay_all(self, work: Sequence[tuple[Tail, list[IrisLogLine]]], cursor: int) -> None:
         for tail, lines in work:
             tail.joined = self._lay(tail, lines, str(cursor))
 
-    def _lay(self, tail: Tail, lines: Sequence[Line], cursor: str, *, hole: bool = False) -> bool:
+    def _lay(
+        self, tail: Tail, lines: Sequence[IrisLogLine], cursor: str, *, hole: bool = False
+    ) -> bool:
         """Append lines; False if another process has come further. Blocking."""
         data = [_bytes(line) for line in lines if not tail.told_again(line)]
         at = max((line.at for line in lines if line.at is not None), default=0.0) - self.offset
@@ -269,13 +271,13 @@ class Stream:
         tail.joined = await offload(lay, deadline=WRITE) and user in self._cursors
         tail.twice = Counter(mine)
 
-    async def _former(self, tail: Tail) -> tuple[list[Line], int, bool]:
+    async def _former(self, tail: Tail) -> tuple[list[IrisLogLine], int, bool]:
         """Return the lines that the spool lacks, where they end, and whether some are lost."""
         source = f"{tail.wanted.own.id}/"
         since = int(tail.since) if tail.since is not None else None
-        found: list[Line] = []
+        found: list[IrisLogLine] = []
         for _ in range(PAGES if since is not None else 0):
-            lines, cursor, most = await self._lines(source, since, AT_ONCE)
+            lines, cursor, most = await self._fetch_lines(source, since, AT_ONCE)
             found += lines
             since = max(since or 0, cursor)
             if len(lines) < min(most, FULL):
@@ -284,7 +286,7 @@ class Stream:
                 return await self._after(tail, source)
         begun = tail.wanted.own.submitted_at
         before = None if begun is None else begun - 1.0
-        lines, cursor, most = await self._lines(source, None, FIRST, before)
+        lines, cursor, most = await self._fetch_lines(source, None, FIRST, before)
         return lines, cursor, tail.since is not None or len(lines) >= most
 
     async def _anew(self, tail: Tail, since: int) -> bool:
@@ -292,19 +294,19 @@ class Stream:
         user = user_of(tail.wanted.own.id)
         return self._cursors.get(user, 0) < since and await self._counted(user) < since
 
-    async def _after(self, tail: Tail, source: str) -> tuple[list[Line], int, bool]:
+    async def _after(self, tail: Tail, source: str) -> tuple[list[IrisLogLine], int, bool]:
         """Return what is newer than the last line of a spool, by time: the numbers are others."""
         newest = await offload(tail.spool.at, deadline=WRITE) + self.offset
-        lines, cursor, _ = await self._lines(source, None, FIRST, newest)
+        lines, cursor, _ = await self._fetch_lines(source, None, FIRST, newest)
         return [line for line in lines if (line.at or 0.0) > newest + SAME], cursor, True
 
 
-def _job_of(line: Line) -> str:
+def _job_of(line: IrisLogLine) -> str:
     """Return the job whose task has written a line: ``/user/job`` of ``/user/job/0:1``."""
     return posixpath.dirname(line.key)
 
 
-def _owners(line: Line, owners: Mapping[str, Sequence[Tail]]) -> list[Tail]:
+def _owners(line: IrisLogLine, owners: Mapping[str, Sequence[Tail]]) -> list[Tail]:
     """Return the tails that take a line: those of its job and of the jobs above it."""
     job = root = _job_of(line)
     found: list[Tail] = []
@@ -314,7 +316,7 @@ def _owners(line: Line, owners: Mapping[str, Sequence[Tail]]) -> list[Tail]:
     return found
 
 
-def _bytes(line: Line) -> bytes:
+def _bytes(line: IrisLogLine) -> bytes:
     return line.data.replace("\n", " ").encode("utf-8", "replace")
 
 
@@ -375,7 +377,7 @@ class IrisLogs:
         named = {
             name: facet.model_copy(update={"source": endpoint}) for name, facet in answers.items()
         }
-        return found | {name: each for name, each in named.items() if _says(each)}
+        return found | {name: each for name, each in named.items() if _has_text(each)}
 
     def _why(self, endpoint: str, tail: Tail | None) -> Facet[LogValue]:
         """Return why there is no log of a run."""
@@ -407,6 +409,6 @@ def _wanted(query: Query, memory: Memory) -> Wanted | None:
     return Wanted(query.name, query.run.job, own, phase_of(own).terminal)
 
 
-def _says(facet: Facet[LogValue]) -> bool:
+def _has_text(facet: Facet[LogValue]) -> bool:
     """Tell whether a spool holds anything, or could not be read."""
     return facet.value is None or facet.value.size > 0

@@ -148,7 +148,7 @@ TABLE: Final = 10.0
 """Seconds that a look at the processes of this machine may take."""
 
 
-class Seen(NamedTuple):
+class NamedIrisJob(NamedTuple):
     """A job under the name of a launch, and what it was submitted with."""
 
     job: Job
@@ -171,7 +171,7 @@ class LookUps:
             async with asyncio.timeout(LOOK):
                 seen = await find(controller, run, launch_id, meant)
                 if seen is not None:
-                    return _told(launch_id, seen)
+                    return _lookup_of(launch_id, seen)
                 closings = await self._close(controller, launch_id, meant)
                 if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
                     seen = await find(controller, run, launch_id, meant)
@@ -240,14 +240,14 @@ class LookUps:
             async with asyncio.timeout(LOOK):
                 seen = await find(controller, run, launch_id, meant)
             if seen is not None:
-                return _told(launch_id, seen)
+                return _lookup_of(launch_id, seen)
             await self._clock.sleep(AGAIN)
         return None
 
 
 async def find(
     controller: Controller, run: RunSpec, launch_id: str, meant: Sequence[Spelled]
-) -> Seen | None:
+) -> NamedIrisJob | None:
     """Return the job of a launch, a closing job included; ``None``: the controller has none.
 
     Raises ``HttpError``. A job that another user has been given is found by its lineage.
@@ -255,20 +255,20 @@ async def find(
     states = await controller.states([each.job_id for each in meant])
     for each in meant:
         if each.job_id in states:
-            seen = await _seen(controller, each.job_id)
+            seen = await _job_named(controller, each.job_id)
             if each.own or seen.request.variables.get(LAUNCH_ID) == launch_id:
                 return seen
     for name in dict.fromkeys(each.name for each in meant):
         for job in await controller.named(name):
-            seen = await _seen(controller, job.id)
+            seen = await _job_named(controller, job.id)
             if _is_ours(run, seen.request, launch_id):
                 return seen
     return None
 
 
-async def _seen(controller: Controller, job_id: str) -> Seen:
+async def _job_named(controller: Controller, job_id: str) -> NamedIrisJob:
     document = await controller.status(job_id)
-    return Seen(job_of(document.get("job")), request_of(document))
+    return NamedIrisJob(job_of(document.get("job")), request_of(document))
 
 
 def _is_ours(run: RunSpec, request: Request, launch_id: str) -> bool:
@@ -282,7 +282,7 @@ async def _submits(launch_id: str) -> bool:
     return any(one.variable(SUBMITS) == launch_id for one in processes.values())
 
 
-def _told(launch_id: str, seen: Seen) -> LookUp:
+def _lookup_of(launch_id: str, seen: NamedIrisJob) -> LookUp:
     """Return what a job under the name of a launch says of it."""
     job, phase = seen.job, phase_of(seen.job)
     if is_closing(seen.request):
@@ -301,9 +301,9 @@ def _told(launch_id: str, seen: Seen) -> LookUp:
     )  # fmt: skip
 
 
-def _came_or_not(launch_id: str, seen: Seen | None) -> LookUp:
+def _came_or_not(launch_id: str, seen: NamedIrisJob | None) -> LookUp:
     if seen is not None:
-        return _told(launch_id, seen)
+        return _lookup_of(launch_id, seen)
     return _unknown(launch_id, "the controller says that the name is taken, and lists no such job")
 
 

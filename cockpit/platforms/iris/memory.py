@@ -37,7 +37,7 @@ TREE_PAGES: Final = 2
 MOST_BELOW: Final = 1000
 
 
-class Look(NamedTuple):
+class TreesNow(NamedTuple):
     """One look at a controller: the trees that were asked for, and all that lives beside them."""
 
     trees: Mapping[str, Tree]
@@ -56,7 +56,7 @@ class Memory:
         self._fetched: dict[str, float] = {}
         self._below: dict[str, frozenset[str]] = {}
 
-    async def look(self, controller: Controller, ids: Sequence[str]) -> Look:
+    async def look(self, controller: Controller, ids: Sequence[str]) -> TreesNow:
         """Return how these jobs are now; raises ``HttpError``."""
         users = sorted({user_of(job_id) for job_id in ids})
         lists = [controller.jobs(f"/{user}/", state) for user in users for state in LIVE_FILTERS]
@@ -67,12 +67,12 @@ class Memory:
         known = [job_id for job_id, word in words.items() if word is not None]
         self._asked |= dict.fromkeys(known, self._clock.monotonic())
         self._forget(set(ids) - set(known))
-        seen = {each: _Seen(each, str(words[each]), parts.get(each, [])) for each in known}
+        seen = {each: _LiveTree(each, str(words[each]), parts.get(each, [])) for each in known}
         changed = [job_id for job_id in known if self._changed(seen[job_id])]
         lost = await self._fetch(controller, changed, live)
         for job_id in known:
             self._take(seen[job_id], lost=job_id in lost)
-        return Look({each: self._trees[each] for each in known}, live)
+        return TreesNow({each: self._trees[each] for each in known}, live)
 
     def own(self, job_id: str) -> Job | None:
         """Return a job as it was last seen, ``None`` if it never was."""
@@ -89,7 +89,7 @@ class Memory:
             self._fetched.pop(job_id, None)
             self._below.pop(job_id, None)
 
-    def _changed(self, seen: _Seen) -> bool:
+    def _changed(self, seen: _LiveTree) -> bool:
         """Tell whether more must be asked of a tree than the lists of what lives say."""
         tree, own = self._trees.get(seen.id), seen.own
         old = self._clock.monotonic() - self._fetched.get(seen.id, float("-inf")) >= AGAIN
@@ -114,7 +114,7 @@ class Memory:
             prefixes = [posixpath.commonprefix(ids) for ids in users.values()]
             listed = await together(*map(controller.jobs, prefixes))
             jobs: list[Job] = [job for part in listed for job in part]
-            found = self._found(changed, jobs)
+            found = self._remember_trees(changed, jobs)
             apart = [job_id for job_id in changed if job_id not in found]
         asked = [self._one(controller, job_id, live) for job_id in apart[:FEW]]
         lost = set(apart)
@@ -124,7 +124,7 @@ class Memory:
                 lost.discard(job_id)
         return lost
 
-    def _found(self, changed: Sequence[str], jobs: Sequence[Job]) -> set[str]:
+    def _remember_trees(self, changed: Sequence[str], jobs: Sequence[Job]) -> set[str]:
         """Remember the trees that a long list holds; returns whose they are."""
         parts = _parts(jobs)
         trees = {job_id: tree_of(job_id, parts.get(job_id, ())) for job_id in changed}
@@ -156,7 +156,7 @@ class Memory:
         self._trees[job_id] = tree
         self._fetched[job_id] = self._clock.monotonic()
 
-    def _take(self, seen: _Seen, *, lost: bool) -> None:
+    def _take(self, seen: _LiveTree, *, lost: bool) -> None:
         """Put what the states and the lists of what lives say of a tree into it."""
         known, own = self._trees.get(seen.id), seen.own
         if own is None:
@@ -170,7 +170,7 @@ class Memory:
         self._below[seen.id] = seen.names
 
 
-class _Seen(NamedTuple):
+class _LiveTree(NamedTuple):
     """What one look says of a job before anything more is asked: its state, what lives of it."""
 
     id: str
@@ -328,12 +328,12 @@ class Details:
         self, what: str, job: Job, into: dict[Hashable, T], work: Callable[[Job], Awaitable[T]]
     ) -> None:
         try:
-            _put(into, job.key, await work(job))
+            _keep(into, job.key, await work(job))
         except HttpError:
-            _put(self._tried, (what, job.key), self._clock.monotonic())
+            _keep(self._tried, (what, job.key), self._clock.monotonic())
 
 
-def _put(into: dict[Hashable, Any], key: Hashable, value: object) -> None:
+def _keep(into: dict[Hashable, Any], key: Hashable, value: object) -> None:
     into[key] = value
     while len(into) > KEPT:
         del into[next(iter(into))]

@@ -158,16 +158,16 @@ async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]
     waits = False
     for number, job_id in enumerate([*ids, *await _below(controller, ids)][:MOST], 1):
         for method, name in ASKED:
-            text = await _asked(controller, method, {"jobId": job_id})
+            text = await _answer_text(controller, method, {"jobId": job_id})
             waits = waits or PENDING in text
             found[f"iris-job-{number}-{name}.json"] = text.encode("utf-8", "replace")
     if waits:
-        text = await _asked(controller, "GetAutoscalerStatus", {})
+        text = await _answer_text(controller, "GetAutoscalerStatus", {})
         found["iris-autoscaler.json"] = text.encode("utf-8", "replace")
     return found
 
 
-async def _asked(controller: Controller, method: str, body: Mapping[str, object]) -> str:
+async def _answer_text(controller: Controller, method: str, body: Mapping[str, object]) -> str:
     try:
         return shown(await controller.call(method, body)) + "\n"
     except HttpError as error:
@@ -197,7 +197,7 @@ def _safe(value: object, depth: int = 0) -> object:
     if depth > 40:
         return MASK
     if isinstance(value, dict):
-        return {clean(name, 200): _named(name, each, depth) for name, each in value.items()}
+        return {clean(name, 200): _safe_field(name, each, depth) for name, each in value.items()}
     if isinstance(value, list):
         if value and all(isinstance(each, str) for each in value):
             return list(masked(value))
@@ -205,14 +205,14 @@ def _safe(value: object, depth: int = 0) -> object:
     return scrub(value) if isinstance(value, str) else value
 
 
-def _named(name: str, value: object, depth: int) -> object:
+def _safe_field(name: str, value: object, depth: int) -> object:
     if name == PROVENANCE and isinstance(value, str):
         with suppress(ValueError, RecursionError):
             return _safe(json.loads(value), depth + 1)
         return MASK
     if name == "envVars" and isinstance(value, dict):
         return {
-            clean(key, 200): _named(key, each, depth + 1)
+            clean(key, 200): _safe_field(key, each, depth + 1)
             if key == PROVENANCE or key.startswith(HARMLESS)
             else MASK
             for key, each in value.items()

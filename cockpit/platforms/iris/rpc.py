@@ -21,8 +21,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import Auth, JobSpec
 from cockpit.platforms.iris.answers import (
+    IrisLogLine,
     Job,
-    Line,
     Task,
     highlights_of,
     jobs_of,
@@ -166,7 +166,7 @@ class Tokens:
     def __init__(self, clock: Clock, env: Mapping[str, str] | None = None) -> None:
         self._clock = clock
         self._env = os.environ if env is None else env
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptToken] = {}
         self._running = asyncio.Lock()
 
     async def headers(self, job: JobSpec, address: str) -> dict[str, str]:
@@ -210,11 +210,11 @@ class Tokens:
             kept = self._kept.get(key)
             if kept is None or self._clock.now() >= kept.until:
                 value = await _by_command(auth.token_command)
-                kept = self._kept[key] = _Kept(value, _end_of(value))
+                kept = self._kept[key] = _KeptToken(value, _end_of(value))
         return kept.value
 
 
-class _Kept(NamedTuple):
+class _KeptToken(NamedTuple):
     value: str
     until: float
 
@@ -423,12 +423,12 @@ class Controller:
         Raises ``MissingMethodError`` before October 2026.
         """
         found = (await self.call("ListBackends", {})).get("backends", [])
-        return [_word(each, "kind") for each in found] if isinstance(found, list) else []
+        return [_text_field(each, "kind") for each in found] if isinstance(found, list) else []
 
     async def peers(self) -> list[str]:
         """Return the names of the controllers that this one may hand jobs on to."""
         found = (await self.call("ListPeers", {})).get("peers", [])
-        return [_word(each, "peerId") or "a peer" for each in found or ()]
+        return [_text_field(each, "peerId") or "a peer" for each in found or ()]
 
     async def on_kubernetes(self) -> bool:
         """Tell whether the controller has a Kubernetes cluster: without one it tells nothing."""
@@ -441,7 +441,7 @@ class Controller:
         *,
         since: float | None = None,
         lines: int = LINES,
-    ) -> tuple[list[Line], int]:
+    ) -> tuple[list[IrisLogLine], int]:
         """Return the lines of all tasks whose keys begin with ``source``, and the next cursor.
 
         Without a cursor the newest ones, with one what came after it, oldest first.
@@ -524,7 +524,7 @@ class Controller:
         raise HttpError(kind, text, status=status)
 
 
-def _word(found: object, name: str) -> str:
+def _text_field(found: object, name: str) -> str:
     value = found.get(name) if isinstance(found, dict) else None
     return value if isinstance(value, str) else ""
 

@@ -160,13 +160,13 @@ def spelled(run: RunSpec, launch_id: str, words: Sequence[str]) -> Spelled:
 
 def spellings(run: RunSpec, launch_id: str) -> tuple[Spelled, ...]:
     """Return what the job of a launch id may be called, by the run file's commands."""
-    found = [spelled(run, launch_id, words) for words in map(_words, (run.resubmit, run.launch))
-             if words]  # fmt: skip
+    commands = map(_command_words, (run.resubmit, run.launch))
+    found = [spelled(run, launch_id, words) for words in commands if words]
     plain = Spelled(f"/{user_for(run)}/{launch_id}", own=True, certain=False)
     return tuple(dict.fromkeys(found)) or (plain,)
 
 
-def _words(command: Command | None) -> tuple[str, ...]:
+def _command_words(command: Command | None) -> tuple[str, ...]:
     try:
         return () if command is None else words_of(command)
     except CommandError:

@@ -178,7 +178,7 @@ def _reason(tree: Tree, family: Family, shown: Job, phase: Phase, end: End | Non
     others = [job for job in (*family.production, *family.diagnostic) if job is not shown]
     failed = [job for job in others if phase_of(job) is Phase.FAILED]
     if failed:
-        named = "; ".join(_told(tree, job) for job in failed[-MOST_FAILED:])
+        named = "; ".join(_job_text(tree, job) for job in failed[-MOST_FAILED:])
         parts.append(f"{len(failed)} of {len(tree.below)} children failed: {named}")
     return clean("; ".join(filter(None, parts)), 1000)
 
@@ -195,19 +195,19 @@ def _why(tree: Tree, shown: Job, phase: Phase, end: End | None) -> str:
     said = text if cause is None or cause in text else f"{text}: {cause}" if text else cause
     if shown is tree.own:
         return said
-    told = f"child {_name(tree, shown)} {_word(shown)}" + (f": {said}" if said else "")
+    told = f"child {_name(tree, shown)} {_state_word(shown)}" + (f": {said}" if said else "")
     return told if not phase.lives else f"{told}; {tree.own.id} goes on"
 
 
-def _told(tree: Tree, job: Job) -> str:
-    return f"{_name(tree, job)} {_word(job)}" + (f" ({job.error})" if job.error else "")
+def _job_text(tree: Tree, job: Job) -> str:
+    return f"{_name(tree, job)} {_state_word(job)}" + (f" ({job.error})" if job.error else "")
 
 
 def _name(tree: Tree, job: Job) -> str:
     return job.id[len(tree.own.id) + 1 :]
 
 
-def _word(job: Job) -> str:
+def _state_word(job: Job) -> str:
     return job.state.removeprefix("JOB_STATE_")
 
 
@@ -221,7 +221,7 @@ CLOSES: Final = "COCKPIT_CLOSES"
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 
 
-class Mark(NamedTuple):
+class LineageSign(NamedTuple):
     """Why a job belongs to a run, and whether that is certain."""
 
     why: str
@@ -264,37 +264,39 @@ def words_of(run: RunSpec) -> tuple[str, ...]:
     return (*(word for word in told if word), *filter(None, tag_of(run).split(",")))
 
 
-def mark_of(run: RunSpec, request: Request) -> Mark | None:
+def mark_of(run: RunSpec, request: Request) -> LineageSign | None:
     """Return why what a job was submitted with makes it a job of the run, the surest first."""
     told = [*_in_variables(run, request), *_in_arguments(run, request)]
     return next((mark for mark in told if mark.sure), next(iter(told), None))
 
 
-def _in_variables(run: RunSpec, request: Request) -> list[Mark]:
+def _in_variables(run: RunSpec, request: Request) -> list[LineageSign]:
     variables, found = request.variables, []
     if related(tag_of(run), variables.get(LINEAGE, "")):
         launch_id = clean(variables.get(LAUNCH_ID, "no launch id"), 80)
-        found.append(Mark(f"launch {launch_id} by its environment", sure=True))
+        found.append(LineageSign(f"launch {launch_id} by its environment", sure=True))
     wandb_id = _wandb_id(run, request)
     if wandb_id is not None and variables.get("WANDB_RUN_ID") == wandb_id:
-        found.append(Mark("the W&B id in its environment", sure=True))
+        found.append(LineageSign("the W&B id in its environment", sure=True))
     for name, value in variables.items():
         if use_of(name) is Use.WRITES and _is_within(run, value):
-            found.append(Mark(f"the output root in its environment ({clean(name, 40)})", sure=True))
+            found.append(
+                LineageSign(f"the output root in its environment ({clean(name, 40)})", sure=True)
+            )
     return found
 
 
-def _in_arguments(run: RunSpec, request: Request) -> list[Mark]:
+def _in_arguments(run: RunSpec, request: Request) -> list[LineageSign]:
     """Return why its arguments make it a job; only what is written to is certain."""
     found, wandb_id = [], _wandb_id(run, request)
     for key, value in arguments(request.argv):
         use, key_shown = use_of(key), f" ({clean(key, 40)})" if key else ""
         if use is not Use.READS and _is_within(run, value):
             text = f"the output root in its arguments{key_shown}"
-            found.append(Mark(text, sure=use is Use.WRITES))
+            found.append(LineageSign(text, sure=use is Use.WRITES))
         elif wandb_id == value and names_the_tracker_run(key) is not False:
             text = f"the W&B id in its arguments{key_shown}"
-            found.append(Mark(text, sure=names_the_tracker_run(key) is True))
+            found.append(LineageSign(text, sure=names_the_tracker_run(key) is True))
     return found
 
 

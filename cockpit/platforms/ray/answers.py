@@ -54,7 +54,7 @@ class RayJob(NamedTuple):
         return name in (self.submission_id, self.job_id)
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """What Ray says of its state, without the log that may follow."""
         head, found, _ = self.message.partition(_LOG_FOLLOWS)
         return head.rstrip(" ,\n") if found else self.message.strip()
@@ -89,7 +89,7 @@ def job_of(document: object) -> RayJob | None:
         error_type=_text(document.get("error_type")),
         submitted_at=seconds(document.get("start_time")),
         ended_at=seconds(document.get("end_time")),
-        exit_code=_whole(document.get("driver_exit_code")),
+        exit_code=_small_integer(document.get("driver_exit_code")),
         node=_text(document.get("driver_node_id")) or None,
         metadata=texts(document.get("metadata")),
         env=texts(mapping(document.get("runtime_env")).get("env_vars")),
@@ -132,7 +132,7 @@ def _text(value: object) -> str:
     return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
 
 
-def _whole(value: object) -> int | None:
+def _small_integer(value: object) -> int | None:
     number = figure(value) if not isinstance(value, str) else None
     return int(number) if number is not None and abs(number) < 1e6 else None
 
@@ -195,7 +195,7 @@ def reason_of(job: RayJob) -> str | None:
 
     Of a traceback the last line is told, which names the error itself.
     """
-    said = scrub(job.said)
+    said = scrub(job.status_text)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if not lines or said in USUAL:
         return clean(job.error_type, 80) or None

@@ -59,7 +59,7 @@ class Tokens:
         Raises ``HttpError`` (unauthorized) when the place that the run file names holds none.
         """
         auth = job.auth or Auth()
-        token = await self._named(auth.token_env or job.token_env, "job.token_env")
+        token = await self._from_variable(auth.token_env or job.token_env, "job.token_env")
         command = auth.token_command or job.token_command
         if token is None and command is not None:
             token = await self._from_command(command)
@@ -75,7 +75,7 @@ class Tokens:
         """Forget what commands printed: the head did not take it."""
         self._printed.clear()
 
-    async def _named(self, variable: str | None, key: str) -> str | None:
+    async def _from_variable(self, variable: str | None, key: str) -> str | None:
         if variable is None:
             return None
         token = os.environ.get(variable, "").strip()
@@ -177,7 +177,7 @@ class Head:
         """Return all jobs, by the answer that is awaited already if there is one."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self.jobs())
-            self._asking.add_done_callback(_seen)
+            self._asking.add_done_callback(_retrieve_error)
         return await asyncio.shield(self._asking)
 
     async def jobs(self) -> tuple[RayJob, ...]:
@@ -401,7 +401,7 @@ class Head:
             self.skew = skew
 
 
-def _seen(task: asyncio.Task[tuple[RayJob, ...]]) -> None:
+def _retrieve_error(task: asyncio.Task[tuple[RayJob, ...]]) -> None:
     """Take note of how it ended: nobody may wait for it any more."""
     if not task.cancelled():
         task.exception()

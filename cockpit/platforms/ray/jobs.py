@@ -16,7 +16,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.notes import launch_id_in, number_of
 from cockpit.platforms.ray.answers import RayJob, Supervisor, mapping, phase_of, reason_of
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.lineage import Mark, candidate_of, launch_id_of, live_job, live_of
+from cockpit.platforms.ray.lineage import LineageSign, candidate_of, launch_id_of, live_job, live_of
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
@@ -171,7 +171,7 @@ class RayJobs:
 
     def _fitting(self, head: Head, run: RunSpec, job: RayJob) -> LiveJob:
         """Return the living job that fits ``job.match`` as one of the lineage."""
-        return live_job(run, candidate_of(job, self._since(head, job)), Mark(FITS))
+        return live_job(run, candidate_of(job, self._since(head, job)), LineageSign(FITS))
 
     async def wait_of(self, head: Head, job: RayJob) -> str | None:
         """Return what a pending job waits for, as far as the head tells."""
@@ -236,7 +236,7 @@ class RayJobs:
         rivals = [each for each in live.jobs if not job.is_called(each.id)]
         value = self._value(head, run, job, listed.waits.get(job.id))
         source = head.name + _newer_than(run, job)
-        return known(_beside(value, head, rivals, _others(live.possible, job)), source, now)
+        return known(_with_others(value, head, rivals, _without(live.possible, job)), source, now)
 
     def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
         phase = phase_of(job)
@@ -261,7 +261,7 @@ class RayJobs:
         )
 
 
-def _beside(
+def _with_others(
     value: JobValue, head: Head, rivals: Sequence[LiveJob], possible: Sequence[LiveJob]
 ) -> JobValue:
     """Return a job with what else lives of its lineage."""
@@ -275,7 +275,7 @@ def _unlisted(head: Head, query: Query, listed: Listed, live: Live, now: float) 
     if query.over is None:
         text = _missing(head, query.run, listed)
         return unknown(ErrorKind.NOT_FOUND, text, head.name, now)
-    value = _beside(query.over, head, live.jobs, live.possible)
+    value = _with_others(query.over, head, live.jobs, live.possible)
     return known(value, f"{head.name}, as it was seen to end; not listed any more", now)
 
 
@@ -373,7 +373,7 @@ def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:
     return head.ours(job.ended_at)
 
 
-def _others(possible: Iterable[LiveJob], job: RayJob) -> tuple[LiveJob, ...]:
+def _without(possible: Iterable[LiveJob], job: RayJob) -> tuple[LiveJob, ...]:
     return tuple(each for each in possible if not job.is_called(each.id))
 
 

@@ -147,9 +147,11 @@ class RayLaunches:
             await self._refuse_beside_others(head, run)
             session = await head.session()
         except HttpError as error:
-            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+            raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         if found is not None:
-            raise CannotError(f"{head.name} has a job {name} already ({_told(found)}); plan again")
+            raise CannotError(
+                f"{head.name} has a job {name} already ({_state_text(found)}); plan again"
+            )
         by = {BY: COMMAND} if _by_command(run) else {NONCE: secrets.token_hex(8)}
         return Accepted(id=name, submission=submission, handle={**by, SESSION: session})
 
@@ -158,7 +160,7 @@ class RayLaunches:
         try:
             await self._refuse_beside_others(head, run)
         except HttpError as error:
-            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+            raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         why = await self._sent(head, run, accepted)
         if why is None:
             return accepted.id
@@ -181,11 +183,11 @@ class RayLaunches:
         try:
             await head.submit(document_of(run, accepted.submission, accepted.handle[NONCE]))
         except LostAnswerError as error:
-            return _line(error)
+            return _error_text(error)
         except HttpError as error:
             if error.kind not in _NOT_SENT:
-                return _line(error)
-            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+                return _error_text(error)
+            raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         return None
 
     async def _refuse_beside_others(self, head: Head, run: RunSpec) -> None:
@@ -220,9 +222,9 @@ class RayLaunches:
                 return await self._never_came(head, name, handle)
             if handle is not None and not _is_ours(job, handle):
                 return LookUp(found=LaunchState.ABSENT, text=_theirs(head, job))
-            return await self._came(head, await self._begun(head, job))
+            return await self._came(head, await self._wait_for_start(head, job))
         except HttpError as error:
-            text = f"cannot tell whether {name} was submitted: {_line(error)}"
+            text = f"cannot tell whether {name} was submitted: {_error_text(error)}"
             return LookUp(found=LaunchState.UNKNOWN, text=text)
 
     async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
@@ -240,7 +242,7 @@ class RayLaunches:
             found=LaunchState.UNKNOWN, text=f"{text}; cannot tell whether it ran: {why}", final=True
         )
 
-    async def _begun(self, head: Head, job: RayJob) -> RayJob:
+    async def _wait_for_start(self, head: Head, job: RayJob) -> RayJob:
         """Return the job once it is no longer about to begin: it has begun, or it waits."""
         until = self._clock.monotonic() + STARTS_WITHIN
         while phase_of(job) is Phase.WAITING and self._is_young(head, job):
@@ -256,7 +258,7 @@ class RayLaunches:
         return self._clock.now() - head.ours(job.submitted_at) < STARTS_WITHIN
 
     async def _came(self, head: Head, job: RayJob) -> LookUp:
-        phase, text = phase_of(job), f"{head.name}: {job.id} is {_told(job)}"
+        phase, text = phase_of(job), f"{head.name}: {job.id} is {_state_text(job)}"
         if phase.terminal:
             return LookUp(found=LaunchState.ENDED, text=text, job_id=job.id)
         if not phase.lives:
@@ -301,17 +303,18 @@ def _sendable(submission: Submission) -> None:
 
 
 def _theirs(head: Head, job: RayJob) -> str:
+    name = f"{clean(job.id, 200)} ({_state_text(job)})"
     return (
-        f"{head.name} has a job {clean(job.id, 200)} ({_told(job)}) that was not submitted by this "
-        f"launch: another cockpit gave the same id; nothing was started by this one"
+        f"{head.name} has a job {name} that was not submitted by this launch: another cockpit "
+        f"gave the same id; nothing was started by this one"
     )
 
 
-def _told(job: RayJob) -> str:
+def _state_text(job: RayJob) -> str:
     code = "" if job.exit_code is None else f", exit {job.exit_code}"
     reason = reason_of(job)
     return f"{clean(job.status, 40)}{code}{f': {reason}' if reason else ''}"
 
 
-def _line(error: HttpError) -> str:
+def _error_text(error: HttpError) -> str:
     return clean(str(error), 400)

@@ -37,7 +37,7 @@ NAME_LENGTH: Final = 120
 _WORDS: Final = 2000
 
 
-class Mark(NamedTuple):
+class LineageSign(NamedTuple):
     """Why a job belongs to a run, and whether that is certain."""
 
     why: str
@@ -78,7 +78,7 @@ def live_of(
 
     ``own`` is its current job, ``others`` are the ids of the current jobs of other runs.
     """
-    marks = Marks(run)
+    marks = LineageSigns(run)
     starts = [*recorded_starts(run), *([] if own is None else [started(own)])]
     shared = keys_of(starts)
     jobs: list[LiveJob] = []
@@ -91,7 +91,7 @@ def live_of(
         elif each.job.id not in others and not shared.isdisjoint(keys_of([each.start])):
             why = None if _tag(each.job) else alike(run, starts, each.start)
             if why is not None:
-                live = live_job(run, each, Mark(why))
+                live = live_job(run, each, LineageSign(why))
                 similar.append(live.model_copy(update={"alike": True}))
     return Live(jobs=tuple(jobs), possible=(*possible, *similar))
 
@@ -109,7 +109,7 @@ def launch_id_of(run: RunSpec, job: RayJob) -> str | None:
     return name if number_of(run.name, name) is not None else None
 
 
-class Marks:
+class LineageSigns:
     """What of a run its jobs are known by."""
 
     def __init__(self, run: RunSpec) -> None:
@@ -120,42 +120,46 @@ class Marks:
         self._root = None if root is None else root.normal().seen_from(run.job)
         self._wandb = None if run.wandb is None else run.wandb.run_id
 
-    def of(self, candidate: Candidate) -> Mark | None:
+    def of(self, candidate: Candidate) -> LineageSign | None:
         """Return why a job belongs to the run, ``None`` if nothing says that it does."""
         job = candidate.job
         if self._recorded is not None and job.is_called(self._recorded):
-            return Mark("the recorded job")
+            return LineageSign("the recorded job")
         tag = _tag(job)
         if tag and self._tag:
-            return Mark("its lineage") if related(tag, self._tag) else None
+            return LineageSign("its lineage") if related(tag, self._tag) else None
         if launch_id_of(self._run, job) is not None:
-            return Mark("its submission id is a launch id of the run")
+            return LineageSign("its submission id is a launch id of the run")
         if self._root is None and self._wandb is None:
             return None
         marks = [*self._in_environment(job), *self._in_entrypoint(candidate)]
         return max(marks, key=lambda mark: mark.certain, default=None)
 
-    def _in_environment(self, job: RayJob) -> Iterator[Mark]:
+    def _in_environment(self, job: RayJob) -> Iterator[LineageSign]:
         for name, value in job.env.items():
             shown = clean(name, 40)
             if name == "WANDB_RUN_ID" and value == self._wandb:
                 if self._same_project(job):
-                    yield Mark(f"the W&B id in its environment ({shown})")
+                    yield LineageSign(f"the W&B id in its environment ({shown})")
             elif self._root is not None and within(self._root, value):
                 use = use_of(name)
                 if use is Use.WRITES or (use is Use.EITHER and names_a_place(name)):
-                    yield Mark(f"the output root in its environment ({shown})", use is Use.WRITES)
+                    yield LineageSign(
+                        f"the output root in its environment ({shown})", use is Use.WRITES
+                    )
 
-    def _in_entrypoint(self, candidate: Candidate) -> Iterator[Mark]:
+    def _in_entrypoint(self, candidate: Candidate) -> Iterator[LineageSign]:
         for key, value in candidate.told:
             if self._root is not None and within(self._root, value):
                 if (use := use_of(key)) is not Use.READS:
                     sure = use is Use.WRITES
-                    yield Mark(f"the output root in its entrypoint{_as_key(key)}", sure)
+                    yield LineageSign(f"the output root in its entrypoint{_as_key(key)}", sure)
             elif value == self._wandb and use_of(key) is not Use.READS:
                 certain = names_the_tracker_run(key)
                 if certain is not False and self._same_project(candidate.job):
-                    yield Mark(f"the W&B id in its entrypoint{_as_key(key)}", certain is True)
+                    yield LineageSign(
+                        f"the W&B id in its entrypoint{_as_key(key)}", certain is True
+                    )
 
     def _same_project(self, job: RayJob) -> bool:
         """Tell whether nothing in its environment says that the W&B id is another project's."""
@@ -176,7 +180,7 @@ def shown_name(job: RayJob) -> str:
     return clean(scrub(clean(job.entrypoint, 2000)), NAME_LENGTH)
 
 
-def live_job(run: RunSpec, candidate: Candidate, mark: Mark) -> LiveJob:
+def live_job(run: RunSpec, candidate: Candidate, mark: LineageSign) -> LiveJob:
     """Return a job that lives, and why it is taken for one of the lineage."""
     job = candidate.job
     return LiveJob(

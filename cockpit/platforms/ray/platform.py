@@ -94,17 +94,17 @@ def own_jobs(head: Head, jobs: Sequence[RayJob]) -> list[OwnJob]:
     """Return the jobs of a head, living ones first, the newest first."""
     named = [job for job in jobs if job.id]
     order = sorted(named, key=lambda job: (not phase_of(job).lives, -(job.submitted_at or 0.0)))
-    return [_own(head, job) for job in order[:MOST_LISTED]]
+    return [_own_job(head, job) for job in order[:MOST_LISTED]]
 
 
-def _own(head: Head, job: RayJob) -> OwnJob:
+def _own_job(head: Head, job: RayJob) -> OwnJob:
     at = None if job.submitted_at is None else head.ours(job.submitted_at)
     since = "" if at is None else f" since {wording.moment(at)}"
     return OwnJob(
         id=clean(job.id, 200),
         name=clean(_LAUNCH.sub("", job.id), 200),
         text=f"{clean(job.status, 40)}{since}: {shown_name(job)}",
-        settings={"job.id": clean(job.id, 200), **dict(_told(job))},
+        settings={"job.id": clean(job.id, 200), **dict(_signs_of(job))},
     )
 
 
@@ -113,7 +113,7 @@ def _shell(entrypoint: str) -> bool:
     return any(sign in entrypoint for sign in _SHELL)
 
 
-def _told(job: RayJob) -> Iterator[tuple[str, str]]:
+def _signs_of(job: RayJob) -> Iterator[tuple[str, str]]:
     """Yield what its entrypoint and environment tell of the run; nothing that holds a secret."""
     for variable, key in _VARIABLES.items():
         value = clean(job.env.get(variable), 200)

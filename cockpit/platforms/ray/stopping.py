@@ -86,10 +86,12 @@ async def _end(head: Head, target: Target, grace: float, clock: Clock) -> None:
     except HttpError as error:
         why = clean(str(error), 400)
         raise CannotError(f"{target.name} was not told to stop: {why}") from error
-    await _gone(head, target, grace, lost, clock)
+    await _wait_for_end(head, target, grace, lost, clock)
 
 
-async def _gone(head: Head, target: Target, grace: float, lost: str | None, clock: Clock) -> None:
+async def _wait_for_end(
+    head: Head, target: Target, grace: float, lost: str | None, clock: Clock
+) -> None:
     """Wait for the head's word that it is over; ``lost`` is why it may not have been told."""
     left = Awake(grace + GONE_WITHIN, LAP, clock.monotonic)
     waits = Awake(WAITS_FOR, LAP, clock.monotonic)

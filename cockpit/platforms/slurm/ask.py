@@ -369,7 +369,7 @@ Run = Callable[..., Awaitable[Completed]]
 
 
 @dataclass(frozen=True)
-class Told:
+class ClusterRecords:
     """What a cluster has told: records by command, its machine's clock, and who asks there.
 
     ``no_accounting`` is why accounting was asked in vain.
@@ -408,7 +408,7 @@ async def ask(
     *,
     steps: bool = False,
     needles: str = "",
-) -> Told | Trouble:
+) -> ClusterRecords | Trouble:
     """Return what the cluster tells of my jobs, and of those wanted also from accounting.
 
     ``needles`` is an expression that picks jobs of other users. Never raises.
@@ -433,7 +433,7 @@ async def ask(
         return trouble_of(where, shown, _number(found.get("scontrol.rc", "")))
     date = found.get("date", "").split()
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
-    return Told(
+    return ClusterRecords(
         queue=tuple(queue),
         shown=tuple(scontrol_records(shown, _alone(found))),
         accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),

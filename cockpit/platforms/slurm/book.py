@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.platforms.alike import Started
-from cockpit.platforms.slurm.ask import Told
+from cockpit.platforms.slurm.ask import ClusterRecords
 from cockpit.platforms.slurm.command import inside, started
 from cockpit.platforms.slurm.record import Record, count_of, never_starts, task_numbers
 from cockpit.text.safe import clean
@@ -111,7 +111,7 @@ def _holds(record: Record, task: int) -> bool:
     return any(task in numbers for numbers in task_numbers(record.tasks))
 
 
-def book_of(told: Told, former: Iterable[Record] = ()) -> Book:
+def book_of(told: ClusterRecords, former: Iterable[Record] = ()) -> Book:
     """Return the book of an answer.
 
     scontrol was asked right after squeue: its word is the newer one, and it tells more. What it

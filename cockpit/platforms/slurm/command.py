@@ -118,7 +118,7 @@ def _read(words: Sequence[str], place: int) -> Generator[Option, None, int]:
     if word.startswith("--"):
         name, sign, value = word[2:].partition("=")
         alone = bool(sign) or _is_flag(name)
-        yield Option(_whole(name), value if sign else None if alone else after, place)
+        yield Option(_full_option(name), value if sign else None if alone else after, place)
         return int(not alone)
     for index, letter in enumerate(word[1:], 1):
         if letter in _SHORT_FLAGS:
@@ -134,7 +134,7 @@ def _is_flag(name: str) -> bool:
     return name in _FLAGS or any(len(name) > 2 and each.startswith(name) for each in _FLAGS)
 
 
-def _whole(name: str) -> str:
+def _full_option(name: str) -> str:
     """Return the option that a name cut short stands for, where it is one of those that matter."""
     known = (*_UNDOING, "export")
     if name in known or len(name) < 2 or name == "export-file":

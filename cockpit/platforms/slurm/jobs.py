@@ -17,8 +17,8 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.notes import launch_id_in
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
+    ClusterRecords,
     Run,
-    Told,
     Trouble,
     ask,
     is_job_id,
@@ -113,7 +113,7 @@ class SlurmJobs:
 
     async def look(
         self, host: str | None, runs: Sequence[RunSpec], *, steps: bool = False
-    ) -> tuple[Told, Book] | Trouble:
+    ) -> tuple[ClusterRecords, Book] | Trouble:
         """Return what a cluster tells now, its times moved onto our clock; never raises."""
         cluster = self._clusters.setdefault(host, _Cluster())
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
@@ -161,7 +161,7 @@ class SlurmJobs:
         paths = {path: text for (path, at), text in texts.items() if path.startswith("/")}
         return paths | {base: texts[key] for base, key in keys.items() if key in texts}
 
-    def _off(self, told: Told) -> float:
+    def _off(self, told: ClusterRecords) -> float:
         """Return by how many seconds the host's clock is behind ours, where that is too much."""
         off = 0.0 if told.host_now is None else self._wall() - told.host_now
         return off if abs(off) > SKEWED else 0.0
@@ -209,7 +209,7 @@ class SlurmJobs:
         }
 
 
-def _with_texts(told: Told, cluster: _Cluster) -> Told:
+def _with_texts(told: ClusterRecords, cluster: _Cluster) -> ClusterRecords:
     """Return an answer whose ended jobs have the texts that they had when they were listed.
 
     Accounting is not asked for a comment or a command, by which alone a job may be known.
@@ -236,7 +236,7 @@ def _no_id(named: str) -> str:
     return f'job.id "{clean(named, 60)}" is not a Slurm job id; expected 123, 123_4 or 123+0'
 
 
-def _live(found: Lineage, told: Told, book: Book) -> Live:
+def _live(found: Lineage, told: ClusterRecords, book: Book) -> Live:
     """Return what lives of a lineage; what starts after it by itself is told by its job (J)."""
     jobs = [*found.rivals]
     if found.job is not None and found.job.lives:
@@ -247,7 +247,7 @@ def _live(found: Lineage, told: Told, book: Book) -> Live:
     return Live(jobs=tuple(stepped), possible=found.possible, spared=found.spared, held=found.held)
 
 
-def _stepped(live: LiveJob, told: Told, book: Book) -> LiveJob:
+def _stepped(live: LiveJob, told: ClusterRecords, book: Book) -> LiveJob:
     """Return a job with whether a step of srun runs in it: only those hear a signal."""
     job = book.find(live.id)
     own = {live.id, *(each.id for each in (job.records if job is not None else ()))}
@@ -282,7 +282,12 @@ def _company(found: Lineage, where: str) -> dict[str, object]:
 
 
 def _unlisted(
-    run: RunSpec, where: str, told: Told, found: Lineage, over: JobValue | None, now: float
+    run: RunSpec,
+    where: str,
+    told: ClusterRecords,
+    found: Lineage,
+    over: JobValue | None,
+    now: float,
 ) -> Facet[JobValue]:
     """Return the facet of a run whose job the cluster, which has answered, does not tell of.
 
@@ -298,7 +303,7 @@ def _unlisted(
     return unknown(kind, text + left, where, now)
 
 
-def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
+def _absent(run: RunSpec, where: str, told: ClusterRecords) -> tuple[ErrorKind, str]:
     """Return why nothing is known of a run's job, though the cluster has answered."""
     named = run.job.id if run.job is not None else None
     if named is None:
@@ -312,7 +317,7 @@ def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
     return ErrorKind.NOT_FOUND, f"{text}, and accounting does not know it; is the id right?"
 
 
-def _remember(cluster: _Cluster, told: Told, book: Book, wanted: set[str]) -> None:
+def _remember(cluster: _Cluster, told: ClusterRecords, book: Book, wanted: set[str]) -> None:
     """Keep how jobs that runs name have ended, and which of them accounting need not tell again."""
     accounted = {each.id for each in told.accounted if each.phase.terminal}
     for job_id in wanted:
@@ -345,7 +350,7 @@ def _first_estimate(cluster: _Cluster, value: JobValue) -> JobValue:
     return value.model_copy(update={"expected_start": first})
 
 
-def _on_our_clock(told: Told, off: float) -> Told:
+def _on_our_clock(told: ClusterRecords, off: float) -> ClusterRecords:
     """Return an answer with all of its times moved by ``off`` seconds."""
     if not off:
         return told

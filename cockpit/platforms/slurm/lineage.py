@@ -39,7 +39,7 @@ _WORDS: Final = re.compile(r"[\s'\"`;,()]+")
 _SBATCH: Final = re.compile(r"^(-o|-e|-i|--output|--error|--input|-J|--job-name)$")
 
 
-class Mark(NamedTuple):
+class LineageSign(NamedTuple):
     """Why a job is one of the run, whether that is proven, and its launch id if it tells one."""
 
     why: str
@@ -71,14 +71,14 @@ def is_diagnostic(run: RunSpec, record: Record) -> bool:
     return any(fnmatch.fnmatchcase(record.name, pattern) for pattern in patterns)
 
 
-def mark_of(run: RunSpec, record: Record) -> Mark | None:
+def mark_of(run: RunSpec, record: Record) -> LineageSign | None:
     """Return why a job is one of the run's lineage, ``None`` if nothing says so."""
     if not _may_be(run, record):
         return None
     launch_id = launch_of(run, record)
     if launch_id is not None:
-        return Mark(f"its comment says launch {launch_id}", True, launch_id)
-    told = next(_told(run, record), None)
+        return LineageSign(f"its comment says launch {launch_id}", True, launch_id)
+    told = next(_command_signs(run, record), None)
     return told or _by_folder(run, record)
 
 
@@ -94,12 +94,12 @@ def _may_be(run: RunSpec, record: Record) -> bool:
     return any(name in text for name in names if name for text in told if text)
 
 
-def _told(run: RunSpec, record: Record) -> Iterator[Mark]:
+def _command_signs(run: RunSpec, record: Record) -> Iterator[LineageSign]:
     """Yield what its command and its comment say, what is proven first."""
     if any(only_looks(word) for word in record.command.split()[:1]):
         return
     told = values_of(record)
-    found = [mark for key, value in told if (mark := _named(run, record, key, value))]
+    found = [mark for key, value in told if (mark := _sign_of_value(run, record, key, value))]
     yield from sorted(found, key=lambda mark: not mark.proven)
 
 
@@ -109,29 +109,29 @@ def _values(words: list[str]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _named(run: RunSpec, record: Record, key: str, value: str) -> Mark | None:
+def _sign_of_value(run: RunSpec, record: Record, key: str, value: str) -> LineageSign | None:
     use = use_of(key) if key else Use.EITHER
     shown = f" ({key})" if key else ""
     root = None if use is Use.READS else run.output_root
     if root is not None and _within(run, root, value, record.workdir):
-        return Mark(f"its command names the output root{shown}", use is Use.WRITES)
+        return LineageSign(f"its command names the output root{shown}", use is Use.WRITES)
     wandb_id = None if run.wandb is None else run.wandb.run_id
     if wandb_id and value == wandb_id:
         certain = "wandb" in key.lower() or names_the_tracker_run(key)
         if certain is not False:
-            return Mark(f"its command or comment names the W&B id{shown}", certain is True)
+            return LineageSign(f"its command or comment names the W&B id{shown}", certain is True)
     return None
 
 
-def _by_folder(run: RunSpec, record: Record) -> Mark | None:
+def _by_folder(run: RunSpec, record: Record) -> LineageSign | None:
     """Return that its output or its working folder lies where only the run writes."""
     root = run.output_root
     if root is None:
         return None
     if record.output and _within(run, root, posixpath.dirname(record.output), None):
-        return Mark("its output goes into the output root")
+        return LineageSign("its output goes into the output root")
     if record.workdir and _within(run, root, record.workdir, None):
-        return Mark("it works in the output root", proven=False)
+        return LineageSign("it works in the output root", proven=False)
     return None
 
 
@@ -176,12 +176,12 @@ class Lineage:
     possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
     held: tuple[LiveJob, ...] = ()
-    mark: Mark | None = None
+    mark: LineageSign | None = None
     why: str = ""
 
 
 @dataclass
-class _Beside:
+class _OtherJobs:
     """What lives beside the current job, sorted by what it is."""
 
     rivals: list[LiveJob] = field(default_factory=list)
@@ -219,16 +219,16 @@ def lineage_of(
         job, passed, freed = _moved_on(run, book, chains, matched.id, matched)
         why = f"the newest of your jobs that fits job.match{'' if named is None else _than(named)}"
     if job is None:
-        beside = _beside(run, book, None, set(), claimed or {})
+        beside = _other_jobs(run, book, None, set(), claimed or {})
         return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
     queued = tuple(queued_after(chains, book, job))
     own = {*passed, *(each.id for each in queued)}
-    beside = _beside(run, book, job, own, claimed or {})
+    beside = _other_jobs(run, book, job, own, claimed or {})
     if former is not None and former.id not in {job.id, *own} and former.lives:
         beside.as_rival(live_job(former, "the recorded job"))
     mark = mark_of(run, job.main)
     if mark is None and job is matched:
-        mark = Mark("its name fits job.match")
+        mark = LineageSign("its name fits job.match")
     return Lineage(
         job=job,
         passed=passed,
@@ -394,11 +394,11 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     return job, f"found because {mark.why}"
 
 
-def _beside(
+def _other_jobs(
     run: RunSpec, book: Book, job: Job | None, own: set[str], claimed: Mapping[str, str]
-) -> _Beside:
+) -> _OtherJobs:
     """Return the other living jobs of the run's lineage, and those that may be (C-25)."""
-    beside = _Beside()
+    beside = _OtherJobs()
     records = () if job is None else job.records
     bases = {each.base for each in records}
     named = run.job.id if run.job is not None else None

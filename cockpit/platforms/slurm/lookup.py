@@ -99,7 +99,7 @@ class LookingUp:
 
     def _scheduled(self, launch_id: str, job: Job) -> LookUp:
         """Return a job; one just let go does not wait before the scheduler says for what."""
-        found, now = _told(job), self._clock.monotonic()
+        found, now = _lookup_of(job), self._clock.monotonic()
         if not found.waits or job.main.reason not in ("", "None"):
             return found
         first = self._fresh.setdefault(launch_id, now)
@@ -156,7 +156,7 @@ class LookingUp:
                 continue
             if is_held(record):
                 return _unknown(f"job {record.id} is held, and was not cancelled yet")
-            return _told(Job(record.base, (record,)))
+            return _lookup_of(Job(record.base, (record,)))
         text = f"job {named} was accepted and never released; it was cancelled before it ran"
         return LookUp(found=LaunchState.ABSENT, text=text)
 
@@ -180,7 +180,7 @@ class LookingUp:
                 return _unknown(told.line)
             found = book_of(told).find(job)
             if found is not None:
-                return _told(found)
+                return _lookup_of(found)
         text = f"job {clean(job, 20)} was released; the controller has forgotten it"
         if state == RUNNING:
             return LookUp(found=LaunchState.ENDED, text=f"{text}, and how it ended", job_id=job)
@@ -201,7 +201,7 @@ def _unknown(text: str) -> LookUp:
     return LookUp(found=LaunchState.UNKNOWN, text=scrub(clean(text, 400)))
 
 
-def _told(job: Job) -> LookUp:
+def _lookup_of(job: Job) -> LookUp:
     """Return a job that runs, waits for its turn, or is over."""
     main = job.main
     reason = in_words(main.reason) or main.word.lower()

@@ -192,14 +192,14 @@ async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
     if isinstance(told, Trouble):
         raise CannotError(told.line)
     jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -_submitted(job)))
-    return [_own(job) for job in jobs]
+    return [_own_job(job) for job in jobs]
 
 
 def _submitted(job: Job) -> float:
     return max(record.submitted or 0.0 for record in job.records)
 
 
-def _own(job: Job) -> OwnJob:
+def _own_job(job: Job) -> OwnJob:
     """Return a job as its records tell of it.
 
     Not where it writes: each job's ``StdOut`` is read by itself, and the next one has another.
@@ -330,7 +330,7 @@ class SlurmPlatform(Platform):
         found = await self._logs.observe(
             [query for query in queries if query.name in places or _names_log(query)],
             places,
-            others={query.name: _others(query) for query in queries},
+            others={query.name: _error_places(query) for query in queries},
         )
         return {query.name: self._log_facet(query, found.get(query.name)) for query in queries}
 
@@ -442,7 +442,7 @@ def _log(query: Query) -> Place | None:
     return None if job.output is None else on_host(spec.host, job.output)
 
 
-def _others(query: Query) -> list[Place]:
+def _error_places(query: Query) -> list[Place]:
     """Return where the current job writes besides: its standard error, if it is apart."""
     spec, job = query.run.job, query.job
     if spec is None or job is None:

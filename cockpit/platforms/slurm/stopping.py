@@ -67,7 +67,7 @@ class Stopping:
                 book, trouble = seen, "" if _ending_all(left, seen) else trouble
                 left = _living(book, left)
             if left and until.left() <= 0:
-                named = ", ".join(f"{job.id} ({_word(book, job)})" for job in left)
+                named = ", ".join(f"{job.id} ({_state_word(book, job)})" for job in left)
                 why = f": {trouble}" if trouble else ""
                 raise LostError(f"not gone in {grace + KILL_WAIT:g} s: {named}{why}")
 
@@ -103,7 +103,7 @@ def _host(run: RunSpec) -> str | None:
     return None if run.job is None else run.job.host
 
 
-def _found(book: Book, job: LiveJob) -> Job | None:
+def _job_now(book: Book, job: LiveJob) -> Job | None:
     """Return the job as it is now; ``None`` if its number is another one's now."""
     found = book.find(job.handle["job"])
     if found is None:  # a task that stood for others may be a record of its own by now
@@ -132,7 +132,7 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
     """Return those that still live; of what was never let go only while it still is not."""
     found = []
     for job in jobs:
-        now = _found(book, job)
+        now = _job_now(book, job)
         if now is None or not now.lives:
             continue
         if "held" in job.handle and now.main.phase is Phase.RUNNING:
@@ -142,7 +142,7 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
 
 
 def _is_ending(job: LiveJob, book: Book) -> bool:
-    now = _found(book, job)
+    now = _job_now(book, job)
     return now is not None and all(
         each.word == "COMPLETING" or not each.phase.lives for each in now.records
     )
@@ -152,8 +152,8 @@ def _ending_all(jobs: Iterable[LiveJob], book: Book) -> bool:
     return all(_is_ending(job, book) for job in jobs)
 
 
-def _word(book: Book, job: LiveJob) -> str:
-    now = _found(book, job)
+def _state_word(book: Book, job: LiveJob) -> str:
+    now = _job_now(book, job)
     return "gone" if now is None else now.main.word
 
 

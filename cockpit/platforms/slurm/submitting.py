@@ -166,7 +166,7 @@ def notes_folder(run: RunSpec) -> str:
     return '"$HOME"/.cockpit/launches'
 
 
-def _begun(mark: str, run: RunSpec, launch_id: str) -> str:
+def _script_head(mark: str, run: RunSpec, launch_id: str) -> str:
     return f"mark={mark} id={quote(launch_id)} notes={notes_folder(run)}\n{_BEFORE}"
 
 
@@ -199,13 +199,13 @@ def accept_script(
         run=how,
         sending=SENDING,
     )
-    return _begun(mark, run, launch_id) + body
+    return _script_head(mark, run, launch_id) + body
 
 
 def go_script(mark: str, run: RunSpec, launch_id: str, job: str) -> str:
     """Return the script that lets one held job go, if it still has its tag."""
     body = _GO.format(job=job, limit=CONTROLLER, starting=STARTING, running=RUNNING)
-    return _begun(mark, run, launch_id) + body
+    return _script_head(mark, run, launch_id) + body
 
 
 def close_script(mark: str, run: RunSpec, launch_id: str, jobs: Sequence[str]) -> str:
@@ -219,13 +219,13 @@ def close_script(mark: str, run: RunSpec, launch_id: str, jobs: Sequence[str]) -
         cancel=cancel, closed=CLOSED, over=over, sending=SENDING, gone=GONE, comes=COMES_WITHIN,
         limit=WRAPPER + CONTROLLER,
     )  # fmt: skip
-    return _begun(mark, run, launch_id) + body
+    return _script_head(mark, run, launch_id) + body
 
 
 def ids_script(mark: str, run: RunSpec) -> str:
     """Return the script that lists the launch ids that were noted."""
     body = 'say ids; [ ! -d "$notes" ] || ls "$notes" 2>&1 || say failed\nsay end\n'
-    return _begun(mark, run, "-") + body
+    return _script_head(mark, run, "-") + body
 
 
 def cancel_script(mark: str, jobs: Sequence[str], *, pending: bool = False) -> str:

@@ -133,7 +133,7 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
     """Return why it is in its state, in one line; ``None`` where there is nothing to say."""
     main = _speaks(job)
     said: list[str | None] = [
-        _words(main),
+        _reason_text(main),
         _by_whom(main),
         _node_lost(main),
         _of_steps(main),
@@ -149,7 +149,7 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
     return scrub(clean(line, 400)) or None
 
 
-def _words(record: Record) -> str | None:
+def _reason_text(record: Record) -> str | None:
     """Return the reason in words; older versions call any signal a launch failure."""
     if record.reason == "JobLaunchFailure" and record.exit != NO_LAUNCH:
         return f"its batch script was ended: {record.reason}"

@@ -210,7 +210,7 @@ async def start_index(repository: Repository, index: Path, commit: str | None) -
     await repository.ask("read-tree", *words, index=index)
 
 
-async def put(repository: Repository, index: Path | None, path: str, blob: Blob) -> None:
+async def put_in_index(repository: Repository, index: Path | None, path: str, blob: Blob) -> None:
     """Put a file's blob into an index."""
     entry = f"{blob.mode} {blob.oid}\t{path}\0".encode("utf-8", "surrogateescape")
     await repository.ask("update-index", "-z", "--add", "--index-info", stdin=entry, index=index)
@@ -221,7 +221,7 @@ async def put_back(repository: Repository, path: str, blob: Blob | None) -> None
     if blob is None:
         await repository.ask("update-index", "--force-remove", "--", path)
     else:
-        await put(repository, None, path, blob)
+        await put_in_index(repository, None, path, blob)
 
 
 async def make_commit(
@@ -273,14 +273,14 @@ async def _commit(
     blob, same = Blob(former.mode if former else PLAIN, change.blob), True
     async with scratch(repository, "index") as index, scratch(repository, "message") as text:
         await start_index(repository, index, head)
-        await put(repository, index, change.path, blob)
+        await put_in_index(repository, index, change.path, blob)
         if await has_hook(repository, "pre-commit"):
             shown = blob
             for _ in range(2):  # a formatter refuses once, and lets its own version pass
                 hooked = await past_hook(repository, index, CommitFile(change.path, shown, holds))
                 same = same and hooked.same
                 await start_index(repository, index, head)  # whatever else a hook has staged
-                await put(repository, index, change.path, hooked.blob)
+                await put_in_index(repository, index, change.path, hooked.blob)
                 if hooked.blob == shown:
                     break
                 shown = hooked.blob
@@ -303,7 +303,7 @@ async def _advance(
     made = await repository.blob(commit, change.path)
     if change.staged is not None and made is not None:
         blob = made if change.staged == change.blob else Blob(made.mode, change.staged)
-        await patiently(repository, lambda: put(repository, None, change.path, blob))
+        await patiently(repository, lambda: put_in_index(repository, None, change.path, blob))
     words = ("update-ref", "-m", f"commit: {message}", "HEAD", commit, head or NOTHING)
 
     async def move() -> None:

@@ -55,7 +55,7 @@ def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = 
     if found is not None and not (found.st_mode & 0o222 and os.access(path, os.W_OK)):
         raise PermissionError(errno.EACCES, "is read-only", str(path))
     try:
-        return _swap(path, former, _written(_beside(path, spare), data, found, path.parent))
+        return _swap(path, former, _written(_scratch_folder(path, spare), data, found, path.parent))
     except OSError as error:
         if spare is None or error.errno != errno.EXDEV:  # one file system, mounted twice
             raise
@@ -82,7 +82,7 @@ def _swap(path: Path, former: bytes | None, written: Path) -> bool:
     return True
 
 
-def _beside(path: Path, spare: Path | None) -> Path:
+def _scratch_folder(path: Path, spare: Path | None) -> Path:
     same = spare is not None and spare.stat().st_dev == path.parent.stat().st_dev
     return spare if same and spare is not None and os.access(spare, os.W_OK) else path.parent
 
@@ -130,7 +130,7 @@ class BusyError(Exception):
 
 
 @asynccontextmanager
-async def held(path: Path, clock: Clock, patience: float) -> AsyncIterator[None]:
+async def locked(path: Path, clock: Clock, patience: float) -> AsyncIterator[None]:
     """Hold ``path`` locked (a folder, or a file that is made) against every other holder.
 
     Holders of one process exclude each other as well. Raises ``BusyError`` after ``patience``
@@ -140,7 +140,7 @@ async def held(path: Path, clock: Clock, patience: float) -> AsyncIterator[None]
     handle = await offload(_opened, path, deadline=_OPEN)
     try:
         until = Awake(patience, now=clock.monotonic)
-        while not _taken(handle):
+        while not _try_flock(handle):
             if until.left() <= 0:
                 raise BusyError(await offload(_busy, path, patience, deadline=_OPEN))
             await asyncio.sleep(_LOOK)
@@ -169,7 +169,7 @@ def _opened(path: Path) -> int:
     return handle
 
 
-def _taken(handle: int) -> bool:
+def _try_flock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from cockpit.model.base import Frozen
 from cockpit.records.git import documents
-from cockpit.records.git.committing import make_commit, noted, patiently, put, scratch, start_index
+from cockpit.records.git.committing import (
+    make_commit,
+    noted,
+    patiently,
+    put_in_index,
+    scratch,
+    start_index,
+)
 from cockpit.records.git.repository import Blob, Repository
 from cockpit.runtime.offload import offload
 
@@ -177,7 +184,7 @@ class Replayed(NamedTuple):
     follows: bool
 
 
-class _Ours(Frozen):
+class _OwnCommit(Frozen):
     """One commit of ours and the files that it changed."""
 
     commit: str
@@ -206,7 +213,7 @@ async def replay(repository: Repository, head: str, onto: str, own: str) -> Repl
     base = found.text.strip()
     if not found.ok:
         raise CannotReplayError("the branch and its upstream share no history: pull by hand")
-    ours = await _ours(repository, base, head, own)
+    ours = await _own_commits(repository, base, head, own)
     tip = onto
     for commit in ours:
         tip = await _one(repository, commit, tip)
@@ -222,7 +229,7 @@ async def changed(repository: Repository, old: str, new: str, *how: str) -> tupl
     return tuple(name for name in (await repository.ask(*words)).split("\0") if name)
 
 
-async def _ours(repository: Repository, base: str, head: str, own: str) -> list[_Ours]:
+async def _own_commits(repository: Repository, base: str, head: str, own: str) -> list[_OwnCommit]:
     listing = await repository.ask("rev-list", "--reverse", "--parents", f"{base}..{head}")
     ours = []
     for line in listing.splitlines():
@@ -233,11 +240,11 @@ async def _ours(repository: Repository, base: str, head: str, own: str) -> list[
                 "the upstream has moved, and this branch has commits of other files that are "
                 "not pushed: pull (merge or rebase) by hand, then retry"
             )
-        ours.append(_Ours(commit=commit, parent=parents[0], paths=paths))
+        ours.append(_OwnCommit(commit=commit, parent=parents[0], paths=paths))
     return ours
 
 
-async def _one(repository: Repository, ours: _Ours, onto: str) -> str:
+async def _one(repository: Repository, ours: _OwnCommit, onto: str) -> str:
     """Return one commit of ours on top of ``onto``, or that itself if nothing is missing."""
     joined = {path: await _joined(repository, ours, path, onto) for path in ours.paths}
     wanted = {path: blob for path, blob in joined.items() if blob is not None}
@@ -246,7 +253,7 @@ async def _one(repository: Repository, ours: _Ours, onto: str) -> str:
     async with scratch(repository, "index") as index:
         await start_index(repository, index, onto)
         for path, blob in wanted.items():
-            await put(repository, index, path, blob)
+            await put_in_index(repository, index, path, blob)
         tree = await repository.ask("write-tree", index=index)
     answer = await repository.ask("show", "-s", _DATE, f"--format={_IDENTITY}%x00%B", ours.commit)
     name, mail, date, message = answer.split("\0", 3)
@@ -254,7 +261,7 @@ async def _one(repository: Repository, ours: _Ours, onto: str) -> str:
     return await make_commit(repository, tree, (onto,), message, env)
 
 
-async def _joined(repository: Repository, ours: _Ours, path: str, onto: str) -> Blob | None:
+async def _joined(repository: Repository, ours: _OwnCommit, path: str, onto: str) -> Blob | None:
     """Return what ``path`` becomes on top of ``onto``; ``None`` if it stays as it is there."""
     mine = await repository.blob(ours.commit, path)
     theirs = await repository.blob(onto, path)
@@ -290,7 +297,7 @@ async def make_level(
     Files first, then the index, then the branch: a crash in between leaves additions that are
     not committed, never a removal of what others wrote. Raises ``GitError`` and ``OSError``.
     """
-    goal = made.tip if made.follows else await _beside(repository, head, made, own)
+    goal = made.tip if made.follows else await _with_logbooks(repository, head, made, own)
     for path in await changed(repository, head, goal):
         new = await repository.blob(goal, path)
         if new is not None:
@@ -307,7 +314,7 @@ async def make_level(
     return goal
 
 
-async def _beside(repository: Repository, head: str, made: Replayed, own: str) -> str:
+async def _with_logbooks(repository: Repository, head: str, made: Replayed, own: str) -> str:
     """Return a commit with the code of ``head`` and the logbooks of ``made.tip``."""
     ours = [path for path in await changed(repository, made.base, head) if is_logbook(path, own)]
     blobs = {path: await repository.blob(made.tip, path) for path in ours}
@@ -318,7 +325,7 @@ async def _beside(repository: Repository, head: str, made: Replayed, own: str) -
         await start_index(repository, index, head)
         for path, blob in blobs.items():
             if blob is not None:
-                await put(repository, index, path, blob)
+                await put_in_index(repository, index, path, blob)
         tree = await repository.ask("write-tree", index=index)
     message = await repository.ask("show", "-s", "--format=%B", head)
     return await make_commit(repository, tree, (made.base,), message)
@@ -335,7 +342,7 @@ async def _stage(repository: Repository, file: _File) -> None:
         parts = [await repository.content(each) for each in (file.old, staged, file.new)]
         data = await offload(merge, *parts, deadline=repository.limits.local)
         blob = Blob(staged.mode, await repository.keep(data))
-    await patiently(repository, lambda: put(repository, None, file.path, blob))
+    await patiently(repository, lambda: put_in_index(repository, None, file.path, blob))
 
 
 async def _write(repository: Repository, file: _File) -> None:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.records.git.documents import BusyError, held
+from cockpit.records.git.documents import BusyError, locked
 from cockpit.records.git.merging import (
     CannotReplayError,
     Replayed,
@@ -195,7 +195,9 @@ async def standing_of(repository: Repository, branch: str, own: str) -> Standing
     if await is_pushed(repository, head, to, own):
         return Standing(to, pushed=True)
     there = await repository.oid(to.tracking)
-    return Standing(to, held=None if there is None else await _held(repository, to, there, head))
+    return Standing(
+        to, held=None if there is None else await _why_not_pushable(repository, to, there, head)
+    )
 
 
 async def push_branch(
@@ -206,14 +208,16 @@ async def push_branch(
     One cockpit pushes at a time; whoever waited finds its commit pushed already. Raises
     ``BusyError``, ``GitError`` and ``OSError``.
     """
-    async with held(repository.common / PUSH_LOCK, clock, repository.limits.turn):
+    async with locked(repository.common / PUSH_LOCK, clock, repository.limits.turn):
         try:
             return await _push(repository, branch, to, own, clock)
         except CannotReplayError as error:
             return Pushed(False, None, f"{NOT_PUSHED}{error}")
 
 
-async def _held(repository: Repository, to: Upstream, there: str, head: str) -> str | None:
+async def _why_not_pushable(
+    repository: Repository, to: Upstream, there: str, head: str
+) -> str | None:
     """Return why what lies between two commits may not be pushed; ``None`` if it may."""
     name = f"{to.remote}/{to.ref.removeprefix('refs/heads/')}"
     why = await why_held(repository.run, repository.common, there, head, name)
@@ -252,7 +256,7 @@ async def _push(
                 return Pushed(False, None, f"{NOT_PUSHED}{trouble}")
             there = await repository.ask("rev-parse", "--verify", to.tracking)
         head = await repository.ask("rev-parse", "--verify", branch)
-        stays = await _held(repository, to, there, head)
+        stays = await _why_not_pushable(repository, to, there, head)
         if stays is not None:
             return Pushed(False, None, stays)
         made = await _outgoing(repository, head, there, own)
@@ -283,7 +287,7 @@ async def _arrived(
     if head not in (made.tip, made.base):
         # It is on the remote whatever happens here, and the next save levels again.
         with suppress(BusyError, GitError, OSError):
-            async with held(repository.common / SAVE_LOCK, clock, repository.limits.turn):
+            async with locked(repository.common / SAVE_LOCK, clock, repository.limits.turn):
                 current = await repository.branch() == branch
                 if current and await repository.oid(branch) == head:
                     await make_level(repository, branch, head, made, own)

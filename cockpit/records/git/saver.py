@@ -31,7 +31,7 @@ from cockpit.records.git.committing import (
     commit_file,
     edited,
 )
-from cockpit.records.git.documents import BusyError, held
+from cockpit.records.git.documents import BusyError, locked
 from cockpit.records.git.pushing import (
     NO_REMOTE,
     NOT_PUSHED,
@@ -303,7 +303,7 @@ class Saver:
     async def push(self, path: Path) -> Recorded:
         """Push what is committed of a file; a remote that hung a while ago is not asked."""
         job = _Job(path, "", lambda recorded: None)
-        return await self._told(job, self._only_push(job))
+        return await self._outcome_of(job, self._only_push(job))
 
     async def push_left(self, path: Path) -> None:
         """Let a push go on behind if something committed waits for one; never raises."""
@@ -330,9 +330,9 @@ class Saver:
         return await self._whole_way(job, None)
 
     async def _whole_way(self, job: _Job, edit: Edit | None) -> Recorded:
-        return await self._told(job, self._stages(job, edit))
+        return await self._outcome_of(job, self._stages(job, edit))
 
-    async def _told(self, job: _Job, work: Coroutine[Any, Any, str | None]) -> Recorded:
+    async def _outcome_of(self, job: _Job, work: Coroutine[Any, Any, str | None]) -> Recorded:
         try:
             return job.end(await work)
         except NotSavedError as error:
@@ -353,7 +353,7 @@ class Saver:
         if isinstance(found, Completed):
             await self._write_plain(job, edit)
             return of_discovery(found, job.path)
-        async with held(found.common / SAVE_LOCK, self._clock, self._limits.turn):
+        async with locked(found.common / SAVE_LOCK, self._clock, self._limits.turn):
             await self._write(job, edit, found)
             top = await offload(documents.real_path, found.top, deadline=self._limits.local)
             own = str(job.path.relative_to(top))
@@ -391,7 +391,7 @@ class Saver:
 
     async def _write_plain(self, job: _Job, edit: Edit | None) -> None:
         folder = next(folder for folder in job.path.parents if folder.is_dir())
-        async with held(folder, self._clock, self._limits.turn):
+        async with locked(folder, self._clock, self._limits.turn):
             await self._write(job, edit, None)
 
     async def _write(self, job: _Job, edit: Edit | None, repository: Repository | None) -> None:

@@ -95,12 +95,12 @@ async def find_away(place: Place, limits: Limits) -> HostRepository | Completed:
     if not done.ok or len(lines) != 3:
         return done
     known = await _ran(start, *_WHO, limit=limits.local)
-    who = {} if known.ok else await _own(host, limits)
+    who = {} if known.ok else await _identity_here(host, limits)
     common = Path(lines[0]) / lines[2]
     return HostRepository(Path(lines[0]), Path(lines[1]), common, limits, host, who)
 
 
-async def _own(host: str, limits: Limits) -> dict[str, str]:
+async def _identity_here(host: str, limits: Limits) -> dict[str, str]:
     """Return whom this machine's git knows, for another's environment; raises ``HostError``."""
     done = await run_git("/", *_WHO, deadline=limits.local)
     name, _, rest = done.text.partition(" <")
@@ -175,7 +175,7 @@ async def seal_plan(repo: Place, run: str, step: int, limits: Limits | None = No
     try:
         return await _facts(await _open(repo, limits), run, step)
     except (_StopError, GitError, HostError, OSError) as error:
-        return SealFacts(trouble=_said(repo, error))
+        return SealFacts(trouble=_failure_text(repo, error))
 
 
 async def seal(
@@ -206,7 +206,7 @@ async def seal(
         return await _push(repository, done)
     except (_StopError, GitError, HostError, HookRefusedError, OSError) as error:
         unsure = "tagged, but cannot tell whether it is pushed: " if done.tagged else ""
-        return done.model_copy(update={"trouble": f"{unsure}{_said(repo, error)}"})
+        return done.model_copy(update={"trouble": f"{unsure}{_failure_text(repo, error)}"})
 
 
 def _tag(run: str, step: int) -> str:
@@ -394,7 +394,7 @@ async def _refusal(
     return f"sealed, but not pushed: {of_rejection(pushed, remote)}"
 
 
-def _said(repo: Place, error: Exception) -> str:
+def _failure_text(repo: Place, error: Exception) -> str:
     if isinstance(error, GitError):
         text = of_command(error.done, "seal")
     elif isinstance(error, HookRefusedError):

@@ -50,7 +50,7 @@ _REMOTE: Final = re.compile(
 )
 
 
-class _Found(NamedTuple):
+class _SameTitle(NamedTuple):
     """Open issues of the wanted title, oldest first: with our marker, and other people's."""
 
     ours: tuple[Issue, ...]
@@ -117,7 +117,7 @@ class Creator:
         self, place: GitHubPlace, name: str, text: str, row: Waiting | None
     ) -> Issue:
         async with self._github.http.session():
-            found = await self._found(place, name, text)
+            found = await self._same_title(place, name, text)
             if not found.ours and found.others:
                 url = found.others[0].url
                 raise _TakenError(f'an open issue "{name}" exists: set it as records.issue', url)
@@ -128,32 +128,34 @@ class Creator:
         await self._note(row, lambda box, number, now: box.sent(number, issue.url, now))
         return issue
 
-    async def _sent(self, place: GitHubPlace, name: str, text: str) -> _Found:
+    async def _sent(self, place: GitHubPlace, name: str, text: str) -> _SameTitle:
         try:
             own = await self._github.create_issue(place, name, text, LABELS)
         except LostAnswerError as lost:
             return await self._looked_for(place, name, text, lost)
         try:
-            ours = (await self._found(place, name, text, pages=1)).ours
+            ours = (await self._same_title(place, name, text, pages=1)).ours
         except HttpError:  # it is there; whether another one is too cannot be told now
-            return _Found((own,), ())
+            return _SameTitle((own,), ())
         known = own.number in {issue.number for issue in ours}
-        return _Found(ours if known else (*ours, own), ())
+        return _SameTitle(ours if known else (*ours, own), ())
 
     async def _looked_for(
         self, place: GitHubPlace, name: str, text: str, lost: LostAnswerError
-    ) -> _Found:
+    ) -> _SameTitle:
         for pause in LOOKS:
             await self._clock.sleep(pause)
             try:
-                found = await self._found(place, name, text, pages=1)
+                found = await self._same_title(place, name, text, pages=1)
             except HttpError:
                 break
             if found.ours:
                 return found
         raise lost
 
-    async def _found(self, place: GitHubPlace, name: str, text: str, pages: int = 10) -> _Found:
+    async def _same_title(
+        self, place: GitHubPlace, name: str, text: str, pages: int = 10
+    ) -> _SameTitle:
         wanted = marker_of(text)
         same = [
             issue
@@ -162,7 +164,7 @@ class Creator:
         ]
         same.sort(key=lambda issue: issue.number)
         ours = tuple(issue for issue in same if _event(marker_of(issue.body)) == _event(wanted))
-        return _Found(ours, tuple(issue for issue in same if issue not in ours))
+        return _SameTitle(ours, tuple(issue for issue in same if issue not in ours))
 
     async def _one_stays(self, place: GitHubPlace, text: str, ours: Sequence[Issue]) -> Issue:
         """Close what we created after the first one, and return the first."""
@@ -274,7 +276,7 @@ class IssueService:
             return Recorded(stage=SaveStage.NOTHING, trouble=trouble)
         text = self.preview(run, "comment", body, event=event, exact=exact)
         letter = Letter(kind=COMMENT, to=run.records.issue or "", body=text)
-        return await self._queue.comment(self._known(run), event, letter)
+        return await self._queue.comment(self._remember_key(run), event, letter)
 
     async def flush(self, runs: Sequence[RunSpec]) -> tuple[Flushed, ...]:
         """Send what waits of these runs and is due, each run's in order; never raises.
@@ -284,7 +286,7 @@ class IssueService:
         """
         waiting = await self._queue.runs()
         few = asyncio.Semaphore(AT_ONCE)
-        some = [run for run in runs if self._known(run) in waiting]
+        some = [run for run in runs if self._remember_key(run) in waiting]
         found = await asyncio.gather(*(self._flushed(run, few) for run in some))
         return tuple(each for done in found for each in done)
 
@@ -313,7 +315,7 @@ class IssueService:
 
     async def _flushed(self, run: RunSpec, few: asyncio.Semaphore) -> tuple[Flushed, ...]:
         async with few:
-            done = await self._queue.flush(self._known(run))
+            done = await self._queue.flush(self._remember_key(run))
         return tuple(each.model_copy(update={"run": run.name}) for each in done)
 
     def _trouble(self, run: RunSpec, body: str, exact: bool) -> str | None:
@@ -327,7 +329,7 @@ class IssueService:
             return f"the text has {len(body):,} characters, {LONGEST:,} can be posted; shorten it"
         return None
 
-    def _known(self, run: RunSpec) -> str:
+    def _remember_key(self, run: RunSpec) -> str:
         """Return the run's key, remembering which run it stands for."""
         key = self._key(run)
         self._runs[key] = run

@@ -147,18 +147,18 @@ class _StoreSeat(Seat):
             self._honoured[self._where] = heeded
         if self._honoured.get(self._where) is False:
             raise CannotAskError(self._unheeded())
-        return LeaseValue(whole.word, None if state is None else self._own(state))
+        return LeaseValue(whole.word, None if state is None else self._without_foreign_ids(state))
 
     async def swap(self, expected: str, state: LeaseState) -> bool:
         """Put ``state`` there, and see once that this store heeds conditions at all."""
         data = self._bytes(state)
-        if not await self._put(expected, data, state.nonce):
+        if not await self._swap(expected, data, state.nonce):
             return False
         if self._where not in self._honoured:
             await self._prove(expected, data, state)
         return True
 
-    async def _put(self, expected: str, data: bytes, nonce: str) -> bool:
+    async def _swap(self, expected: str, data: bytes, nonce: str) -> bool:
         """Put it; after a lost answer once more: then the first one comes too late or was it."""
         lost: BucketError | None = None
         for _ in range(2):
@@ -198,7 +198,7 @@ class _StoreSeat(Seat):
         document = {**state.model_dump(by_alias=True), HONOURED: heeded}
         return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode("utf-8", "replace")
 
-    def _own(self, state: LeaseState) -> LeaseState:
+    def _without_foreign_ids(self, state: LeaseState) -> LeaseState:
         """Return the state without launch ids of other runs, which count in another way."""
         known = {name: getattr(state, name) for name in ("launch_id", "last_launch_id")}
         foreign = {

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from cockpit.records.logbook.reading import newest_first
 from cockpit.text.logbook_scan import (
-    Line,
     LogbookEntry,
     LogbookPage,
+    MarkdownLine,
     contract_of,
     entries_of,
     is_instances,
@@ -82,7 +82,7 @@ def shortened(text: str, around: float) -> tuple[str, tuple[Cut, ...]]:
     return "".join((*parts, text[done:])), tuple(cuts)
 
 
-def whole(text: str, cuts: Sequence[Cut], start: int = 0) -> str:
+def with_cuts(text: str, cuts: Sequence[Cut], start: int = 0) -> str:
     """Return a part of what is read, which begins at ``start``, with what was left out in it."""
     parts: list[str] = []
     done = 0
@@ -225,7 +225,7 @@ class MarkdownFile:
         """Return the first line of an entry, of a heading its text."""
         return self._titles.get(entry.line, self.line(entry.line))
 
-    def between(self, first: int, last: int) -> list[Line]:
+    def between(self, first: int, last: int) -> list[MarkdownLine]:
         """Return the lines ``first`` to ``last``, none of which is a heading."""
         return self._page.between(first, last)
 
@@ -358,8 +358,8 @@ class MarkdownFile:
         safe = text.encode("utf-8", "replace")
         if any(start <= cut.at <= stop for cut in self._cuts):
             raise CutError
-        before = whole(self.text[:start], self._cuts)
-        after = whole(self.text[stop:], self._cuts, stop)
+        before = with_cuts(self.text[:start], self._cuts)
+        after = with_cuts(self.text[stop:], self._cuts, stop)
         return _bytes(before) + safe + _bytes(after)
 
 
@@ -456,7 +456,7 @@ def _sections(book: MarkdownFile) -> list[Heading]:
 
 def _best(book: MarkdownFile, headings: Sequence[Heading]) -> EntrySection:
     exact = [each for each in headings if _bare(each.title) == "event log"] or headings
-    places = [_named(book, each) for each in exact]
+    places = [_section_under(book, each) for each in exact]
     return max(reversed(places), key=_newest)
 
 
@@ -464,7 +464,7 @@ def _newest(place: EntrySection) -> float:
     return max((entry.at for entry in place.entries if entry.at is not None), default=-1.0)
 
 
-def _named(book: MarkdownFile, heading: Heading) -> EntrySection:
+def _section_under(book: MarkdownFile, heading: Heading) -> EntrySection:
     last = book.section_end(heading.number, heading.level)
     place = _inside(book, heading, last)
     if place.entries:

@@ -278,13 +278,13 @@ class HeadForm(Frozen):
         """Return the line, written so that the title is read back from it."""
         title = one_line(title)
         for mark in (self.mark, " - ", ": "):
-            line = self._line(at, f"{mark}{title}" if title else "")
+            line = self._head_line(at, f"{mark}{title}" if title else "")
             found = read_stamp(line)
             if found is not None and found.rest == title:
                 return self._start() + line
         return self._start() + f"{StampForm().write(at)} - {title}"
 
-    def _line(self, at: float, rest: str) -> str:
+    def _head_line(self, at: float, rest: str) -> str:
         return f"{self.opening}{self.stamp.write(at)}{self.closing}{rest}"
 
     def _start(self) -> str:
@@ -336,11 +336,13 @@ def label_words(labels: Iterable[Sequence[str]]) -> tuple[str, str, str, str]:
             if means is not None:
                 used[means][label] += 1
     theirs = not any(plain(word) == plain(label) for label in EVENT for word in used[label])
-    status, evidence, decision, follow = (_word(label, used[label], theirs) for label in EVENT)
+    status, evidence, decision, follow = (
+        _label_word(label, used[label], theirs) for label in EVENT
+    )
     return status, evidence, decision, follow
 
 
-def _word(label: str, counted: Counter[str], theirs: bool) -> str:
+def _label_word(label: str, counted: Counter[str], theirs: bool) -> str:
     """Return the word for one label; one seen once counts if the file has ``theirs`` for all."""
     own = [word for word in counted if plain(word) == plain(label)]
     if own or not counted:

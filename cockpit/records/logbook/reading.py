@@ -19,9 +19,9 @@ from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_scan import (
     Blocks,
-    Line,
     LogbookEntry,
     LogbookPage,
+    MarkdownLine,
     contract_of,
     entries_of,
     indent_of,
@@ -295,7 +295,7 @@ def value_of(fields: Iterable[LabelledValue], label: str) -> str | None:
     return found[-1] if found else None
 
 
-def read_fields(lines: Iterable[Line]) -> tuple[LabelledValue, ...]:
+def read_fields(lines: Iterable[MarkdownLine]) -> tuple[LabelledValue, ...]:
     """Return labelled values: bullets, bold labels, table rows; indented lines continue one.
 
     What stands as deep as the text of a bullet belongs to that bullet, whatever it looks like.
@@ -327,7 +327,7 @@ def cell_text(text: str) -> str:
 class _Reading:
     """A field while its lines are read."""
 
-    def __init__(self, line: Line, match: re.Match[str]) -> None:
+    def __init__(self, line: MarkdownLine, match: re.Match[str]) -> None:
         parts = match.groupdict()
         self.row = "bullet" not in parts
         self.closed = self.row
@@ -341,7 +341,7 @@ class _Reading:
         self._code: list[bool] = []
         self._blank = 0
 
-    def takes(self, line: Line) -> bool:
+    def takes(self, line: MarkdownLine) -> bool:
         """Add ``line`` if it is one of this field's."""
         if self.closed:
             return False
@@ -368,7 +368,7 @@ class _Reading:
         return LabelledValue(label=self.label, value=value, line=self._line, end=self._end)
 
 
-def _contract(page: LogbookPage, entries: Iterable[LogbookEntry]) -> list[Line]:
+def _contract(page: LogbookPage, entries: Iterable[LogbookEntry]) -> list[MarkdownLine]:
     """Return the lines below the Run Contract's heading, down to the next heading."""
     dated = {each.line for each in entries if each.at is not None}
     plain = [line for line in page.headings if line.number not in dated]
@@ -385,7 +385,7 @@ def entry_fields(entry: LogbookEntry) -> tuple[LabelledValue, ...]:
     return read_fields(_numbered(entry.text, entry.line + 1))
 
 
-def _numbered(text: str, first: int) -> list[Line]:
+def _numbered(text: str, first: int) -> list[MarkdownLine]:
     return list(scan(split_lines(text), Blocks(), first))
 
 

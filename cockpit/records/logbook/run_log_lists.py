@@ -48,7 +48,9 @@ def with_row(data: bytes, row: Mapping[str, str]) -> bytes:
     if table is None:
         return _begin_table(book, row)
     texts = _noted(table, texts, row)
-    found = [line for line in table.rows if _said(book, line)[table.key : table.key + 1] == [name]]
+    found = [
+        line for line in table.rows if _cell_texts(book, line)[table.key : table.key + 1] == [name]
+    ]
     if found:
         return _updated(book, table, found[-1], texts)
     texts.setdefault(plain(table.columns[table.key]), name)
@@ -100,7 +102,7 @@ def _cells(line: str) -> list[str]:
     return [part.strip() for part in _parts(line)]
 
 
-def _said(book: MarkdownFile, line: int) -> list[str]:
+def _cell_texts(book: MarkdownFile, line: int) -> list[str]:
     return [cell_text(part).strip("`*_") for part in _parts(book.line(line))]
 
 
@@ -205,7 +207,7 @@ def with_run(data: bytes, file_name: str, day: date, title: str) -> bytes:
     lazy = len(items) > 1 and items[0].number == items[1].number
     number = items[index].number if index < len(items) else items[-1].number + (not lazy)
     after = items[index].line - 1 if index < len(items) else _end(book, items[-1].line)
-    line = _line(items[max(0, index - 1)].match, number, name, day)
+    line = _list_line(items[max(0, index - 1)].match, number, name, day)
     gap = int(len(items) > 1 and book.blank(items[1].line - 1))
     above, below = (0, gap) if index < len(items) else (gap, 0)
     if lazy:
@@ -250,7 +252,7 @@ def _date(found: re.Match[str] | None) -> date | None:
         return None
 
 
-def _line(like: re.Match[str], number: int, name: str, day: date) -> str:
+def _list_line(like: re.Match[str], number: int, name: str, day: date) -> str:
     form = _NAME.match(like["rest"])
     mark, shown = " — ", f"`{name}`"
     if form is not None:

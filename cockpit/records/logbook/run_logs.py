@@ -301,10 +301,10 @@ def _public(line: str, jobs: list[str], hosts: list[str]) -> str:
 def _anonymous(text: str, jobs: list[str], hosts: list[str]) -> str:
     text = _FOLDER.sub(_folder, text)
     text = _JOB_WORDS.sub(lambda m: f"{m[1] or m[3] or m[5]}{JOB}", text)
-    text = _named(text, jobs, JOB)
+    text = _replace_names(text, jobs, JOB)
     text = _PERSON_AT.sub(HOST, text)
     text = _HOST_WORDS.sub(lambda m: f"{m[1]}{HOST}", text)
-    text = _NODE.sub(HOST, _named(text, hosts, HOST))
+    text = _NODE.sub(HOST, _replace_names(text, hosts, HOST))
     return _ADDRESS.sub(HOST, text)
 
 
@@ -315,7 +315,7 @@ def _folder(found: re.Match[str]) -> str:
     return f"{PATH}/{names[-1]}" if deep and _KEPT_NAME.fullmatch(names[-1]) else PATH
 
 
-def _named(text: str, names: list[str], instead: str) -> str:
+def _replace_names(text: str, names: list[str], instead: str) -> str:
     for name in names:
         if name in text:
             text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", instead, text)

@@ -142,7 +142,7 @@ def with_values(
 def _with_value(book: MarkdownFile, part: bytes, label: str, value: str, day: str | None) -> bytes:
     fields = [field for field in read_fields(book.between(2, book.last)) if is_field(book, field)]
     same = [field for field in fields if plain(field.label) == plain(label)]
-    if day is not None and (not normal(value) or (same and says(same[-1].value, value))):
+    if day is not None and (not normal(value) or (same and has_value(same[-1].value, value))):
         return part
     if not same and not normal(value):
         return part
@@ -165,7 +165,7 @@ def _short(field: LabelledValue) -> bool:
     return len(field.label.split()) <= _WORDS
 
 
-def says(old: str, new: str) -> bool:
+def has_value(old: str, new: str) -> bool:
     """Tell whether a value says the new one already, whatever marks stand around it."""
     texts = [" ".join(_MARKS.sub(" ", normal(each)).split()) for each in (old, new)]
     return texts[0] == texts[1] or (f" {texts[1]} " in f" {texts[0]} " and "/" in texts[1])
@@ -207,7 +207,7 @@ def _added(
     after = beside[-1].end
     if match_of(book.line(beside[-1].line)) is not None and form.row:
         return book.with_lines(after, [_row(book.line(after), label, value)], 0, 0)
-    after = _whole(book, beside[-1], {field.line for field in fields})
+    after = _last_line_of(book, beside[-1], {field.line for field in fields})
     loose = not form.bullet and not book.line(after).endswith((HARD, "\\", "<br>"))
     more = after < book.last and not book.blank(after + 1)
     return book.with_lines(
@@ -220,7 +220,7 @@ def _last_bare(lines: list[str]) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip()]
 
 
-def _whole(book: MarkdownFile, field: LabelledValue, starts: Set[int]) -> int:
+def _last_line_of(book: MarkdownFile, field: LabelledValue, starts: Set[int]) -> int:
     """Return the last line of what belongs to a field: its text goes on, or a block stands below.
 
     ``starts`` are the lines where fields begin. A label that ends in nothing introduces what

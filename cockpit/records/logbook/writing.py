@@ -134,7 +134,7 @@ def with_contract(data: bytes, values: Mapping[str, str], at: float = 0.0) -> by
     if heading is not None:
         return with_values(book, heading, values, _day(book, at))
     form = contract_form(book)
-    lines = [line for label, value in _given(values) for line in form.write(label, value)]
+    lines = [line for label, value in _non_empty(values) for line in form.write(label, value)]
     if not lines:
         return data
     place = instances_place(book) or events_place(book)
@@ -238,7 +238,7 @@ def contract_of(run: RunSpec) -> dict[str, str]:
     }
 
 
-def _given(values: Mapping[str, str]) -> list[tuple[str, str]]:
+def _non_empty(values: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(label, value) for label, value in values.items() if normal(value)]
 
 
@@ -276,7 +276,7 @@ def _same_event(found: LogbookEntry, entry: EventEntry) -> bool:
 
 def _same_instance(found: LogbookEntry, entry: InstanceEntry) -> bool:
     said = {plain(field.label): field.value for field in entry_fields(found)}
-    same = all(said.get(plain(name)) == foreign(value) for name, value in _given(entry.fields))
+    same = all(said.get(plain(name)) == foreign(value) for name, value in _non_empty(entry.fields))
     return is_instances(found.section) and same
 
 

@@ -41,7 +41,7 @@ def held_leftover(run: RunSpec, job: JobValue, now: float) -> Iterator[Alert]:
         severity=Severity.WARNING,
         title=f"Held job left over from {launches}: {names}",
         since=min(_held_since(each, now) for each in left),
-        evidence=tuple(_line(each, job.rivals_source, now) for each in left),
+        evidence=tuple(_job_evidence(each, job.rivals_source, now) for each in left),
         confidence="sure",
         next_action=f"cockpit stop {run.name} --only held cancels {them}; release none of them",
     )
@@ -51,7 +51,7 @@ def _held_since(job: LiveJob, now: float) -> float:
     return now if job.started_at is None else job.started_at
 
 
-def _line(job: LiveJob, source: str, now: float) -> Evidence:
+def _job_evidence(job: LiveJob, source: str, now: float) -> Evidence:
     text = f"{job.id}, since {wording.moment(_held_since(job, now))}: {job.name} ({job.why})"
     return Evidence(text=text, source=source)
 
@@ -63,7 +63,7 @@ TURNS: Final = 4
 """Turns that two writers have taken before that is told: a restart may look like one."""
 
 
-class _Other(NamedTuple):
+class _OtherWriter(NamedTuple):
     """Another writer: how it is called, since when, in one line, and who says so."""
 
     name: str
@@ -98,7 +98,9 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         yield _perhaps(run, history, [*maybe, *firm], severity)
 
 
-def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_Other]) -> Alert:
+def _duplicate(
+    run: RunSpec, history: History, job: JobValue, others: Sequence[_OtherWriter]
+) -> Alert:
     recorded = job.phase.lives
     lines = [other.line for other in others]
     names = ", ".join(other.name for other in others)
@@ -123,11 +125,13 @@ def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_
     )
 
 
-def _confidence(others: Sequence[_Other]) -> Literal["sure", "likely"]:
+def _confidence(others: Sequence[_OtherWriter]) -> Literal["sure", "likely"]:
     return "sure" if any(other.sure for other in others) else "likely"
 
 
-def _perhaps(run: RunSpec, history: History, others: Sequence[_Other], severity: Severity) -> Alert:
+def _perhaps(
+    run: RunSpec, history: History, others: Sequence[_OtherWriter], severity: Severity
+) -> Alert:
     """Return what may be a second writer and is not proven to be one."""
     began = [other.since for other in others if other.since is not None]
     unproven = [other.name for other in others if not other.settled]
@@ -151,38 +155,38 @@ def _perhaps(run: RunSpec, history: History, others: Sequence[_Other], severity:
     )
 
 
-def _of_doubt(others: Sequence[_Other]) -> Literal["likely", "guess"]:
+def _of_doubt(others: Sequence[_OtherWriter]) -> Literal["likely", "guess"]:
     return "likely" if any(other.likely for other in others) else "guess"
 
 
-def _rivals(job: JobValue) -> Iterator[_Other]:
+def _rivals(job: JobValue) -> Iterator[_OtherWriter]:
     for rival in job.rivals:
-        yield _seen(rival, job.rivals_source)
+        yield _rival_writer(rival, job.rivals_source)
 
 
-def _possible(job: JobValue | None) -> Iterator[_Other]:
+def _possible(job: JobValue | None) -> Iterator[_OtherWriter]:
     for rival in job.possible if job is not None else ():
         text = f"{rival.id}: {rival.why}; since {_since(rival)}: {rival.name}"
         source = job.rivals_source if job is not None else ""
         line = Evidence(text=text, source=source)
-        yield _Other(rival.id, rival.started_at, line, likely=rival.alike)
+        yield _OtherWriter(rival.id, rival.started_at, line, likely=rival.alike)
 
 
-def _after_end(run: RunSpec, history: History) -> Iterator[_Other]:
+def _after_end(run: RunSpec, history: History) -> Iterator[_OtherWriter]:
     """Yield whoever writes to the outputs of a job that is over."""
     found = written_after_end(run, history)
     if found is not None and found.still is not None:
         line = Evidence(text=f"{found.text}, after the job's end", source=found.source)
-        yield _Other("what still writes", found.at, line, likely=True)
+        yield _OtherWriter("what still writes", found.at, line, likely=True)
 
 
-def _seen(rival: LiveJob, source: str) -> _Other:
+def _rival_writer(rival: LiveJob, source: str) -> _OtherWriter:
     text = f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})"
     line = Evidence(text=text, source=source)
-    return _Other(rival.id, rival.started_at, line, sure=rival.proven)
+    return _OtherWriter(rival.id, rival.started_at, line, sure=rival.proven)
 
 
-def _sharers(job: JobValue, history: History) -> Iterator[_Other]:
+def _sharers(job: JobValue, history: History) -> Iterator[_OtherWriter]:
     """Yield the other runs of the run file whose jobs live.
 
     Where the process table has shown other jobs, they are counted already.
@@ -192,7 +196,7 @@ def _sharers(job: JobValue, history: History) -> Iterator[_Other]:
             yield _shared(other, job)
 
 
-def _written_twice(history: History) -> Iterator[_Other]:
+def _written_twice(history: History) -> Iterator[_OtherWriter]:
     """Yield the other runs of the run file that have the same place, but no proven second job."""
     job = job_of(history)
     for other in history.sharers:
@@ -204,17 +208,17 @@ def _second(other: Sharer, job: JobValue | None) -> bool:
     return other.lives and not other.same_job and job is not None and job.phase.lives
 
 
-def _shared(other: Sharer, job: JobValue | None) -> _Other:
+def _shared(other: Sharer, job: JobValue | None) -> _OtherWriter:
     second = _second(other, job)
     alone = "lives" if other.lives else "is not running now"
     how = "is running too" if second else "is the same job" if other.same_job else alone
     text = f"run {other.run} has the same {other.what}: {other.job_id or 'its job'} {how}"
     name = f"{other.job_id} ({other.run})" if second else f"run {other.run}"
     line = Evidence(text=text, source="run file")
-    return _Other(name, other.started_at, line, settled=not second)
+    return _OtherWriter(name, other.started_at, line, settled=not second)
 
 
-def _fragments(history: History) -> Iterator[_Other]:
+def _fragments(history: History) -> Iterator[_OtherWriter]:
     """Yield the launches of one W&B id beside the newest one that go on writing.
 
     Where the process table has shown the other job, it is that one.
@@ -228,10 +232,10 @@ def _fragments(history: History) -> Iterator[_Other]:
         until = wording.moment(writer.last_record_at)
         text = f"{writer.name} of W&B id {tracker.id} is still written: newest record at {until}"
         source = history.facets.tracker.source or TRACKER
-        yield _Other(writer.name, writer.since, Evidence(text=text, source=source))
+        yield _OtherWriter(writer.name, writer.since, Evidence(text=text, source=source))
 
 
-def _by_turns(history: History) -> Iterator[_Other]:
+def _by_turns(history: History) -> Iterator[_OtherWriter]:
     """Yield the writer whose rows come by turns with those of the one that is followed.
 
     A log is not asked: the ranks of one job write theirs by turns. Nor are writers near each
@@ -257,7 +261,7 @@ def _by_turns(history: History) -> Iterator[_Other]:
         f" {wording.step(steps[1])}: each goes on where it was left, so neither is a restart"
     )
     (line,) = present.evidence(history.facets.tracker.source or "logged rows", text)
-    yield _Other(f"the one that logs step {wording.step(other.step)}", since, line)
+    yield _OtherWriter(f"the one that logs step {wording.step(other.step)}", since, line)
 
 
 def _writes(writer: Writer, history: History) -> bool:

@@ -319,7 +319,7 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     if value.moved_from is not None:
         yield _moved(run, history, value)
-    since, texts = _seen(value, history) or _read(value, history)
+    since, texts = _log_shrank(value, history) or _read(value, history)
     unsure = history.log_trend.pace.began_late  # its first lines tell no time
     if since is None:
         return
@@ -356,7 +356,7 @@ def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
     )
 
 
-def _seen(log: LogValue, history: History) -> tuple[float, list[str]] | None:
+def _log_shrank(log: LogValue, history: History) -> tuple[float, list[str]] | None:
     """Return when the log was seen to shrink beside a restart, and what is known from before."""
     if log.begun_anew_at is None:
         return None

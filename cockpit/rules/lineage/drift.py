@@ -128,11 +128,11 @@ def _checkout(
         return
     dirty = worst_first(_may_be_code(code), spec)
     if dirty:
-        yield f"uncommitted at {code.sha[:10]}: {_named(dirty)}"
+        yield f"uncommitted at {code.sha[:10]}: {_file_names(dirty)}"
     moved = record is not None and not same_commit(code.sha, record.sha)
     files = _between(code, record, spec)
     if moved and record is not None and (files is None or files):
-        what = "it is not known which files differ" if not files else _named(files)
+        what = "it is not known which files differ" if not files else _file_names(files)
         yield f"commit {code.sha[:10]}, {record.by} records {record.sha[:10]}: {what}"
     counts = bool(dirty) or (moved and files != ())
     was = used.branch if used is not None else None
@@ -140,7 +140,7 @@ def _checkout(
         yield f"on branch {code.branch or '(detached)'}, launched from {was}"
     ahead = None if code.ahead_files is None else worst_first(code.ahead_files, spec)
     if code.unpushed and (ahead or (ahead is None and record is not None)):
-        what = f": {_named(ahead)}" if ahead else ""
+        what = f": {_file_names(ahead)}" if ahead else ""
         yield f"{code.unpushed} commits not pushed{what}"
 
 
@@ -164,7 +164,7 @@ def _may_be_code(code: CodeValue) -> list[str]:
     return [p for p in code.dirty if p not in left or PurePosixPath(p).suffix in SOURCE_SUFFIXES]
 
 
-def _named(files: Sequence[tuple[Touches, str]]) -> str:
+def _file_names(files: Sequence[tuple[Touches, str]]) -> str:
     names = ", ".join(path for _, path in files[:FILES_SHOWN])
     names += f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
     serious = any(kind is Touches.TRAJECTORY for kind, _ in files)

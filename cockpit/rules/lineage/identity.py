@@ -57,7 +57,7 @@ def drift(spec: WandbSpec, tracker: TrackerValue | None) -> list[str]:
         ("entity", recorded.entity, tracker.entity),
         ("name", spec.name, tracker.name),
     )
-    return [_differs(what, active, was) for what, was, active in pairs if _other(was, active)]
+    return [_differs(what, active, was) for what, was, active in pairs if _is_other(was, active)]
 
 
 def since_launch(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
@@ -76,7 +76,7 @@ def _differs(what: str, active: str | None, recorded: str | None) -> str:
     return f"{what} {active} is active, {recorded} is recorded"
 
 
-def _other(recorded: str | None, active: str | None) -> bool:
+def _is_other(recorded: str | None, active: str | None) -> bool:
     return recorded is not None and active is not None and recorded != active
 
 
@@ -123,7 +123,7 @@ def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
             ("project", recorded.project, named.project),
             ("entity", recorded.entity, named.entity),
         )
-        wrong = [what for what, was, active in pairs if _other(was, active)]
+        wrong = [what for what, was, active in pairs if _is_other(was, active)]
         if page is not None and wrong:
             text = f"{who} {page}: another {' and '.join(wrong)} than recorded"
             yield Evidence(text=text, source=source)

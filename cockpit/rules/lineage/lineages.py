@@ -114,7 +114,7 @@ def _known_of(history: History) -> _Ancestry:
         began=_first_sign(history),
         reached=_reached(history),
         between=_between(history),
-        told=_told(history),
+        told=_newest_row_at(history),
         usual=history.trend.usual_step_s or history.log_trend.usual_step_s,
     )
 
@@ -142,7 +142,7 @@ def _reached(history: History) -> int | None:
     return max((step for step in told if step is not None), default=None)
 
 
-def _told(history: History) -> float | None:
+def _newest_row_at(history: History) -> float | None:
     """Return when a row was written last: of what was saved later they know nothing yet."""
     tracker, log = history.facets.tracker.value, history.facets.log.value
     told = [] if log is None else [log.mtime]
@@ -283,7 +283,7 @@ def _mixed(saves: Sequence[_Save], strays: Mapping[str, Stray]) -> str | None:
         f"this run's: {listed_steps([e.item for e in own])}" if own else "surely this run's: none"
     )
     theirs = listed_steps([each.item for each in others])
-    return f"{ours}; not, or not surely: {theirs} ({_named(others[-1])}: {why})"
+    return f"{ours}; not, or not surely: {theirs} ({_step_text(others[-1])}: {why})"
 
 
 def _unreached(found: CheckpointsValue, history: History) -> str | None:
@@ -299,7 +299,7 @@ def _unreached(found: CheckpointsValue, history: History) -> str | None:
     return f"the last step that this run has logged is {wording.step(known.reached)}; {found.mixed}"
 
 
-def _named(save: _Save) -> str:
+def _step_text(save: _Save) -> str:
     """Return what a save is called in a sentence."""
     return f"step {wording.step(save.step)}"
 

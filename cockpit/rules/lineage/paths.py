@@ -59,9 +59,9 @@ def elsewhere(
     if run.output_root is None:
         return
     roots = [run.output_root, *(run.checkpoints.path if run.checkpoints is not None else ())]
-    allowed = [seen(root, run, same) for root in roots]
+    allowed = [path_in_job(root, run, same) for root in roots]
     for each in stated:
-        path = seen(place_of(each.path), run, same)
+        path = path_in_job(place_of(each.path), run, same)
         if not any(below(path, root) for root in allowed):
             yield Elsewhere(each, path, allowed[0])
 
@@ -112,7 +112,7 @@ def normal(path: str, same: Mapping[str, str]) -> str:
     return same.get(path, posixpath.normpath(path))
 
 
-def seen(place: Place, run: RunSpec, same: Mapping[str, str]) -> str:
+def path_in_job(place: Place, run: RunSpec, same: Mapping[str, str]) -> str:
     """Return a place of the run as its job spells it."""
     return normal(place.seen_from(run.job), same)
 
@@ -260,8 +260,8 @@ def _output_alert(
         title=title,
         since=phase_since(history),
         evidence=(
-            *(_line(run, each, "writes to") for each in other),
-            *(_line(run, each, "records") for each in recorded),
+            *(_elsewhere_evidence(run, each, "writes to") for each in other),
+            *(_elsewhere_evidence(run, each, "records") for each in recorded),
             *apart,
         ),
         confidence="likely",
@@ -270,7 +270,7 @@ def _output_alert(
     )
 
 
-def _line(run: RunSpec, found: Elsewhere, does: str) -> Evidence:
+def _elsewhere_evidence(run: RunSpec, found: Elsewhere, does: str) -> Evidence:
     who, bucket = found.stated.who, " (another bucket)" if found.other_bucket else ""
     text = f"{who} {does} {found.stated.path}, cockpit.toml says {run.output_root}{bucket}"
     return Evidence(text=text, source=who)
@@ -380,8 +380,8 @@ def _meant(items: tuple[Checkpoint, ...], claim: Claim, run: RunSpec) -> list[Ch
     if not _is_whole(path):
         tail = "/" + normal(path, {}).lstrip("./")
         return [item for item in items if item.path.endswith(tail)] or of_step
-    at = {item.path: seen(place_of(item.path), run, {}) for item in items}
-    where = seen(place_of(path), run, {})
+    at = {item.path: path_in_job(place_of(item.path), run, {}) for item in items}
+    where = path_in_job(place_of(path), run, {})
     exact = [item for item in items if below(where, at[item.path])]
     return exact or [item for item in of_step if below(at[item.path], where)]
 
@@ -400,7 +400,10 @@ def _foreign(run: RunSpec, history: History, path: str) -> bool:
     if spec is None or not spec.path or not _is_whole(path):
         return False
     known = [*spec.path, *(p for p in (run.output_root, spec.initialize_from) if p is not None)]
-    own, there = [seen(place, run, {}) for place in known], seen(place_of(path), run, {})
+    own, there = (
+        [path_in_job(place, run, {}) for place in known],
+        path_in_job(place_of(path), run, {}),
+    )
     if any(below(there, root) for root in own):
         return False
     if "://" in there:
@@ -429,7 +432,7 @@ def _siblings(path: str, root: str) -> bool:
 def _writes_to(run: RunSpec, history: History, path: str) -> bool:
     """Tell whether the job itself names a folder above ``path`` as its output (C-16 judges it)."""
     said = (each for each in stated_outputs(history) if not _RESUMES.search(each.who.rstrip(")")))
-    where = (seen(place_of(each.path), run, {}) for each in said)
+    where = (path_in_job(place_of(each.path), run, {}) for each in said)
     return any(path != each and below(path, each) for each in where)
 
 

@@ -40,7 +40,9 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
     """
     if phase_of(history) is not Phase.SUCCEEDED:
         return
-    unfinished = tuple(line for check in (_short, _told) for line in check(run, history))
+    unfinished = tuple(
+        line for check in (_short, _log_says_stopped) for line in check(run, history)
+    )
     checks = (_checkpoint, _tracker, _early, _logbook)
     missing = (*unfinished, *(line for check in checks for line in check(run, history)))
     if not missing:
@@ -59,7 +61,7 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
         title=title if ordered is None else f"Stopped by {ordered}: {missing[0].text}",
         since=phase_since(history),
         no_success=bool(unfinished),
-        evidence=(*missing, *_lines(history, bool(unfinished))),
+        evidence=(*missing, *_ending_evidence(history, bool(unfinished))),
         confidence="sure" if len(missing) > 1 else "likely",
         next_action=_next(run, history, bool(unfinished)),
     )
@@ -91,7 +93,7 @@ def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def _told(run: RunSpec, history: History) -> Iterator[Evidence]:
+def _log_says_stopped(run: RunSpec, history: History) -> Iterator[Evidence]:
     """Yield that the log speaks of a stop: an exit status of 0 is then no word of success."""
     found = diagnosis(history)
     if found is None or found.name in ("success", "unknown"):
@@ -101,7 +103,7 @@ def _told(run: RunSpec, history: History) -> Iterator[Evidence]:
     yield Evidence(text=text, source=history.facets.log.source)
 
 
-def _lines(history: History, unfinished: bool) -> Iterator[Evidence]:
+def _ending_evidence(history: History, unfinished: bool) -> Iterator[Evidence]:
     found = diagnosis(history) if unfinished else None
     if found is not None and found.name != "success":
         yield from triage_evidence(history.facets.log.source, found)
@@ -309,7 +311,7 @@ def _events(history: History, alerts: Sequence[Alert]) -> Iterator[tuple[float, 
         if changed and mark.phase is not Phase.SUCCEEDED:
             yield mark.at, f"the job was seen {mark.phase.value}"
     for alert in alerts:
-        if _tells(alert):
+        if _contradicts_success(alert):
             yield alert.since, f"{alert.id} ({alert.title})"
 
 
@@ -327,11 +329,11 @@ def newest_event(report: RunReport) -> float | None:
     """Return when something last happened that a logbook should tell of, as a report shows it."""
     job = report.facets.job.value
     times = [] if job is None else [job.started_at, job.ended_at]
-    times += [each.since for each in report.alerts if _tells(each)]
+    times += [each.since for each in report.alerts if _contradicts_success(each)]
     return max((at for at in times if at is not None), default=None)
 
 
-def _tells(alert: Alert) -> bool:
+def _contradicts_success(alert: Alert) -> bool:
     return alert.severity.rank >= Severity.ALERT.rank and alert.id not in _TOLD_ELSEWHERE
 
 

@@ -18,7 +18,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Climb, LossTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL, Calm, ExcursionFold, until_above
+from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns, until_above
 
 LEVEL: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -80,7 +80,7 @@ class ClimbFold:
             return
         self._judge(row, loss)
 
-    def take(self, rows: Calm, count: int) -> int:
+    def take(self, rows: SoundColumns, count: int) -> int:
         """Take the first ``count`` rows up to the first that is above; return how many."""
         order = [*self.recent, *rows.losses[:count]]
         levels, at = self._levels(order), 0
@@ -117,7 +117,7 @@ class ClimbFold:
         """Let the newest ``LEVEL`` losses be these."""
         self.recent, self._ranked = deque(recent), sorted(recent)
 
-    def _each(self, rows: Calm, at: int, stop: int) -> int:
+    def _each(self, rows: SoundColumns, at: int, stop: int) -> int:
         """Take the rows ``[at, stop)`` one by one up to the first that is above; return its end."""
         while at < stop and not self.above:
             self.add(rows.rows[at], False, rows.losses[at])
@@ -323,7 +323,7 @@ class SpikeFold(ExcursionFold):
         if count < WINDOW:
             self._hold()
 
-    def sure(self, rows: Calm, count: int) -> int:
+    def sure(self, rows: SoundColumns, count: int) -> int:
         """Return how many of the first ``count`` rows are surely within the limit.
 
         With each row the median moves by one place of the window at most.
@@ -335,7 +335,7 @@ class SpikeFold(ExcursionFold):
         least = self.ranked[WINDOW // 2 - len(rows.losses)]
         return until_above(rows.losses, least + self.share * abs(least), count)
 
-    def take(self, rows: Calm) -> None:
+    def take(self, rows: SoundColumns) -> None:
         """Take such rows."""
         self.order.extend(rows.losses)
         for _ in rows.losses:

@@ -194,7 +194,7 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
     if not found:
         return
     first, sure = found[0], is_first(found[0], history)
-    lines = [_line(each, history) for each in found]
+    lines = [_finding_text(each, history) for each in found]
     yield Alert(
         id="C-09",
         key=f"C-09:{run.name}",
@@ -238,7 +238,7 @@ def _place(found: TrendFinding, history: History) -> str:
     return f"{at} step {wording.step(found.step)}"
 
 
-def _line(found: TrendFinding, history: History) -> str:
+def _finding_text(found: TrendFinding, history: History) -> str:
     when = f" at {wording.moment(found.at)}" if found.at is not None else ""
     text = f"{found.metric} {_shown(found.value)} {_place(found, history)}{when}"
     if found.count > 1:

@@ -25,7 +25,7 @@ from cockpit.rules.metrics.nonfinite import (
 from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
-from cockpit.rules.metrics.usual import FEWEST, Calm, calm_rows
+from cockpit.rules.metrics.usual import FEWEST, SoundColumns, calm_rows
 from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64
@@ -87,7 +87,7 @@ class PaceFold:
         elif step != self.step:
             self._move(step, at)
 
-    def sure(self, rows: Calm, longest: float) -> int:
+    def sure(self, rows: SoundColumns, longest: float) -> int:
         """Return of how many rows it is sure that they go on without a pause.
 
         No time between two is above ``longest`` (s).
@@ -110,7 +110,7 @@ class PaceFold:
             before = gap
         return ahead
 
-    def take(self, rows: Calm) -> list[float]:
+    def take(self, rows: SoundColumns) -> list[float]:
         """Take such rows; return the rate (steps/s) of each."""
         steps, ats = rows.steps, rows.ats
         self.resumed = self.paused = self.aside = self.switched = self.turned = False
@@ -315,7 +315,7 @@ class TrendFold:
         self._steady = self.loss.steady and self.grad.steady
         return skipped
 
-    def marks(self) -> tuple[object, ...]:
+    def alert_state(self) -> tuple[object, ...]:
         """Return what every rule on rows alone hangs on: equal marks, the same alerts are open."""
         return (
             self.loss.finding is None,

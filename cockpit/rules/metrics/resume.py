@@ -249,7 +249,10 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "
         f"{_title(seam)}",
         since=present.first(seam.at, history.trend.last_step_at, history.now),
-        evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
+        evidence=(
+            *present.evidence("logged rows", *_mismatch_texts(run, seam)),
+            *present.gap(history),
+        ),
         confidence="sure" if seam.back and history.rows_from == 0 else "likely",
         next_action=(
             f"compare config, data order and checkpoint of both starts; {wording.escalate(run)}"
@@ -298,7 +301,7 @@ def _title(seam: Seam) -> str:
     return f"{wording.percent(share, 1)} {way} the previous trend"
 
 
-def _lines(run: RunSpec, seam: Seam) -> Iterator[str]:
+def _mismatch_texts(run: RunSpec, seam: Seam) -> Iterator[str]:
     limits = run.thresholds
     yield f"the previous job had logged up to step {wording.step(seam.last)}"
     if seam.compared:

@@ -22,7 +22,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
-from cockpit.rules.metrics.usual import NORMAL, Calm, any_told
+from cockpit.rules.metrics.usual import NORMAL, SoundColumns, any_told
 
 RANKS: Final = 14
 EACH: Final = 14
@@ -113,7 +113,7 @@ class SeamFold:
             self.seam = seam.model_copy(update={"lr_now": lr})
         self._lr = lr
 
-    def sure(self, rows: Calm) -> bool:
+    def sure(self, rows: SoundColumns) -> bool:
         """Tell whether no start is looked at in such rows."""
         seam = self.seam
         if self._step is None or seam is None:
@@ -121,7 +121,7 @@ class SeamFold:
         rated = seam.lr_now is not None or not any_told(rows.lrs)
         return rated and rows.steps[0] > seam.last + self._window
 
-    def take(self, rows: Calm, astray: bool) -> None:
+    def take(self, rows: SoundColumns, astray: bool) -> None:
         """Take such rows; ``astray`` tells that the last one's loss is in an excursion."""
         pairs = list(zip(rows.steps, rows.losses, strict=True))
         last = pairs.pop() if astray else None
@@ -163,7 +163,7 @@ class SeamFold:
         self._block = []
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
-        seam, line = self.seam, self._line()
+        seam, line = self.seam, self._trend_so_far()
         if not back and seam is not None and former <= seam.last + self._window:
             return  # the one before is still looked at
         if back:
@@ -276,7 +276,7 @@ class SeamFold:
         others = tuple(each for each in self.shifts if each.at != seam.at)
         self.shifts = (*others, seam)[-SHIFTS:] if wrong else others
 
-    def _line(self) -> Line | None:
+    def _trend_so_far(self) -> Line | None:
         """Return the trend of what was logged so far, ``None`` where that is too little."""
         points = [*self._levels]
         if len(self._block) >= BLOCK // 2:

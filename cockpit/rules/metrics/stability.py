@@ -19,7 +19,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import MetricTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL, Calm, ExcursionFold
+from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns
 
 ENOUGH: Final = 50
 """Rows needed before anything is usual."""
@@ -172,7 +172,7 @@ class Stabilities:
         if row.router_entropy is not None:
             self._take("router_entropy", row, row.router_entropy)
 
-    def sure(self, rows: Calm, count: int) -> int:
+    def sure(self, rows: SoundColumns, count: int) -> int:
         """Return of how many of the first ``count`` rows it is sure that no metric opens."""
         if rows.beside and self.opened:
             return 0
@@ -181,7 +181,7 @@ class Stabilities:
             count = 0 if fold is None else fold.sure(values, rows.steps[0], count)
         return count
 
-    def take(self, rows: Calm) -> None:
+    def take(self, rows: SoundColumns) -> None:
         """Take such rows."""
         for metric, values in rows.beside.items():
             self.folds[metric].take(rows.rows, values)
@@ -218,7 +218,7 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
         since=present.first(min(starts, default=None), history.trend.last_step_at, history.now),
         since_or_before=not whole,
         evidence=(
-            *present.evidence("logged rows", *(_line(each, run) for each in found)),
+            *present.evidence("logged rows", *(_excursion_text(each, run) for each in found)),
             *present.gap(history),
         ),
         confidence="sure" if whole else "likely",
@@ -237,7 +237,7 @@ def _title(found: MetricTrend) -> str:
     )
 
 
-def _line(found: MetricTrend, run: RunSpec) -> str:
+def _excursion_text(found: MetricTrend, run: RunSpec) -> str:
     level, sigma, peak = found.level or 0.0, found.sigma or 0.0, found.peak or 0.0
     score = f"{abs(peak - level) / sigma:.0f}" if sigma > 0 else "many"
     limit = wording.figure(run.thresholds.instability_z)

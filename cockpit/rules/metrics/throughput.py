@@ -18,7 +18,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
 from cockpit.rules import present
 from cockpit.rules.lineage.drift import resized
-from cockpit.rules.metrics.usual import Calm
+from cockpit.rules.metrics.usual import SoundColumns
 from cockpit.rules.present import job_of, job_source, may_train
 
 KEPT_VALUES = 256
@@ -95,7 +95,7 @@ class ThroughputFold:
         if self.skip <= 0:
             self._keep(value)
 
-    def sure(self, rows: Calm, count: int) -> int:
+    def sure(self, rows: SoundColumns, count: int) -> int:
         """Return how many of the first ``count`` rows are of the running window."""
         told = rows.throughputs is not None
         if self.start is None or rows.ats[0] < self.start or (told and not self.measured):
@@ -104,7 +104,7 @@ class ThroughputFold:
             return 0
         return bisect_left(rows.ats, self.start + self.cadence, 0, count)
 
-    def take(self, rows: Calm, rates: Sequence[float]) -> None:
+    def take(self, rows: SoundColumns, rates: Sequence[float]) -> None:
         """Take such rows; ``rates`` (steps/s) stand in where none carries a throughput."""
         values = rates if rows.throughputs is None else rows.throughputs
         if self.measured and rows.throughputs is None:
@@ -372,7 +372,7 @@ class SteppingFold:
         if last is None or self.step is None or self.high is None:
             self.now["first_at"], self.high, self.at = at, step, at
         elif another or (step < self.step and not resumed):  # a row out of its order is no step on
-            self._beside(max(0.0, at - last), step, row.throughput)
+            self._take_other_writer(max(0.0, at - last), step, row.throughput)
         elif resumed:
             self._back(at, step)
         elif at > last:
@@ -400,7 +400,7 @@ class SteppingFold:
             if first < step:
                 self.spoilt.append((first, step - 1))
 
-    def _beside(self, took: float, step: int, throughput: float | None) -> None:
+    def _take_other_writer(self, took: float, step: int, throughput: float | None) -> None:
         """Take a step of another writer: only beyond the highest one it trains what none has."""
         assert self.at is not None and self.step is not None and self.high is not None
         if step > self.high:

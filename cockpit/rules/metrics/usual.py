@@ -18,7 +18,7 @@ FEWEST: Final = 8
 BESIDE: Final = ("grad_norm", "z_loss", "router_loss", "router_entropy")
 
 
-class Calm(NamedTuple):
+class SoundColumns(NamedTuple):
     """The columns of rows that each have a step, a time and a sound loss.
 
     A metric of ``beside`` (C-10) and ``throughputs`` are there where every row has a sound one.
@@ -34,10 +34,10 @@ class Calm(NamedTuple):
     batch: float | None
     """That of every row."""
 
-    def first(self, count: int) -> Calm:
+    def first(self, count: int) -> SoundColumns:
         """Return the first rows of them."""
         told = self.throughputs
-        return Calm(
+        return SoundColumns(
             self.rows[:count],
             self.steps[:count],
             self.ats[:count],
@@ -49,7 +49,7 @@ class Calm(NamedTuple):
         )
 
 
-def calm_rows(rows: Sequence[Row]) -> Calm | None:
+def calm_rows(rows: Sequence[Row]) -> SoundColumns | None:
     """Return rows by columns; ``None`` where some are not like the others, or not sound."""
     steps, ats, losses, rates, norms, _, *others, skipped, lrs, batches = zip(*rows, strict=True)
     if None in steps or None in ats or not _sound(losses) or 0.0 in losses or any_told(skipped):
@@ -61,7 +61,7 @@ def calm_rows(rows: Sequence[Row]) -> Calm | None:
         return None
     if batches.count(batches[0]) < len(batches):
         return None
-    return Calm(rows, steps, ats, losses, told, beside, lrs, batches[0])
+    return SoundColumns(rows, steps, ats, losses, told, beside, lrs, batches[0])
 
 
 def any_told(column: Sequence[float | None]) -> bool:

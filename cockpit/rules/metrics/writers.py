@@ -160,7 +160,7 @@ class WriterFold:
 
     def _follow(self, present: _Head, step: int, at: float | None) -> bool:
         if step == present.step:
-            return self._own(present, step, at)
+            return self._take_present(present, step, at)
         least = present.misfit(step)
         found = None if least is None else present
         for head in self._left:
@@ -172,13 +172,13 @@ class WriterFold:
             self._left_for(step, at, present)
             return False
         if found is present:
-            return self._own(present, step, at)
+            return self._take_present(present, step, at)
         if found.passed and not found.proven and not self._again:
             self._again += 1
             self._left = [head for head in self._left if head is not found]
             self._left_for(step, at, present)
             return False
-        return self._beside(found, step, at)
+        return self._take_former(found, step, at)
 
     def _left_for(self, step: int, at: float | None, present: _Head) -> None:
         """Leave the present writer for another instance, or for one that is seen first."""
@@ -188,7 +188,7 @@ class WriterFold:
     def _begin(self, step: int, at: float | None) -> None:
         self._present = self._newest = _Head(Writer(step=step, at=at, row=self._rows))
 
-    def _own(self, present: _Head, step: int, at: float | None) -> bool:
+    def _take_present(self, present: _Head, step: int, at: float | None) -> bool:
         before, self.switched = present.step, self._newest is not present
         self._newest, self.turned, present.mixed = present, present.mixed, False
         self._turns += self.switched
@@ -200,7 +200,7 @@ class WriterFold:
         present.move(step, at, self._rows)
         return False
 
-    def _beside(self, head: _Head, step: int, at: float | None) -> bool:
+    def _take_former(self, head: _Head, step: int, at: float | None) -> bool:
         """Take a row of a writer that was left, which is the present one if that has ended."""
         present = self._present
         assert present is not None

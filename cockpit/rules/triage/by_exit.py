@@ -120,7 +120,7 @@ def _spent_share(log: Log) -> list[int]:
         elif spare is not None:
             share = 1 - float(spare[1]) / 100
         else:
-            share = 1 - _left(row) if row is not None else 0.0
+            share = 1 - _memory_left(row) if row is not None else 0.0
         if NEAR <= share <= 1.1:
             return [index]
     return []
@@ -136,7 +136,7 @@ def _spent_group(log: Log) -> list[int]:
     return sorted({used_at, most_at}) if NEAR * most <= used <= 1.1 * most else []
 
 
-def _left(row: re.Match[str]) -> float:
+def _memory_left(row: re.Match[str]) -> float:
     most = _bytes(row["all"], row["all_unit"] or "K")
     return _bytes(row["left"], row["left_unit"] or "K") / most if most else 1.0
 

@@ -12,7 +12,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm, PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.by_exit import LAST_WORDS, told_again, told_otherwise
-from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, told
+from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
 from cockpit.rules.triage.exceptions import BEGIN
 from cockpit.rules.triage.lines import EVIDENCE, Log, alternatives, answer
 from cockpit.rules.triage.log_text import left_trend
@@ -118,7 +118,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
         found = [index for index in log.naming(sign.pattern) if index >= last]
         if short and found and not log.outlived(found[-1]):
             return by_sign(log, sign, found)
-    left = [i for p in (STOPPED, TERMINATED) for i in told(log, p) if i >= last]
+    left = [i for p in (STOPPED, TERMINATED) for i in lines_saying(log, p) if i >= last]
     if left and not log.outlived(max(left)):
         return answer(log, "user_stopped", "none", "guess", sorted(left))
     if short or doubted:

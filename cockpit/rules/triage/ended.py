@@ -132,7 +132,7 @@ def broken_off(log: Log) -> Triage | None:
     came after it. What a program meets while it shuts down is none.
     """
     raised = _raised(log)
-    if raised is None or not any(frame.own for frame in raised.frames) or is_echo(raised):
+    if raised is None or not any(frame.is_own_code for frame in raised.frames) or is_echo(raised):
         return None
     if raised.name in WRAPPERS or LEAVING.search(raised.text) or log.went_on(raised.at):
         return None
@@ -275,7 +275,7 @@ def _is_mistake(raised: Raised) -> bool:
 
     A program that is told to leave meets closed files and objects that have gone: no mistake.
     """
-    if LEAVING.search(raised.text) or not (raised.place is None or raised.place.own):
+    if LEAVING.search(raised.text) or not (raised.place is None or raised.place.is_own_code):
         return False
     return raised.name in MISTAKES or SHAPES.search(raised.text) is not None
 
@@ -293,7 +293,7 @@ def _stopped(log: Log, raised: Raised | None, *, cancelled: bool) -> list[int]:
 
     Slurm cancels the whole step once one of its tasks has failed, and so do launchers.
     """
-    found = [index for index in told(log, STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    found = [index for index in lines_saying(log, STOPPED) if len(log.lines) - index <= LAST_WORDS]
     if not cancelled:
         found = [index for index in found if not log.outlived(index)]
     if raised is not None and not is_echo(raised) and found and raised.at < found[0]:
@@ -305,7 +305,7 @@ def _stopped(log: Log, raised: Raised | None, *, cancelled: bool) -> list[int]:
     return [index for index in found if index not in steps] if died else found
 
 
-def told(log: Log, pattern: re.Pattern[str]) -> list[int]:
+def lines_saying(log: Log, pattern: re.Pattern[str]) -> list[int]:
     """Return the lines that say so, but for exceptions that Python has ignored."""
     found = log.naming(pattern)
     if not found or not log.matching(re.compile(IGNORED)):

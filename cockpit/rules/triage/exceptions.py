@@ -93,7 +93,7 @@ class Frame(NamedTuple):
     function: str = ""
 
     @property
-    def own(self) -> bool:
+    def is_own_code(self) -> bool:
         """True when the file belongs to no installed library."""
         return LIBRARY.search(self.file) is None
 
@@ -123,7 +123,7 @@ class Raised(NamedTuple):
     @property
     def place(self) -> Frame | None:
         """Return the innermost frame of one's own code, else the innermost of all."""
-        own = [frame for frame in self.frames if frame.own]
+        own = [frame for frame in self.frames if frame.is_own_code]
         return own[-1] if own else (self.frames[-1] if self.frames else None)
 
 
@@ -440,7 +440,7 @@ def _is_small(log: Log, raised: Raised, own: str) -> bool:
     if place is None or raised.name == "ModuleNotFoundError":
         return True
     asked = [each for each in raised.frames if not (each.file.startswith("<") or each.standard)]
-    return place.own and (raised.name in ELSEWHERE or asked[-1:] == [place])
+    return place.is_own_code and (raised.name in ELSEWHERE or asked[-1:] == [place])
 
 
 def _message(log: Log, raised: Raised) -> str:

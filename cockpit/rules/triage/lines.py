@@ -50,7 +50,7 @@ _LASTS: Final = late_regex(
 _DIGIT: Final = late_regex(r"\d")
 
 
-class Told(NamedTuple):
+class Stamp(NamedTuple):
     """A time: how it looks, in seconds, and whether of a day or only of some day."""
 
     form: str
@@ -58,18 +58,18 @@ class Told(NamedTuple):
     dated: bool
 
 
-def told_in(line: str) -> Told | None:
+def told_in(line: str) -> Stamp | None:
     """Return the stamp in a line's head, durations apart; ``None`` without one."""
-    return _told(line[: HEAD + 40], HEAD, dated=False)
+    return _stamp_in(line[: HEAD + 40], HEAD, dated=False)
 
 
-def event_in(line: str) -> Told | None:
+def event_in(line: str) -> Stamp | None:
     """Return the stamp in a line's head, or else the time at which Slurm says that it cancelled."""
     at = line.find(_AT, 0, FAR)
-    return told_in(line) or (_told(line[at:], FAR, dated=True) if at >= 0 else None)
+    return told_in(line) or (_stamp_in(line[at:], FAR, dated=True) if at >= 0 else None)
 
 
-def is_later(one: Told, other: Told) -> bool:
+def is_later(one: Stamp, other: Stamp) -> bool:
     """Tell whether one time lies surely behind the other.
 
     What lies far behind may be of another zone, or of a day that is not told. Without a date, the
@@ -81,14 +81,14 @@ def is_later(one: Told, other: Told) -> bool:
     return SKEW < apart <= NEAR
 
 
-def _told(head: str, most: int, *, dated: bool) -> Told | None:
+def _stamp_in(head: str, most: int, *, dated: bool) -> Stamp | None:
     stamps = (found for found in _STAMP.finditer(head) if found.start() <= most)
     for found in stamps:
         if (dated and found["year"] is None) or _LASTS.search(head[: found.start()]):
             continue
         at = _seconds(found)
         return (
-            None if at is None else Told(_DIGIT.sub("0", found[0]), at, found["year"] is not None)
+            None if at is None else Stamp(_DIGIT.sub("0", found[0]), at, found["year"] is not None)
         )
     return None
 
@@ -312,10 +312,13 @@ class Log:
     def naming(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the indexes of the lines that say so, not only that it may have been (SPEC T)."""
         found = self.matching(pattern)
-        sure = {shape: self._says(shape, pattern) for shape in {self._shape_of[i] for i in found}}
+        sure = {
+            shape: self._shape_matches(shape, pattern)
+            for shape in {self._shape_of[i] for i in found}
+        }
         return [i for i in found if sure[self._shape_of[i]] and i not in self.listed]
 
-    def _says(self, shape: int, pattern: re.Pattern[str]) -> bool:
+    def _shape_matches(self, shape: int, pattern: re.Pattern[str]) -> bool:
         return pattern.search(certain(self._samples[shape])) is not None
 
     @cached_property
@@ -384,7 +387,7 @@ class Log:
         return self._late[index]
 
     @cached_property
-    def _newest_mark(self) -> Told | None:
+    def _newest_mark(self) -> Stamp | None:
         """When the last line of training that has a stamp was written."""
         newest = (event_in(self.lines[index]) for index, _ in reversed(self.marks[-LOOKED:]))
         return next((told for told in newest if told is not None), None)

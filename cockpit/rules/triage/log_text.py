@@ -195,7 +195,7 @@ def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
     """
     found, known = [], {""}
     for index, line in enumerate(lines):
-        told = _told(line)
+        told = _losses_in(line)
         finite = [each for each in told if math.isfinite(each.loss)]
         lost = [each for each in told if not math.isfinite(each.loss) and each.part in known]
         known.update(each.part for each in finite)
@@ -205,7 +205,7 @@ def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
 
 def tells_loss(line: str) -> bool:
     """Tell whether a line tells a loss of training, a number or not."""
-    return bool(_told(line))
+    return bool(_losses_in(line))
 
 
 def left_trend(lines: Sequence[str]) -> list[int]:
@@ -213,7 +213,7 @@ def left_trend(lines: Sequence[str]) -> list[int]:
 
     What is no number counts for nothing, nor does the loss of a part. The newest ``KEPT`` count.
     """
-    whole = ((index, _whole(lines[index])) for index in reversed(range(len(lines))))
+    whole = ((index, _finite_loss(lines[index])) for index in reversed(range(len(lines))))
     told = ((index, loss) for index, loss in whole if loss is not None)
     seen = list(islice(told, KEPT))[::-1]
     values = [loss for _, loss in seen]
@@ -224,20 +224,20 @@ def left_trend(lines: Sequence[str]) -> list[int]:
     return []
 
 
-def _whole(line: str) -> float | None:
+def _finite_loss(line: str) -> float | None:
     """Return the first finite loss in a line that is of all of training."""
-    told = (each.loss for each in _told(line) if not each.part)
+    told = (each.loss for each in _losses_in(line) if not each.part)
     return next(filter(math.isfinite, told), None)
 
 
 def _measured(line: str) -> str | None:
     """Return a line's first loss that shows training at work, not what it came to at last."""
-    told = [each for each in _told(line) if not _SUMMED_UP.search(each.before)]
+    told = [each for each in _losses_in(line) if not _SUMMED_UP.search(each.before)]
     counted = told and any(each.named for each in told) and _COUNTED.search(line) is not None
     return next((each.text for each in told if counted or not each.named), None)
 
 
-class _Told(NamedTuple):
+class _Loss(NamedTuple):
     """A loss of training and the text before it; ``part`` is the name of what it is a part of.
 
     ``named``: more than ``loss`` is its name.
@@ -250,7 +250,7 @@ class _Told(NamedTuple):
     part: str
 
 
-def _told(line: str) -> list[_Told]:
+def _losses_in(line: str) -> list[_Loss]:
     """Return a line's losses of training: no evaluation's, and not the best one.
 
     Keras tells both in one line: ``loss: 2.1 - val_loss: 2.2``.
@@ -261,7 +261,7 @@ def _told(line: str) -> list[_Told]:
         named = before.endswith("_") or line[each.end("loss")] == "_"
         loss = _number(each["value"])
         if loss is not None and (each["is"] or not named) and not _is_others(before):
-            found.append(_Told(loss, each["value"], before, named, _part(before)))
+            found.append(_Loss(loss, each["value"], before, named, _part(before)))
     return found
 
 

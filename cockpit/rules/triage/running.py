@@ -128,7 +128,7 @@ def running(log: Log) -> Triage:
     leaving = leaving or norms_lost(log.lines) or scales_spent(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
-    found_else = _again(log) or _trouble(log) or _noise(log)
+    found_else = _runs_again(log) or _trouble(log) or _noise(log)
     return _while_it_moves(log, found_else)
 
 
@@ -194,7 +194,7 @@ def _stands(log: Log, sign: Sign, last: int) -> bool:
     return sign.name in _LASTING or not log.outlived(last)
 
 
-def _again(log: Log) -> Triage | None:
+def _runs_again(log: Log) -> Triage | None:
     """Return that it runs again after it had been taken away."""
     found = log.naming(_PREEMPTED.pattern)
     if found:
@@ -397,7 +397,7 @@ def waiting(log: Log) -> Triage:
     never = _never(log)
     if never:
         return answer(log, "capacity_wait", "escalate", "likely", never)
-    taken = _taken(log)
+    taken = _former_end(log)
     if taken is not None:
         return taken
     found = log.matching(WAITING)
@@ -407,7 +407,7 @@ def waiting(log: Log) -> Triage:
     return answer(log, "capacity_wait", "wait", "sure" if found else "likely", found)
 
 
-def _taken(log: Log) -> Triage | None:
+def _former_end(log: Log) -> Triage | None:
     """Return what ended the start before, of a job that waits once more (SPEC T).
 
     What took it away is waited for; what it brought about itself would come again.

@@ -60,20 +60,20 @@ class HeldLog(WandbLog):
 
     def near(self, offset: int) -> bool:
         """Tell whether all that follows an offset is here."""
-        return self._here(offset, self.size)
+        return self._is_cached(offset, self.size)
 
     def reach(self, low: int, high: int) -> int:
         """Return from which block's start on, at least ``low``, the bytes to ``high`` are here."""
         found = high
         while found > low:
             start = max(low, (found - 1) // BLOCK * BLOCK)
-            if not self._here(start, found):
+            if not self._is_cached(start, found):
                 self.missed.append((max(0, low - FARTHER * (high - low)), found))
                 break
             found = start
         return found
 
-    def _here(self, start: int, stop: int) -> bool:
+    def _is_cached(self, start: int, stop: int) -> bool:
         return self._cache.get(self._key, start, stop)[1] >= stop
 
 
@@ -209,7 +209,7 @@ class BoxRun:
     def __init__(self, spec: WandbSpec, cache: PageCache) -> None:
         self.spec = spec
         self.notes: tuple[str, ...] = ()
-        self.rows = RunFiles(spec, self._here, lambda: self.notes)
+        self.rows = RunFiles(spec, self._is_cached, lambda: self.notes)
         self.problem: OSError | None = None
         self.files: dict[str, BoxFile] = {}
         self._cache = cache
@@ -228,7 +228,7 @@ class BoxRun:
 
         As long as it lives, looks bring what it wants, too.
         """
-        made = RunFiles(spec, self._here)
+        made = RunFiles(spec, self._is_cached)
         with self._lock:
             self._readers.add(made)
         return made
@@ -270,7 +270,7 @@ class BoxRun:
         """True when its readers have looked for something in vain."""
         return any(each.missed for each in self.rows.wants().values())
 
-    def _here(self) -> Sequence[LaunchFile]:
+    def _is_cached(self) -> Sequence[LaunchFile]:
         """Return its files, one that has two names once; raises ``OSError``."""
         if self.problem is not None:
             raise self.problem
@@ -316,11 +316,11 @@ class Box:
         if not self._looking.acquire(timeout=allowed):
             raise HostError(ErrorKind.TIMEOUT, f"{self.name}: another look is still under way")
         try:
-            self._look(runs, until)
+            self._fetch(runs, until)
         finally:
             self._looking.release()
 
-    def _look(self, runs: Sequence[BoxRun], until: float) -> None:
+    def _fetch(self, runs: Sequence[BoxRun], until: float) -> None:
         wants = [(run, *each) for run in runs for each in run.wants()]
         self._turn += 1
         asked = plan([(file, each) for _, file, each in wants], self._scale, self._turn)

@@ -135,11 +135,11 @@ class Listing:
         written, zone = written_in(out, self.mark), _zone(out, self.mark)
         each = enumerate(told(out, self.mark, len(self.wanted)))
         return [
-            broken_off() if own is None else self._found(number, own, written, zone)
+            broken_off() if own is None else self._files_of(number, own, written, zone)
             for number, own in each
         ]
 
-    def _found(self, number: int, own: Sequence[Record], written: Written, zone: str) -> Found:
+    def _files_of(self, number: int, own: Sequence[Record], written: Written, zone: str) -> Found:
         place, run_id, label = self.wanted[number]
         launches = [
             each for words, payload in own if words[0] == "sizes" for each in _sizes(payload)

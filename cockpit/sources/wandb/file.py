@@ -39,7 +39,7 @@ class NotWandbError(ValueError):
     """The file does not start as a ``.wandb`` file does."""
 
 
-class Piece(NamedTuple):
+class LogChunk(NamedTuple):
     """Whole records read from a part of the log, from offset ``start`` on.
 
     ``offset`` is where reading goes on (the start of the first record that is not whole),
@@ -62,7 +62,9 @@ def started(head: bytes) -> bool:
     return len(head) >= len(MAGIC)
 
 
-def deframe(data: bytes, start: int, *, more: bool = False, passed: Passed | None = None) -> Piece:
+def deframe(
+    data: bytes, start: int, *, more: bool = False, passed: Passed | None = None
+) -> LogChunk:
     """Return the whole records in ``data``, the file's bytes from offset ``start`` on.
 
     ``start`` is a block's start, the end of the header or a former ``Piece.offset``; the
@@ -101,7 +103,7 @@ def deframe(data: bytes, start: int, *, more: bool = False, passed: Passed | Non
             pos += room
         if not parts:
             keep = pos
-    return Piece(start, spans, start + keep, skipped)
+    return LogChunk(start, spans, start + keep, skipped)
 
 
 def _whole_records(
@@ -191,7 +193,7 @@ class WandbLog(ABC):
         """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
         return started(self.bytes_at(0, len(MAGIC)))
 
-    def read(self, start: int, budget: int, passed: Passed | None = None) -> Piece:
+    def read(self, start: int, budget: int, passed: Passed | None = None) -> LogChunk:
         """Return the records from ``start``, about ``budget`` bytes of them, but what is passed.
 
         A longer record is read whole all the same (up to ``LARGEST_RECORD``). When nothing
@@ -205,15 +207,15 @@ class WandbLog(ABC):
             if piece.offset > start or piece.spans or whole:
                 return piece
             if budget >= self.largest:
-                return Piece(start, [], self._next_block(start), 1)
+                return LogChunk(start, [], self._next_block(start), 1)
             budget *= 4
 
-    def block(self, number: int, budget: int = BLOCK) -> Piece:
+    def block(self, number: int, budget: int = BLOCK) -> LogChunk:
         """Return the records that begin in the ``budget`` bytes from block ``number`` on."""
         start = max(number * BLOCK, len(MAGIC))
         return deframe(self.bytes_at(start, number * BLOCK + budget), start)
 
-    def backwards(self, first: int, growth: int, most: int) -> Iterator[Piece]:
+    def backwards(self, first: int, growth: int, most: int) -> Iterator[LogChunk]:
         """Yield windows of records from the file's end to its start.
 
         The first window has ``first`` blocks; each next one is ``growth`` times as long, but
@@ -230,7 +232,7 @@ class WandbLog(ABC):
             high = low if low == wanted else 0
             length = min(most, length * growth)
 
-    def _window(self, low: int, high: int) -> Piece:
+    def _window(self, low: int, high: int) -> LogChunk:
         more = high < self.size
         piece = deframe(self.bytes_at(low, high), low, more=more)
         if more and high - piece.offset >= _HEAD:

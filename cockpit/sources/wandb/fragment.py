@@ -88,7 +88,7 @@ def runs_of(
     return [
         RunThere(
             name=run_id,
-            began=_begun(max(own, key=lambda each: each.name), zone),
+            began=_launch_time(max(own, key=lambda each: each.name), zone),
             written=max(each.written for each in own),
             empty=all(each.size <= HEADER for each in own),
             held=None if held is None else any(each.path in held for each in own),
@@ -105,7 +105,7 @@ def notes_on(runs: Sequence[RunThere], run_id: str) -> tuple[str, ...]:
     return beside([each for each in runs if each.written >= chosen.began], chosen)
 
 
-def _begun(launch: Launch, zone: str) -> float:
+def _launch_time(launch: Launch, zone: str) -> float:
     """Return when a launch began, by the name of its folder."""
     try:
         if zone:
@@ -447,7 +447,7 @@ class Cursor:
         return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 
-def pieces(cursor: Cursor) -> list[Row]:
+def read_rows(cursor: Cursor) -> list[Row]:
     """Read on until it is worth it; what was read before a piece that cannot be is not lost."""
     rows: list[Row] = []
     for _ in range(PIECES):

@@ -19,7 +19,7 @@ from cockpit.model.base import STEPS
 from cockpit.model.curve import PackedColumns
 from cockpit.model.observed import Column, Row
 from cockpit.runtime.offload import offload
-from cockpit.sources.wandb.fragment import Cursor, Fragment, pieces
+from cockpit.sources.wandb.fragment import Cursor, Fragment, read_rows
 from cockpit.sources.wandb.metrics import MetricKeys
 
 MOST_COLUMNS = 1024
@@ -357,7 +357,7 @@ class Pass:
         rows: list[Row] = []
         behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
         if behind is not None:
-            rows = pieces(behind)
+            rows = read_rows(behind)
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
         later = behind is not None and behind.lacks > 0 and not rows

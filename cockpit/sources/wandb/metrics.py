@@ -210,26 +210,30 @@ def choose(
     """
     names = sorted(frozenset().union(*rows))
     others = sorted(filter(_loss_like, names), key=len)  # the shortest, then by the alphabet
-    loss = _named(configured.loss, names) or _usual(_LOSSES, names) or next(iter(others), None)
+    loss = (
+        _file_spelling(configured.loss, names) or _usual(_LOSSES, names) or next(iter(others), None)
+    )
     same = former is not None and former.loss == loss and former.step != WANDB_STEP
     kept = former.step if former is not None and same else None
-    rate = _named(configured.throughput, names) or _usual(_RATES, names)
+    rate = _file_spelling(configured.throughput, names) or _usual(_RATES, names)
     return MetricKeys(
-        step=_named(configured.step, names) or kept or _step(rows, loss),
+        step=_file_spelling(configured.step, names) or kept or _step(rows, loss),
         loss=loss,
         throughput=rate,
         unit=None if rate is None else unit_of(rate),
-        grad_norm=_named(configured.grad_norm, names) or _usual(_GRAD_NORMS, names),
-        z_loss=_named(configured.z_loss, names) or _beside("z_loss", names),
-        router_loss=_named(configured.router_loss, names) or _beside("router_loss", names),
-        router_entropy=_named(configured.router_entropy, names) or _beside("router_entropy", names),
-        skipped=_named(configured.skipped, names) or _beside("skipped", names),
+        grad_norm=_file_spelling(configured.grad_norm, names) or _usual(_GRAD_NORMS, names),
+        z_loss=_file_spelling(configured.z_loss, names) or _other_metric("z_loss", names),
+        router_loss=_file_spelling(configured.router_loss, names)
+        or _other_metric("router_loss", names),
+        router_entropy=_file_spelling(configured.router_entropy, names)
+        or _other_metric("router_entropy", names),
+        skipped=_file_spelling(configured.skipped, names) or _other_metric("skipped", names),
         lr=_shortest(filter(_is_learning_rate, names)),
         batch=_batch_size(names),
     )
 
 
-def _beside(kind: Beside, names: Sequence[str]) -> str | None:
+def _other_metric(kind: Beside, names: Sequence[str]) -> str | None:
     """Return the shortest name of that metric: it is the whole model's, not a part's."""
     return _shortest(name for name in names if metric_of(words_of(name)) == kind)
 
@@ -275,7 +279,7 @@ def _plain(name: str) -> str:
 _KNOWN = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))
 
 
-def _named(wanted: str | None, names: Sequence[str]) -> str | None:
+def _file_spelling(wanted: str | None, names: Sequence[str]) -> str | None:
     """Return the key that a person named, in the spelling of the file."""
     if wanted is None or wanted in names:
         return wanted

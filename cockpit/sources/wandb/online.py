@@ -50,7 +50,7 @@ _SERVERS: Final = frozenset(
 """What has gone wrong with a server, not with one of its projects."""
 
 
-class _Own(NamedTuple):
+class _RunSettings(NamedTuple):
     """What one run's settings name, what its server has said, and its rows on their way."""
 
     spec: WandbSpec
@@ -90,7 +90,7 @@ def where_of(spec: WandbSpec, env: Mapping[str, str] | None = None) -> Where | N
     return Where(server_for(spec, os.environ if env is None else env), found.entity, found.project)
 
 
-class _Asked(NamedTuple):
+class _RunQuestion(NamedTuple):
     """A look at one run: what is known of it, and what was asked."""
 
     query: Query
@@ -133,7 +133,7 @@ class OnlineWandb:
         self._env = os.environ if env is None else env
         self._first, self._deadline = first, deadline
         self._http = Http(clock, deadline=deadline, cap=CAP, keep=KEEP)
-        self._runs: dict[str, _Own] = {}
+        self._runs: dict[str, _RunSettings] = {}
         self._projects: dict[Where, _Project] = {}
         self._servers: dict[str, _Server] = {}
 
@@ -208,7 +208,9 @@ class OnlineWandb:
         try:
             key = await self._key(where)
             runs = [self._run(query, where) for query in queries]
-            facets = await self._look(where, key, _planned(queries, runs, project, BUDGET), allowed)
+            facets = await self._ask_project(
+                where, key, _planned(queries, runs, project, BUDGET), allowed
+            )
             left = allowed - (self._clock.monotonic() - began)
             await self._first_rows(where, key, queries, facets, left)
         except HttpError as error:
@@ -238,12 +240,12 @@ class OnlineWandb:
         runs = [self._run(query, where) for query in new]
         planned = _planned(new, runs, self._projects[where], FIRST_BUDGET)
         try:
-            facets.update(await self._look(where, key, planned, left))
+            facets.update(await self._ask_project(where, key, planned, left))
         except HttpError:
             self._projects[where].scale = max(LEAST_SCALE, self._projects[where].scale / 4)
 
-    async def _look(
-        self, where: Where, key: Key, asked: Sequence[_Asked], allowed: float
+    async def _ask_project(
+        self, where: Where, key: Key, asked: Sequence[_RunQuestion], allowed: float
     ) -> dict[str, Facet[TrackerValue]]:
         """Ask once about some runs of a project, read what came; raises ``HttpError``."""
         document = Document(where.entity, where.project)
@@ -285,7 +287,7 @@ class OnlineWandb:
         return answer
 
     def _read(
-        self, where: Where, key: Key, asked: Sequence[_Asked], answer: Answer
+        self, where: Where, key: Key, asked: Sequence[_RunQuestion], answer: Answer
     ) -> dict[str, Facet[TrackerValue]]:
         """Take an answer in and return the facets; raises ``HttpError`` (it runs in a thread)."""
         ids = [each.query.run.wandb.recorded.run or "" for each in asked if each.query.run.wandb]
@@ -305,7 +307,7 @@ class OnlineWandb:
         return facets
 
     def _refused(
-        self, where: Where, each: _Asked, problem: Problem, *, spoilt: bool
+        self, where: Where, each: _RunQuestion, problem: Problem, *, spoilt: bool
     ) -> Facet[TrackerValue]:
         if spoilt:
             each.run.spoilt()
@@ -331,7 +333,7 @@ class OnlineWandb:
         if former is None or former[:2] != (spec, where.base_url):
             run = OnlineRun(spec, where.base_url)
             rows = Delivery(run.more, run.rewind)
-            former = self._runs[query.name] = _Own(spec, where.base_url, run, rows)
+            former = self._runs[query.name] = _RunSettings(spec, where.base_url, run, rows)
         return former.run
 
     def _failed(self, where: Where, error: HttpError) -> Facet[TrackerValue]:
@@ -345,7 +347,7 @@ def _source(where: Where) -> str:
 
 def _planned(
     queries: Sequence[Query], runs: Sequence[OnlineRun], project: _Project, most: float
-) -> list[_Asked]:
+) -> list[_RunQuestion]:
     """Share the bytes: first the newest rows of all runs, then older ones in turn."""
     budget = most * project.scale
     likely = sum(run.likely_bytes() for run in runs)
@@ -357,7 +359,7 @@ def _planned(
     older = spare / max(1, len(chosen))
     newest = budget / max(1, len(runs)) if likely > budget else budget
     plans = [run.plan(newest, older if at in chosen else 0.0) for at, run in enumerate(runs)]
-    return [_Asked(*each) for each in zip(queries, runs, plans, strict=True)]
+    return [_RunQuestion(*each) for each in zip(queries, runs, plans, strict=True)]
 
 
 def _ahead(headers: Mapping[str, str], now: float) -> float:

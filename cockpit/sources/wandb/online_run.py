@@ -233,7 +233,7 @@ class OnlineRun:
         self._summary = {**self._summary, **found}
         self._notice(found)
         last = found.get(WANDB_STEP)
-        if self._ledger.know(_whole(last), self.head.lines):
+        if self._ledger.know(_whole_number(last), self.head.lines):
             self._forget_rows(delivered=self._delivered or self._restarted)
 
     def _take_rows(self, fields: Mapping[str, Any], plan: Plan) -> None:
@@ -348,7 +348,7 @@ class OnlineRun:
             if EVALUATION in self._summary and no_loss_since:
                 summary = without_step(summary)
             known = older(summary, newest) if ahead else older(newest, summary)
-            return self._made(known, recent, now)
+            return self._tracker_value(known, recent, now)
 
     def _judge_clock(self, came: Came) -> None:
         """Find out how far the trainer's clock is off: no row is newer than its answer.
@@ -368,7 +368,7 @@ class OnlineRun:
             offset = 0.0  # rows that were sent late, as far as anybody can tell
         self._look = Look(stamps, came.at, offset)
 
-    def _made(self, known: Row, recent: Sequence[Row], now: float) -> TrackerValue:
+    def _tracker_value(self, known: Row, recent: Sequence[Row], now: float) -> TrackerValue:
         usual, keys = usual_step_seconds(recent), self._keys
         rate, unit = known.throughput, keys.unit
         if keys.throughput is None and usual is not None:
@@ -425,5 +425,5 @@ def _sent_bytes(text: str) -> int:
     return len(text) + text.count('"') + 4
 
 
-def _whole(value: float | None) -> int | None:
+def _whole_number(value: float | None) -> int | None:
     return int(value) if value is not None and 0 <= value < 2**62 else None

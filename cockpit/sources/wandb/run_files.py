@@ -330,12 +330,12 @@ class RunFiles:
         with self._lock:
             self.read_out = False
             self._list()
-            self._look()
+            self._stat_files()
             self.read_out = self._pass.read_out(self._order, self._keys)
             held = self._writing()
             seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order), held)
             if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._made(held))
+                self._value = (seen, self._tracker_value(held))
             return with_state(self._value[1], clock.now())
 
     def more(self) -> RowChunk:
@@ -343,7 +343,7 @@ class RunFiles:
         with self._lock:
             if not self._fragments or any(one.replaced() for one in self._order):
                 self._list()
-            self._look()
+            self._stat_files()
             return self._pass.next(self._order, self._keys)
 
     def rewind(self) -> None:
@@ -356,7 +356,7 @@ class RunFiles:
         """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
         with self._lock:
             self._list()
-            self._look()
+            self._stat_files()
             return self._recent(most)
 
     @property
@@ -369,12 +369,15 @@ class RunFiles:
         with self._lock:
             return {
                 path: Wants(
-                    one.read_to, tuple(sorted(one.missed)), self._pass.unread(one), self._done(one)
+                    one.read_to,
+                    tuple(sorted(one.missed)),
+                    self._pass.unread(one),
+                    self._resume_offset(one),
                 )
                 for path, one in self._fragments.items()
             }
 
-    def _done(self, one: Fragment) -> int:
+    def _resume_offset(self, one: Fragment) -> int:
         """Return where the first block begins that is read again once the file has grown."""
         if one.missed or not one.head_known:
             return 0
@@ -402,7 +405,7 @@ class RunFiles:
             raise FileNotFoundError(missing(place, run_id, ids_in(place)))
         return [LocalFile(path) for path in paths]
 
-    def _look(self) -> None:
+    def _stat_files(self) -> None:
         """Stat each file, learn from what is new, and keep the order of the starts."""
         wrong: list[NotWandbError] = []
         sound: list[Fragment] = []
@@ -435,7 +438,7 @@ class RunFiles:
             return ()
         return others_in(place.path, self._order[-1].id, self._held.of)
 
-    def _made(self, held: frozenset[str]) -> TrackerValue:
+    def _tracker_value(self, held: frozenset[str]) -> TrackerValue:
         run = newest_head(self._order).run
         config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
         shown = self._config.shown(config)

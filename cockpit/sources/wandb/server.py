@@ -44,7 +44,7 @@ class Key(NamedTuple):
         return "Basic " + b64encode(f"api:{self.value}".encode()).decode()
 
 
-class Looked(NamedTuple):
+class KeyLookup(NamedTuple):
     """The key that was found, or why none was: files that could not be read."""
 
     key: Key | None
@@ -66,7 +66,7 @@ def _server_set(files: tuple[Path, ...]) -> str:
     return next((each for each in settings if each is not None), DEFAULT)
 
 
-def key_for(base_url: str, env: Mapping[str, str]) -> Looked:
+def key_for(base_url: str, env: Mapping[str, str]) -> KeyLookup:
     """Return the key to use at a server; it reads small files and never raises.
 
     The order is the client's: the environment, netrc, its settings; then this user's own files.
@@ -74,10 +74,10 @@ def key_for(base_url: str, env: Mapping[str, str]) -> Looked:
     faults: list[str] = []
     for found in _candidates(base_url, env, faults):
         if _KEY.fullmatch(found.value):
-            return Looked(found)
+            return KeyLookup(found)
         if found.value:
             faults.append(f"{found.source} does not hold a W&B key")
-    return Looked(None, tuple(dict.fromkeys(faults)))
+    return KeyLookup(None, tuple(dict.fromkeys(faults)))
 
 
 def _candidates(base_url: str, env: Mapping[str, str], faults: list[str]) -> Iterator[Key]:
@@ -224,8 +224,8 @@ def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> Proj
     errors = _errors(document)
     project = _project(answer, document, errors, key, what)
     return ProjectAnswer(
-        _word(project.get("entityName")),
-        _word(project.get("name")),
+        _clean_text(project.get("entityName")),
+        _clean_text(project.get("name")),
         tuple(
             _run(project, errors, f"r{index}", f"run {clean(run)} in {what}")
             for index, run in enumerate(runs)
@@ -329,5 +329,5 @@ def _problem(error: Json, what: str) -> Problem:
     return Problem(kind=next(kinds, ErrorKind.BAD_ANSWER), message=f"{what}: {text}")
 
 
-def _word(raw: object) -> str | None:
+def _clean_text(raw: object) -> str | None:
     return scrub(clean(raw)) or None if isinstance(raw, str) else None

@@ -28,7 +28,7 @@ from cockpit.sources.wandb.decode import (
     record_time,
     run_info,
 )
-from cockpit.sources.wandb.file import BLOCK, MAGIC, Piece, Span, WandbLog
+from cockpit.sources.wandb.file import BLOCK, MAGIC, LogChunk, Span, WandbLog
 from cockpit.sources.wandb.metrics import Stamps
 
 HEAD_BYTES = 256 * 1024
@@ -180,7 +180,7 @@ def learn_newest(log: WandbLog, layout: KeyLayout) -> None:
         _notice(layout, newest)
 
 
-def _notice(layout: KeyLayout, piece: Piece) -> None:
+def _notice(layout: KeyLayout, piece: LogChunk) -> None:
     for message in messages(piece.spans):
         layout.notice(message)
 
@@ -206,7 +206,7 @@ def latest(log: WandbLog, reader: RowReader, former: Latest | None = None) -> La
     return newest.result(former or Latest(), log.size, offset, skipped)
 
 
-def _forwards(log: WandbLog, offset: int) -> Iterator[Piece]:
+def _forwards(log: WandbLog, offset: int) -> Iterator[LogChunk]:
     piece = log.read(offset, _MOST_BLOCKS * BLOCK)
     while piece.offset > offset:
         yield piece

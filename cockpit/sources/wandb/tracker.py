@@ -69,8 +69,11 @@ class OfflineWandb:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        troubles = await self._look(queries)
-        named = {query.name: self._named(query.run, troubles.get(query.name)) for query in queries}
+        troubles = await self._ask_hosts(queries)
+        named = {
+            query.name: self._files_or_reason(query.run, troubles.get(query.name))
+            for query in queries
+        }
         facets = {name: one for name, one in named.items() if isinstance(one, Facet)}
         files = {name: one for name, one in named.items() if isinstance(one, RunFiles)}
         calls = [
@@ -125,7 +128,7 @@ class OfflineWandb:
         for host in self._boxes.values():
             host.box.forget(run)
 
-    async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
+    async def _ask_hosts(self, queries: Sequence[Query]) -> dict[str, HostError]:
         """Look at each host's files in one go; return the trouble of the runs that had any."""
         groups: dict[str, list[RunSpec]] = {}
         for query in queries:
@@ -166,7 +169,9 @@ class OfflineWandb:
             self._boxes[name] = _Host(Box(name, self._ssh, self._clock.now))
         return self._boxes[name]
 
-    def _named(self, run: RunSpec, trouble: HostError | None) -> RunFiles | Facet[TrackerValue]:
+    def _files_or_reason(
+        self, run: RunSpec, trouble: HostError | None
+    ) -> RunFiles | Facet[TrackerValue]:
         """Return the files to look at, or why there are none."""
         spec, now = run.wandb, self._clock.now()
         if spec is None:

@@ -204,12 +204,12 @@ def _section(page: VerbPage) -> Iterator[str]:
     yield f"```\n{page.synopsis}\n```"
     yield _text(page.about)
     if page.arguments:
-        rows = (f"| {_named(each)} | {_cell(each.about)} |" for each in page.arguments)
+        rows = (f"| {_argument_names(each)} | {_cell(each.about)} |" for each in page.arguments)
         yield "\n".join(("| argument | meaning |", "|---|---|", *rows))
     yield f"Example: `{page.example}`"
 
 
-def _named(argument: Argument) -> str:
+def _argument_names(argument: Argument) -> str:
     value = "\\|".join(argument.words) or argument.metavar.replace("|", "\\|")
     names = argument.names or ("",)
     return ", ".join(f"`{' '.join(filter(None, (name, value)))}`" for name in names)
@@ -319,10 +319,10 @@ _ESCAPES: Final = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\
 
 def manual(pages: Sequence[VerbPage], version: str) -> str:
     """Return the page; the same for the same program, on every machine and day."""
-    return "\n".join(_lines(pages, version)) + "\n"
+    return "\n".join(_man_lines(pages, version)) + "\n"
 
 
-def _lines(pages: Sequence[VerbPage], version: str) -> Iterator[str]:
+def _man_lines(pages: Sequence[VerbPage], version: str) -> Iterator[str]:
     yield f'.TH COCKPIT 1 "" "cockpit {_plain(version)}" "User Commands"'
     yield from (".ad l", ".nh")
     yield from (".SH NAME", "cockpit \\- babysit expensive ML training runs from a terminal")

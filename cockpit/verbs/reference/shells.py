@@ -238,10 +238,10 @@ _VALUES: Final = {
 
 def fish(pages: Sequence[VerbPage]) -> str:
     """Return the script."""
-    return _HEAD + "\n".join(_lines(pages)) + "\n"
+    return _HEAD + "\n".join(_fish_lines(pages)) + "\n"
 
 
-def _lines(pages: Sequence[VerbPage]) -> Iterator[str]:
+def _fish_lines(pages: Sequence[VerbPage]) -> Iterator[str]:
     for page in pages:
         summary = _quoted(page.summary)
         yield f"complete -c cockpit -n __cockpit_first -a {page.name} -d {summary}"

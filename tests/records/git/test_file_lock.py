@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.documents import BusyError, held
+from cockpit.records.git.documents import BusyError, locked
 
 HOLDER = """
 import asyncio, sys
@@ -31,16 +31,16 @@ async def test_one_holder_at_a_time(tmp_path: Path, folder: bool) -> None:
 
     async def enter() -> None:
         nonlocal inside
-        async with held(path, clock, 60.0):
+        async with locked(path, clock, 60.0):
             inside += 1
             assert inside == 1
             await asyncio.sleep(0.01)
             inside -= 1
 
     await asyncio.gather(*(enter() for _ in range(8)))
-    async with held(path, clock, 1.0):
+    async with locked(path, clock, 1.0):
         with pytest.raises(BusyError, match="another cockpit"):
-            async with held(path, clock, 0.1):
+            async with locked(path, clock, 0.1):
                 pass
 
 
@@ -51,7 +51,7 @@ def test_a_holder_that_is_killed_leaves_it_free(tmp_path: Path) -> None:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
 
         async def enter(patience: float) -> None:
-            async with held(path, SystemClock(), patience):
+            async with locked(path, SystemClock(), patience):
                 pass
 
         with pytest.raises(BusyError):
@@ -64,6 +64,6 @@ def test_a_holder_that_is_killed_leaves_it_free(tmp_path: Path) -> None:
 async def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="lock"):
-        async with held(tmp_path / "lock", SystemClock(), 1.0):
+        async with locked(tmp_path / "lock", SystemClock(), 1.0):
             pass
     assert not (tmp_path / "victim").exists()

@@ -19,7 +19,7 @@ from cockpit.records.logbook.reading import (
     read_logbook,
     value_of,
 )
-from cockpit.records.logbook.style import says
+from cockpit.records.logbook.style import has_value
 from cockpit.records.logbook.writing import (
     preview,
     with_contract,
@@ -184,7 +184,7 @@ def test_a_contract_is_read_back(data: bytes, values: dict[str, str]) -> None:
     assert only_inserted_anywhere(data, after)
     contract = read_logbook(text_of(after)).contract
     given = {k: v for k, v in values.items() if normal(v)}
-    assert all(says(value_of(contract, k) or "", v) for k, v in given.items())
+    assert all(has_value(value_of(contract, k) or "", v) for k, v in given.items())
     assert with_contract(after, values) == after
     before = read_logbook(text_of(data))
     kept = {plain(field.label): field.value for field in before.contract}

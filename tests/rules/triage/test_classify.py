@@ -12,7 +12,7 @@ from cockpit.rules.triage import words
 from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.lines import alternatives
 from cockpit.rules.triage.signs import SIGNS
-from cockpit.text.progress_lines import held
+from cockpit.text.progress_lines import log_of_lines
 from tests.rules.asking import triage
 
 TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]
@@ -379,7 +379,7 @@ def test_a_text_that_lists_causes_names_none() -> None:
 
 
 def cut(lines: list[str]) -> PresentLog:
-    whole = held(tuple(lines))
+    whole = log_of_lines(tuple(lines))
     why = {"whole": False, "why": "only its last lines were read"}
     return whole._replace(read=whole.read.model_copy(update=why))
 
@@ -410,7 +410,7 @@ TOLD = "Received SIGTERM: 15"
 def test_an_exit_with_0_is_only_its_word(
     lines: list[str], short: bool | None, name: str, confidence: str
 ) -> None:
-    found = diagnose(held((*TRAIN, *lines)), "succeeded", 0, short=short)
+    found = diagnose(log_of_lines((*TRAIN, *lines)), "succeeded", 0, short=short)
     assert (found.name, found.confidence) == (name, confidence)
 
 

@@ -13,7 +13,7 @@ import pytest
 from cockpit.rules.triage import lines, phrases, words
 from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.signs import SIGNS
-from cockpit.text.progress_lines import held
+from cockpit.text.progress_lines import log_of_lines
 from tests.rules.asking import triage
 
 STEPS = [f"step {n} loss 2.{n}" for n in range(1, 9)]
@@ -39,10 +39,10 @@ def test_a_launcher_that_prints_its_settings_again_has_overcome_nothing() -> Non
 
 
 def test_steps_that_were_planned_do_not_make_a_short_run_whole() -> None:
-    planned = diagnose(held((*SETTINGS, *EPOCHS)), "succeeded", 0, short=True, final=12_000)
+    planned = diagnose(log_of_lines((*SETTINGS, *EPOCHS)), "succeeded", 0, short=True, final=12_000)
     assert (planned.name, planned.action) == ("unknown", "escalate")
     done = (*SETTINGS, *EPOCHS, "training finished at step 12000")
-    assert diagnose(held(done), "succeeded", 0, short=True, final=12_000).name == "success"
+    assert diagnose(log_of_lines(done), "succeeded", 0, short=True, final=12_000).name == "success"
 
 
 def spelled(nodes: Any) -> Iterator[str]:

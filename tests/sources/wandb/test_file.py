@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cockpit.sources.wandb.file import (
     BLOCK,
     MAGIC,
+    LogChunk,
     NotWandbError,
-    Piece,
     WandbFile,
     deframe,
     started,
@@ -26,11 +26,11 @@ RECORDS[101] = b""
 WHOLE = writer.log(RECORDS)
 
 
-def payloads(piece: Piece) -> list[bytes]:
+def payloads(piece: LogChunk) -> list[bytes]:
     return [buffer[start:end] for buffer, start, end in piece.spans]
 
 
-def body(data: bytes) -> Piece:
+def body(data: bytes) -> LogChunk:
     return deframe(data[len(MAGIC) :], len(MAGIC))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import fragment
-from cockpit.sources.wandb.file import Passed, Piece, WandbLog
+from cockpit.sources.wandb.file import LogChunk, Passed, WandbLog
 from cockpit.sources.wandb.history import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
@@ -106,7 +106,7 @@ def test_a_read_that_fails_loses_no_row_that_came_before_it(
     read, reads = WandbLog.read, [0]
     monkeypatch.setattr(fragment, "CHUNK_BYTES", 16_384)
 
-    def failing(log: WandbLog, start: int, budget: int, passed: Passed | None = None) -> Piece:
+    def failing(log: WandbLog, start: int, budget: int, passed: Passed | None = None) -> LogChunk:
         reads[0] += 1
         if reads[0] == 3:
             raise OSError(5, "Input/output error")
