@@ -14,9 +14,9 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.documents import held
+from cockpit.records.git.documents import locked
 async def go():
-    async with held(Path(sys.argv[1]), SystemClock(), 5.0):
+    async with locked(Path(sys.argv[1]), SystemClock(), 5.0):
         print("held", flush=True)
         await asyncio.sleep(600)
 asyncio.run(go())
