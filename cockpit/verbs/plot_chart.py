@@ -1,4 +1,4 @@
-"""Curves as text (plotext) and as one self-contained SVG."""
+"""Curves as text (plotext) and as one self-contained SVG, and the parts that a backtest shares."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from cockpit.model.curve import (
 from cockpit.model.curve import time_figures as clock_figures
 from cockpit.model.wording import moment, number, percent, steps
 from cockpit.runtime.own_path import Library
-from cockpit.verbs.backtest_chart import MOST, Places, lane_named, left_of
 
 LEAST: Final = 40
 """Columns below which nothing can be drawn."""
+MOST: Final = 1e300
+"""Values beyond it are drawn there: differences of larger ones are no numbers."""
 _CUT: Final = 0.1
 """Share of an axis that non-finite values may fill at its end before it is cut there."""
 _SIGNS: Final = {"checkpoint": "o", "torn checkpoint": "x", "rejected checkpoint": "x",
@@ -184,27 +185,57 @@ def _chart(asked: str, curve: Curve, picture: Picture, width: int, height: int) 
     label = max((len(_LANES[mark.kind]) for _, mark in found), default=0)
 
     def drawn(columns: int) -> list[str]:
-        return _drawn(dots, former, extent, log, picture.by_time, (columns, height))
+        return text_curve(dots, former, extent, log, picture.by_time, (columns, height))
 
-    lines = drawn(width)
-    indent = label - left_of(lines)
-    if indent > 0:
-        lines = [" " * indent + line for line in drawn(width - indent)]
-    left = left_of(lines)
-    right = max(line.rfind("│") for line in lines)
-    places = Places(math.floor(extent[0]), math.ceil(extent[1]), left, right - left - 1)
+    lines, places = above_lanes(drawn, extent, width, label)
     lanes = _lanes(found, places)
     notes = [each[:width] for each in notes_of(curve, picture, log)]
     return [title_of(asked, curve)[:width], *lines, *lanes, *notes]
 
 
-def _drawn(
+class Places(NamedTuple):
+    """Where steps stand: ``first`` in the column behind ``left``, ``last`` ``across`` further."""
+
+    first: int
+    last: int
+    left: int
+    across: int
+
+    def of(self, step: int) -> int:
+        """Return how far behind ``left`` a step stands."""
+        inside = min(max(step, self.first), self.last) - self.first
+        return inside * (self.across - 1) // (self.last - self.first)
+
+
+def above_lanes(
+    draw: Callable[[int], list[str]], extent: tuple[float, float], width: int, label: int
+) -> tuple[list[str], Places]:
+    """Return a curve's lines with room for names of ``label`` cells, and where its steps stand."""
+    lines = draw(width)
+    indent = label - _axis_column(lines)
+    if indent > 0:
+        lines = [" " * indent + line for line in draw(width - indent)]
+    left, right = _axis_column(lines), max(line.rfind("│") for line in lines)
+    return lines, Places(math.floor(extent[0]), math.ceil(extent[1]), left, right - left - 1)
+
+
+def _axis_column(lines: Sequence[str]) -> int:
+    return max(line.find("┤") for line in lines)
+
+
+def lane_named(name: str, line: list[str], places: Places) -> str:
+    """Return a line below a chart, its name before the axis."""
+    return f"{name:>{places.left}}│{''.join(line)}".rstrip()
+
+
+def text_curve(
     dots: Sequence[Dots],
     former: Sequence[Dots],
     extent: tuple[float, float],
     log: bool,
     by_time: bool,
     size: tuple[int, int],
+    title: str = "",
 ) -> list[str]:
     """Return the curve within its axes: its mean as a line, its extremes and ``former`` as dots."""
     with Library("plotext", "a plot as text"):
@@ -226,6 +257,8 @@ def _drawn(
     low, high = min(each.low for each in every), max(each.high for each in every)
     plotext.xticks(*place_ticks(extent, by_time, max(2, size[0] // 20)))
     plotext.yticks(*value_ticks(low, high, log, max(2, size[1] // 3)))
+    if title:
+        plotext.title(title)
     drawn: str = plotext.uncolorize(plotext.build())
     plotext.clear_figure()
     return [line.rstrip()[: size[0]] for line in drawn.splitlines()]
@@ -243,8 +276,17 @@ def _lanes(found: Sequence[tuple[float, ChartEvent]], places: Places) -> list[st
     return [lane_named(name, line, places) for name, line in lanes.items()]
 
 
-LEFT, RIGHT, TOP, BELOW = 80, 30, 30, 80
-"""Pixels around a curve, for its labels."""
+class Frame(NamedTuple):
+    """The pixels of a chart, and those around its curve, for labels."""
+
+    width: int
+    height: int
+    left: int = 80
+    right: int = 30
+    top: int = 30
+    below: int = 80
+
+
 _INKS: Final = {"checkpoint": "#2e8b57", "torn checkpoint": "#c0392b",
                 "rejected checkpoint": "#c0392b", "restart": "#2c6fbb",
                 "alert": "#c0392b"}  # fmt: skip
@@ -284,57 +326,62 @@ def _svg_chart(
     asked: str, curve: Curve, picture: Picture, width: int, height: int
 ) -> Iterator[str]:
     dots = dots_of(curve.parts, picture.by_time)
-    yield _svg_text(LEFT, 18, title_of(asked, curve), "t")
+    frame = Frame(width, height)
+    yield _svg_text(frame.left, 18, title_of(asked, curve), "t")
     if not dots:
-        yield _svg_text(LEFT, 40, why_empty(curve, picture.by_time))
+        yield _svg_text(frame.left, 40, why_empty(curve, picture.by_time))
         return
     extent = extent_of(curve, picture.by_time)
     former = within(dots_of(curve.former, picture.by_time), extent)
     log = log_of([*dots, *former], picture.log)
-    axes, bottom = _axes([*dots, *former], extent, log, (width, height)), height - BELOW
-    yield from _grid([*dots, *former], extent, log, picture.by_time, axes, (width, height))
+    axes, bottom = axes_of([*dots, *former], extent, log, frame), height - frame.below
+    yield from grid([*dots, *former], extent, log, picture.by_time, frame)
     there = within(dots, extent)
-    band = [(each.x, each.high) for each in there] + [(each.x, each.low) for each in there[::-1]]
-    yield f'<polygon class="b" points="{_points(band, axes)}"/>'
-    for kind, line in (("f", former), ("m", there)):
-        yield f'<polyline class="{kind}" points="{_points([(e.x, e.mean) for e in line], axes)}"/>'
+    yield from svg_curve(there, axes)
+    if former:
+        yield f'<polyline class="f" points="{_points([(e.x, e.mean) for e in former], axes)}"/>'
     for place, mark in places_of(curve, picture.marks, picture.by_time, extent):
         told = f"<title>{escape(f'{mark.kind} {mark.name}'.strip())}</title>"
         at = axes.x(place)
         yield f'<circle cx="{at:.1f}" cy="{bottom}" r="4" fill="{_INKS[mark.kind]}">{told}</circle>'
     notes = [piece for note in notes_of(curve, picture, log) for piece in note.split("; ")]
     for at_line, note in enumerate(notes[:3]):
-        yield _svg_text(LEFT, bottom + 34 + 14 * at_line, note)
+        yield _svg_text(frame.left, bottom + 34 + 14 * at_line, note)
 
 
-def _axes(
-    dots: Sequence[Dots], extent: tuple[float, float], log: bool, size: tuple[int, int]
-) -> Axes:
+def svg_curve(dots: Sequence[Dots], axes: Axes) -> Iterator[str]:
+    """Yield the band of a curve's extremes (class ``b``), then its mean as a line (``m``)."""
+    band = [(each.x, each.high) for each in dots] + [(each.x, each.low) for each in dots[::-1]]
+    yield f'<polygon class="b" points="{_points(band, axes)}"/>'
+    yield f'<polyline class="m" points="{_points([(e.x, e.mean) for e in dots], axes)}"/>'
+
+
+def axes_of(dots: Sequence[Dots], extent: tuple[float, float], log: bool, frame: Frame) -> Axes:
+    """Return where places within an extent, and the values of ``dots``, stand."""
     scaled: Callable[[float], float] = log10 if log else float
     low, high = scaled(min(each.low for each in dots)), scaled(max(each.high for each in dots))
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-    across, up = size[0] - LEFT - RIGHT, size[1] - TOP - BELOW
+    across = frame.width - frame.left - frame.right
+    up = frame.height - frame.top - frame.below
     return Axes(
-        lambda place: LEFT + across * (place - extent[0]) / (extent[1] - extent[0]),
-        lambda value: TOP + up * (high / 2 - scaled(value) / 2) / (high / 2 - low / 2),
+        lambda place: frame.left + across * (place - extent[0]) / (extent[1] - extent[0]),
+        lambda value: frame.top + up * (high / 2 - scaled(value) / 2) / (high / 2 - low / 2),
     )
 
 
-def _grid(
-    dots: Sequence[Dots],
-    extent: tuple[float, float],
-    log: bool,
-    by_time: bool,
-    axes: Axes,
-    size: tuple[int, int],
+def grid(
+    dots: Sequence[Dots], extent: tuple[float, float], log: bool, by_time: bool, frame: Frame
 ) -> Iterator[str]:
+    """Yield the lines (class ``g``) and labels of both axes."""
+    axes = axes_of(dots, extent, log, frame)
     low, high = min(each.low for each in dots), max(each.high for each in dots)
     for value, told in zip(*value_ticks(low, high, log, 5), strict=True):
         at = axes.y(value)
-        yield f'<path class="g" d="M{LEFT} {at:.1f}H{size[0] - RIGHT}"/>'
-        yield _svg_text(LEFT - 8, at + 4, told, anchor="end")
-    for place, told in zip(*place_ticks(extent, by_time, max(2, size[0] // 160)), strict=True):
-        yield _svg_text(axes.x(place), size[1] - BELOW + 18, told, anchor="middle")
+        yield f'<path class="g" d="M{frame.left} {at:.1f}H{frame.width - frame.right}"/>'
+        yield _svg_text(frame.left - 8, at + 4, told, anchor="end")
+    count, bottom = max(2, frame.width // 160), frame.height - frame.below
+    for place, told in zip(*place_ticks(extent, by_time, count), strict=True):
+        yield _svg_text(axes.x(place), bottom + 18, told, anchor="middle")
 
 
 def _points(points: Sequence[tuple[float, float]], axes: Axes) -> str:
