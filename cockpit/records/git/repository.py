@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.wording import duration, moment
-from cockpit.platforms.local.launcher.notes import write_whole
 from cockpit.runtime.git import LOW_SPEED, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import NO_PROGRAM, Completed, run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-NOTE: Final = "cockpit-silent.json"
 SILENT_FOR: Final = 300.0
 """Seconds for which a remote that gave no answer is not asked again by itself."""
 LONG: Final = 8.0
 """Seconds after which also a refusal counts as having let us wait in vain."""
-MOST: Final = 65536
 
 
-class Silence(NamedTuple):
+class RemoteSilence(NamedTuple):
     """Since when a remote does not answer, when it was asked last (epoch seconds), how patiently.
 
     Whoever has more patience than ``waited`` seconds may ask all the same: it may be just slow.
@@ -46,65 +40,23 @@ class Silence(NamedTuple):
         again = f"asked again after {duration(SILENT_FOR)}, or by retry"
         return f"no answer since {moment(self.since)}; {again}"
 
-
-_here: dict[tuple[str, str], Silence] = {}
-
-
-def silent(common: Path, remote: str, patience: float, now: float | None = None) -> Silence | None:
-    """Return the silence of a remote that is not to be asked at this moment; blocking."""
-    found = _all(common).get(remote)
-    if found is None or patience > found.waited:
-        return None
-    passed = (time.time() if now is None else now) - found.asked
-    return found if 0 <= passed < SILENT_FOR else None
+    def lasts(self, patience: float) -> bool:
+        """Tell whether somebody of that patience must not ask the remote yet."""
+        return patience <= self.waited and 0 <= time.time() - self.asked < SILENT_FOR
 
 
-def note(common: Path, remote: str, patience: float, *, answered: bool) -> None:
-    """Remember how a remote behaved just now; blocking, never raises."""
-    known = _all(common)
-    former = known.pop(remote, None)
-    if answered:
-        _here.pop((str(common), remote), None)
-        if former is not None:
-            _write(common, known)
-        return
-    now = time.time()
-    since = now if former is None else min(former.since, now)
-    known[remote] = Silence(since, now, patience)
-    _here[str(common), remote] = known[remote]
-    _write(common, known)
+_silences: dict[tuple[Path, str], RemoteSilence] = {}
+"""The remotes that gave this process no answer, by git directory and name.
+
+An action saves several records one after the other. Without this each of them would wait for
+the whole network deadline.
+"""
 
 
 def forget(common: Path) -> None:
-    """Let every remote be asked again: a person wants to know now; blocking, never raises."""
-    for key in [key for key in _here if key[0] == str(common)]:
-        del _here[key]
-    with suppress(OSError):
-        (common / NOTE).unlink(missing_ok=True)
-
-
-def _all(common: Path) -> dict[str, Silence]:
-    known = {name: each for (place, name), each in _here.items() if place == str(common)}
-    try:
-        with (common / NOTE).open("rb") as file:
-            said = json.loads(file.read(MOST))
-        known |= {str(name): Silence(*map(float, each)) for name, each in said.items()}
-    except FileNotFoundError:
-        return {} if os.access(common, os.W_OK) else known  # another cockpit had an answer
-    except (OSError, ValueError, TypeError, AttributeError, IndexError):
-        return known
-    return known
-
-
-def _write(common: Path, known: dict[str, Silence]) -> None:
-    place = common / NOTE
-    fresh = place.with_name(f"{NOTE}.{os.getpid()}")
-    with suppress(OSError):
-        if not known:
-            place.unlink(missing_ok=True)
-            return
-        write_whole(fresh, json.dumps(known))
-        fresh.replace(place)
+    """Let every remote of a repository be asked again: a person wants to know now."""
+    for key in [key for key in _silences if key[0] == common]:
+        del _silences[key]
 
 
 NOTHING: Final = ""
@@ -182,18 +134,21 @@ class Repository:
         One that let somebody wait in vain a while ago is not asked: that is the answer then.
         ``within`` asks it all the same, for so many seconds.
         """
-        local, patience = self.limits.local, within or self.limits.network
-        known = await offload(silent, self.common, remote, patience, deadline=local)
-        if known is not None and within is None:
+        key, patience = (self.common, remote), within or self.limits.network
+        known = _silences.get(key)
+        if known is not None and within is None and known.lasts(patience):
             said = f"{remote} gives {known.text}"
             return Completed(NOT_ASKED, b"", said.encode(), timed_out=True)
         began = time.monotonic()
-        quiet = await quiet_ssh(self.top, local)
+        quiet = await quiet_ssh(self.top, self.limits.local)
         done = await run_git(self.top, *LOW_SPEED, *words, env=quiet, deadline=patience)
-        vain = done.timed_out or (not done.ok and time.monotonic() - began >= LONG)
-        patience = patience if known is None else max(patience, known.waited)
-        remember = partial(note, self.common, remote, patience, answered=not vain)
-        await offload(remember, deadline=local)
+        if not done.timed_out and (done.ok or time.monotonic() - began < LONG):
+            _silences.pop(key, None)
+        else:
+            now = time.time()
+            former = known or RemoteSilence(now, now, patience)
+            waited = max(patience, former.waited) if former.lasts(0) else patience
+            _silences[key] = RemoteSilence(min(former.since, now), now, waited)
         return done
 
     async def setting(self, name: str) -> str | None:

@@ -364,7 +364,7 @@ class Saver:
         if job.behind:
             return await self._push_behind(job, found, own)
         if job.again:
-            await offload(forget, found.common, deadline=self._limits.local)
+            forget(found.common)
         return await self._push(job, found, own)
 
     async def _only_push(self, job: _Job) -> str | None:
