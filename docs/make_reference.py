@@ -18,6 +18,7 @@ def made() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made, or has made parts, with its text as it shall be."""
     from cockpit import __version__
     from cockpit.cli import all_verbs
+    from cockpit.model.check_rows import table as checks
     from cockpit.model.conditions import table
     from cockpit.verbs.reference.documents import (
         described,
@@ -36,6 +37,7 @@ def made() -> Iterator[tuple[Path, str]]:
     yield HERE / "verbs.md", _filled(HERE / "verbs.md", parts)
     yield HERE / "keys.md", _filled(HERE / "keys.md", {"keys": key_table()})
     yield HERE / "CONDITIONS.md", _filled(HERE / "CONDITIONS.md", {"conditions": table()})
+    yield HERE / "checks.md", _filled(HERE / "checks.md", {"checks": checks()})
     parts = {"settings": settings(run_file_schema())}
     yield HERE / "run-file.md", _filled(HERE / "run-file.md", parts)
 

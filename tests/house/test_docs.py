@@ -37,6 +37,7 @@ def test_what_is_made_of_the_code_is_what_the_code_says() -> None:
     made = dict(runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["made"]())
     assert {path.name for path in made} == {
         "CONDITIONS.md",
+        "checks.md",
         "cockpit.1",
         "verbs.md",
         "keys.md",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.core.action import ActionContext, plural, safe
+from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW, Clock
 from cockpit.model.facet import ErrorKind, Problem
@@ -43,13 +44,8 @@ from cockpit.sources.checkpoints.contents import (
 from cockpit.sources.checkpoints.layouts import BY_COMMAND
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints, tree_at
 from cockpit.text.announced import LAST, ckpt_path_of
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 
-ID: Final = "C-17"
-NONE: Final = "checkpoint"
-SUSPECT_ID: Final = "suspect"
-NO_FLAG: Final = "resume"
-ORIGIN: Final = "initialize-from"
 BIGGEST: Final = 1 << 20
 _NOT_WHOLE: Final = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 _STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
@@ -60,8 +56,8 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
     facet, run = context.report.facets.checkpoints, context.spec
     value = facet.value
     if not facet.configured:
-        return [blocked(ID, "no checkpoints in cockpit.toml: it would start from scratch",
-                        Basis.RECORDED)]  # fmt: skip
+        text = "no checkpoints in cockpit.toml: it would start from scratch"
+        return [blocked(rows.CHECKPOINT, text, Basis.RECORDED)]
     if value is None or facet.error is not None:
         return [_unlisted(facet.error, run)]
     pick = would_resume(value, by_name=named)
@@ -81,7 +77,7 @@ def _unlisted(error: Problem | None, run: RunSpec) -> Check:
     text = f"checkpoints unknown: {'not listed yet' if error is None else error.message}"
     if error is not None and error.kind is ErrorKind.NOT_FOUND:
         text += f"; if it never saved one, from scratch is a launch (cockpit launch {run.name})"
-    return blocked(ID, text)
+    return blocked(rows.CHECKPOINT, text)
 
 
 def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> list[Check]:
@@ -96,25 +92,24 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
     there = ", ".join(f"{called(item)} {item.state.value}" for item in value.items[-3:])
     if value.unjudged:
         text = f"{unlooked(value)}, and none of the others is complete"
-        return blocked(NONE, f"{text}: plan again")
+        return finding(rows.NOTHING_WHOLE, f"{text}: plan again")
     if value.unrecognised and not any(item.complete for item in value.items):
         text = "; ".join(value.notes) or "saves of an unknown layout"
         text += "; name it in cockpit.toml ([run.checkpoints] layout, or custom)"
-        return blocked(NONE, text, value=value.unrecognised[-1].path)
+        return finding(rows.NOTHING_WHOLE, text, value=value.unrecognised[-1].path)
     others = [item for item in value.items if item.complete and not item.own]
     if others:
         text = f"no complete checkpoint is surely this run's: {others[-1].lineage}"
-        return blocked(NONE, f"{text} ({listed_steps(others)})")
+        return finding(rows.NOTHING_WHOLE, f"{text} ({listed_steps(others)})")
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
     unknown = [item for item in value.items if item.state is CheckpointState.UNKNOWN]
     if unknown:  # it may be whole: nothing is said of beginning anew
-        return blocked(
-            NONE, f"{text}: find out about {called(unknown[-1])}", value=unknown[-1].path
-        )
+        text = f"{text}: find out about {called(unknown[-1])}"
+        return finding(rows.NOTHING_WHOLE, text, value=unknown[-1].path)
     text = text or "no complete checkpoint"
     text += f"; from scratch is a launch, with {run.dri or 'the DRI'}'s approval"
-    return blocked(NONE, f"{text} (cockpit launch {run.name})")
+    return finding(rows.NOTHING_WHOLE, f"{text} (cockpit launch {run.name})")
 
 
 def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]:
@@ -132,23 +127,24 @@ def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]
     else:
         text += f" roll back first (cockpit rollback {run.name} --to {good.step} --move yes),"
         text += " or name it in the command with {checkpoint}"
-    return [blocked(SUSPECT_ID, text, value=pick.path, overridable=True)]
+    return [finding(rows.SUSPECT, text, value=pick.path)]
 
 
 def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> Check:
     what, theirs = called(pick), value.trainer_would_load
     if named:
         text = f"the command names {what} ({pick.why}): {pick.path}"
-        return passed(ID, text, value=pick.path)
+        return passed(rows.CHECKPOINT, text, value=pick.path)
     if theirs is None:
         return _no_rule(pick, value, run)
     if theirs.path == pick.path and (newer := _left_out(pick, value)) is not None:
         again = "" if newer.step is None or pick.step is None else f" {newer.step - pick.step:,}"
         text = f"loads {what} ({theirs.why}); {called(newer)} is complete and newer:{again} steps"
         text += " are trained again; {checkpoint} in the command takes the newest"
-        return warned(ID, text, value=pick.path)
+        return warned(rows.CHECKPOINT, text, value=pick.path)
     if theirs.path == pick.path:
-        return passed(ID, f"loads {what} ({pick.why}); the trainer agrees", value=pick.path)
+        text = f"loads {what} ({pick.why}); the trainer agrees"
+        return passed(rows.CHECKPOINT, text, value=pick.path)
     state = None if (item := value.at(theirs.path)) is None else item.state
     how = _how(value.at(theirs.path))
     text = f"{what} ({pick.why}) is wanted, but the trainer would load"
@@ -156,7 +152,8 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     later = (theirs.step or 0) > (pick.step or 0)
     if pick.step is not None and (state is CheckpointState.REJECTED or later):
         text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
-    return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
+    text = f"{text} name it in the command with {{checkpoint}}"
+    return blocked(rows.CHECKPOINT, text, value=theirs.path)
 
 
 def _left_out(pick: Pick, value: CheckpointsValue) -> Checkpoint | None:
@@ -181,24 +178,25 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     if layout not in BY_COMMAND and value.unjudged:
         text = f"{what} is wanted; what the trainer would load is not known yet:"
         text += f" {plural(value.unjudged, 'checkpoint')} not read in time; try again"
-        return blocked(ID, text, value=pick.path)
+        return blocked(rows.CHECKPOINT, text, value=pick.path)
     if layout not in BY_COMMAND:
         text = f"{what} is wanted, but the trainer would start at 0:"
-        return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
+        text = f"{text} name it in the command with {{checkpoint}}"
+        return blocked(rows.CHECKPOINT, text, value=pick.path)
     if layout == LIGHTNING and ckpt_path_of(run.resubmit) == LAST and not value.unjudged:
         text = f"{what} is wanted, but ckpt_path=last finds no last*.ckpt that is there:"
         text += " Lightning would start at step 0; name it in the command with {checkpoint}"
-        return blocked(ID, text, value=pick.path)
+        return blocked(rows.CHECKPOINT, text, value=pick.path)
     if flag is not None:
         text = f"{what} ({pick.why}) is wanted; the command makes the trainer resume ({flag}),"
         text += " but what it loads is known only at its first step"
-        return passed(ID, text, Basis.INFERRED, pick.path)
+        return passed(rows.CHECKPOINT, text, Basis.INFERRED, pick.path)
     if item is not None and item.layout == "nanogpt":
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
         text += f" trainer of this kind starts at step 0 and overwrites {pick.path}"
-        return blocked(NO_FLAG, text, Basis.INFERRED, pick.path, overridable=True)
+        return finding(rows.NO_RESUME_FLAG, text, value=pick.path)
     text = f"{what} is wanted; what a {layout} trainer loads by itself is not known:"
-    return warned(ID, f"{text} check its first step", Basis.INFERRED, pick.path)
+    return warned(rows.CHECKPOINT, f"{text} check its first step", Basis.INFERRED, pick.path)
 
 
 def _configured_layout(run: RunSpec) -> str:
@@ -243,14 +241,14 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     if archived and archived == unclear:
         text = f"{called(archived[-1])} is newer and {archived[-1].note}"
         text += f", or go on from {called(pick)}"
-        return [warned(f"{ID}:newer", text, value=archived[-1].path)]
+        return [warned(rows.NEWER, text, value=archived[-1].path)]
     if unclear:
         text = f"{called(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
-        return [blocked(f"{ID}:newer", text, value=unclear[-1].path)]
+        return [blocked(rows.NEWER, text, value=unclear[-1].path)]
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing and not writing[-1].protected:
         text = f"{called(writing[-1])} was being written a moment ago: try again"
-        return [warned(f"{ID}:newer", text, value=writing[-1].path)]
+        return [warned(rows.NEWER, text, value=writing[-1].path)]
     return _others(newer)
 
 
@@ -266,7 +264,7 @@ def _led_astray(pick: Pick, value: CheckpointsValue) -> list[Check]:
     text = f"{called(torn[-1])} is {torn[-1].state.value}, and {'; '.join(torn[-1].protected)}:"
     text += " a trainer that goes by it fails or begins anew; name the checkpoint in the command"
     text += " with {checkpoint}, or make it lead elsewhere"
-    return [blocked(f"{ID}:newer", text, value=torn[-1].path, overridable=True)]
+    return [finding(rows.NEWER_NAMED, text, value=torn[-1].path)]
 
 
 def _others(newer: Sequence[Checkpoint]) -> list[Check]:
@@ -279,8 +277,8 @@ def _others(newer: Sequence[Checkpoint]) -> list[Check]:
     text = f"{listed_steps(unsure or others)} passed over ({called(last)}: {last.lineage})"
     if unsure:
         text += "; move what is another run's to a folder of its own"
-        return [blocked(f"{ID}:lineage", f"not surely this run's: {text}", value=last.path)]
-    return [warned(f"{ID}:lineage", f"not on this run's way: {text}", value=last.path)]
+        return [blocked(rows.OTHERS_NEWER, f"not surely this run's: {text}", value=last.path)]
+    return [warned(rows.OTHERS_NEWER, f"not on this run's way: {text}", value=last.path)]
 
 
 def _newer(item: Checkpoint, pick: Pick, value: CheckpointsValue) -> bool:
@@ -302,10 +300,10 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     roots = context.spec.checkpoints.path if context.spec.checkpoints is not None else ()
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} is in {item.root}, which is none of the run's roots"
-        return [blocked(f"{ID}:root", text)]
+        return [finding(rows.OUTSIDE_ROOTS, text)]
     if value is not None and value.unreached is not None and pick == value.relaunch_from:
         text = f"{called(pick)} may be another run's: {value.unreached}"
-        return [blocked(f"{ID}:step", text, value=pick.path, overridable=True)]
+        return [blocked(rows.BEYOND_STEP, text, value=pick.path)]
     reached, spec = last_step(context.report), context.spec
     usual = context.report.usual_step_s
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
@@ -314,7 +312,7 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if reached is not None and pick.step is not None and pick.step > reached + between:
         last = f"the last step logged, {wording.step(reached)}"
         text = f"step {wording.step(pick.step)} is beyond {last}: check that it belongs to this run"
-        return [warned(f"{ID}:step", text)]
+        return [warned(rows.BEYOND_STEP, text)]
     return []
 
 
@@ -337,22 +335,23 @@ def from_scratch(context: ActionContext) -> list[Check]:
     if facet.error is not None and (unlisted or (value is None and facet.error.kind.value not in (
         "not_found", "not_configured",
     ))):  # fmt: skip
-        return [blocked(ID, f"checkpoints unknown: {facet.error.message}")]
+        return [finding(rows.HAS_CHECKPOINT, f"checkpoints unknown: {facet.error.message}")]
     whole = None if value is None else newest_of(item for item in value.items if item.complete)
     if whole is not None:
         text = f"there is a complete checkpoint, {called(whole)}"
-        return [blocked(ID, f"{text}: relaunch this run instead (cockpit relaunch {run.name})")]
+        text = f"{text}: relaunch this run instead (cockpit relaunch {run.name})"
+        return [finding(rows.HAS_CHECKPOINT, text)]
     steps = context.report.facets.tracker.value
     if value is not None and value.unrecognised:
         text = "; ".join(value.notes)
         text += f"; starting from scratch needs the approval of {run.dri or 'the DRI'}"
-        return [blocked(NONE, text, overridable=True)]
+        return [blocked(rows.FROM_SCRATCH, text)]
     trained = job is not None or (steps is not None and steps.step is not None)
     if trained or (value is not None and value.items):
         text = "the run started before and has no complete checkpoint: starting from scratch"
         text += f" needs the approval of {run.dri or 'the DRI'}"
-        return [blocked(NONE, text, overridable=True)]
-    return [passed(NONE, "starts from scratch: nothing of this lineage exists yet")]
+        return [blocked(rows.FROM_SCRATCH, text)]
+    return [passed(rows.FROM_SCRATCH, "starts from scratch: nothing of this lineage exists yet")]
 
 
 def initialize_from(run: RunSpec) -> list[Check]:
@@ -362,10 +361,10 @@ def initialize_from(run: RunSpec) -> list[Check]:
     """
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
-        return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
+        return [passed(rows.ORIGIN, "initialize_from: none", Basis.RECORDED)]
     named, where = named_step(source.path), str(source)
     if not is_folder(where):
-        return [blocked(ORIGIN, f"initialize_from {source} is not a folder", value=where)]
+        return [blocked(rows.ORIGIN, f"initialize_from {source} is not a folder", value=where)]
     return [_inside(where, named)]
 
 
@@ -373,10 +372,11 @@ def _inside(source: str, named: int | None) -> Check:
     step = marked_step(source)
     if isinstance(step, str):
         text = f"initialize_from {source} is not complete: {step}"
-        return blocked(ORIGIN, text, value=source)
+        return blocked(rows.ORIGIN, text, value=source)
     without = _emptied(source)
     if without is not None:
-        return blocked(ORIGIN, f"initialize_from {source} is not complete: {without}", value=source)
+        text = f"initialize_from {source} is not complete: {without}"
+        return blocked(rows.ORIGIN, text, value=source)
     return begins_with(source, step, named)
 
 
@@ -384,8 +384,8 @@ def begins_with(source: str, step: int, named: int | None) -> Check:
     """Say with which step a run begins, and where the name of its source says another one."""
     text = f"initialize_from step {wording.step(step)}, complete: {source}"
     if named is not None and named != step:
-        return warned(ORIGIN, f"{text}; its name says {wording.step(named)}", value=source)
-    return passed(ORIGIN, text, value=source)
+        return warned(rows.ORIGIN, f"{text}; its name says {wording.step(named)}", value=source)
+    return passed(rows.ORIGIN, text, value=source)
 
 
 def _emptied(source: str) -> str | None:
@@ -419,7 +419,6 @@ def named_step(path: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-READABLE: Final = "C-17:readable"
 SECONDS: Final = 15.0
 SOME: Final = 4
 """Files of a checkpoint of which a byte is read: its marker, its largest ones."""
@@ -436,16 +435,16 @@ async def origin(source: Place, clock: Clock) -> Check:
     except (OSError, ValueError, TimeoutError, ListingError) as error:
         gone = isinstance(error, ListingError) and error.kind is ErrorKind.NOT_FOUND
         text = f"initialize_from {source} cannot be read: {safe(error)}"
-        return blocked(ORIGIN, text, value=where, overridable=not gone)
+        return blocked(rows.ORIGIN if gone else rows.ORIGIN_UNREAD, text, value=where)
     path = where.rstrip("/")
     item = next((item for item in value.items if item.path.rstrip("/") == path), None)
     if item is None:
         text = f"initialize_from {source} is not a checkpoint: no marker in it"
-        return blocked(ORIGIN, text, value=where)
+        return blocked(rows.ORIGIN, text, value=where)
     if not item.complete or item.step is None:
         why = item.note or item.state.value
         text = f"initialize_from {source} is not complete: {why}"
-        return blocked(ORIGIN, text, value=where)
+        return blocked(rows.ORIGIN, text, value=where)
     return begins_with(where, item.step, named_step(source.path))
 
 
@@ -483,8 +482,8 @@ async def unreadable(pick: Place, clock: Clock) -> list[Check]:
     except (ListingError, BucketError, TimeoutError) as error:
         trouble = safe(error)
     if trouble is None:
-        return [passed(READABLE, f"{pick} could be read from here")]
-    return [blocked(READABLE, f"{pick} cannot be read from here: {trouble}", value=str(pick))]
+        return [passed(rows.READABLE, f"{pick} could be read from here")]
+    return [blocked(rows.READABLE, f"{pick} cannot be read from here: {trouble}", value=str(pick))]
 
 
 async def _unread(tree: Tree, path: str) -> str | None:

@@ -15,6 +15,7 @@ from cockpit.actions.checks.config_file import (
     read_config,
 )
 from cockpit.actions.core.action import ActionContext, RefuseError
+from cockpit.model import check_rows as rows
 from cockpit.model.history import FormerFailure
 from cockpit.model.lineage import Touches, is_own, worst_first
 from cockpit.model.observed import CodeValue, JobValue
@@ -30,10 +31,9 @@ from cockpit.sources.git.code import Changes, changes_since
 from cockpit.store.launches import Failures
 from cockpit.store.memory import Snapshot, Snapshots
 from cockpit.store.store import StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean
 
-ID = "C-15"
 BUNDLE = "the job's own bundle"
 SHOWN = 8
 
@@ -62,10 +62,10 @@ def lineage(
     facet, spec = context.report.facets.code, context.spec.code
     if spec is None or spec.repo is None:
         text = "no code repository set ([run.code] repo): cannot tell what would run"
-        return [warned(ID, text, Basis.INFERRED)]
+        return [warned(rows.CODE, text, Basis.INFERRED)]
     if facet.value is None or facet.error is not None or facet.value.sha is None:
         why = facet.error.message if facet.error is not None else "it has no commits yet"
-        return [blocked(ID, f"code state unknown: {why}", overridable=True)]
+        return [blocked(rows.CODE, f"code state unknown: {why}")]
     code = Code(spec, facet.value, changes, prior)
     found = [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
     found += _elsewhere(context, spec.repo)
@@ -79,12 +79,16 @@ def _elsewhere(context: ActionContext, repo: Place) -> list[Check]:
     if host is None or platform is None or not repo.here:
         return []
     text = f"code was read here ({repo}), but the job runs the code on {host}: set"
-    return [warned(f"{ID}:where", f'{text} (code.repo = "ssh://{host}/…")', Basis.INFERRED)]
+    return [finding(rows.CODE_ELSEWHERE, f'{text} (code.repo = "ssh://{host}/…")')]
 
 
 def of_the_dri(context: ActionContext, changes: Changes) -> list[str]:
     """Return the id of this check where nobody but the DRI may approve it (SPEC C-15)."""
-    return [ID] if only_dri(context.spec.code, changes, context.report.facets.code.value) else []
+    return (
+        [rows.CODE.id]
+        if only_dri(context.spec.code, changes, context.report.facets.code.value)
+        else []
+    )
 
 
 def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) -> bool:
@@ -100,12 +104,12 @@ def _files(code: Code, dri: str | None, *, first: bool) -> Check:
     serious = code.serious
     if _dirty_as_before(code):
         patch = (code.now.patch_id or "")[:10]
-        return warned(ID, f"{at}, uncommitted changes as at the last launch (patch {patch})",
-                      value=code.now.patch_id)  # fmt: skip
+        text = f"{at}, uncommitted changes as at the last launch (patch {patch})"
+        return warned(rows.CODE, text, value=code.now.patch_id)
     if serious:
         return _serious(serious, at, code, dri)
     if code.changes.committed is None and not first:
-        return blocked(ID, f"{code.changes.trouble}; now {at}", overridable=True)
+        return blocked(rows.CODE, f"{code.changes.trouble}; now {at}")
     changed = {*code.now.dirty, *(code.changes.committed or ())}
     ignored = sum(not is_own(path, code.spec) for path in changed)
     text = f"{at}, clean" if first else f"{at}, as recorded by {code.changes.source}"
@@ -113,7 +117,7 @@ def _files(code: Code, dri: str | None, *, first: bool) -> Check:
         text = f"{at}, recorded {(code.changes.base or '')[:10]}"
     text += f"; {ignored} changed files cannot affect training" * bool(ignored)
     # A commit that is made meanwhile and changes no code leaves this check as it is.
-    return passed(ID, text, value=code.now.sha).model_copy(update={"moves": True})
+    return passed(rows.CODE, text, value=code.now.sha, moves=True)
 
 
 def _serious(
@@ -131,7 +135,7 @@ def _serious(
     else:
         text = f"{at}, {dirty}: {files} differ, declared safe: approve by name"
     value = " ".join(filter(None, (code.now.sha, code.now.patch_id)))
-    return blocked(ID, text, value=value, overridable=True)
+    return blocked(rows.CODE, text, value=value)
 
 
 def _dirty_as_before(code: Code) -> bool:
@@ -163,28 +167,28 @@ def _bundle(job: JobValue | None, code: Code) -> list[Check]:
     ran, recorded = bundled_commit(job, code.prior), code.changes.recorded
     if job is None or job.bundle is None or ran is None or recorded is None:
         return []
-    name, by = f"{ID}:bundle", code.changes.recorded_by
+    by = code.changes.recorded_by
     if not same_code(code.now, ran, recorded):
         text = f"bundle differs: {job.id} runs commit {ran[:10]}, {by} has recorded {recorded[:10]}"
-        return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
+        return [blocked(rows.BUNDLE, text, value=job.bundle.id or ran)]
     if job.bundle.dirty and not (code.prior is not None and code.prior.dirty):
         text = f"bundle differs: {job.id} runs commit {ran[:10]} with unrecorded changes"
-        return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
-    return [passed(name, f"bundle of {job.id} matches the recorded commit", value=ran)]
+        return [blocked(rows.BUNDLE, text, value=job.bundle.id or ran)]
+    return [passed(rows.BUNDLE, f"bundle of {job.id} matches the recorded commit", value=ran)]
 
 
 def _unpushed(code: Code) -> list[Check]:
-    name, count = f"{ID}:unpushed", code.now.unpushed
+    count = code.now.unpushed
     if count is None:
         text = "the branch has no upstream: nobody else can get this commit"
-        return [warned(name, text, value=code.now.branch or "detached")]
+        return [warned(rows.UNPUSHED, text, value=code.now.branch or "detached")]
     if count == 0:
         return []
     files = code.changes.unpushed
     text = f"{count} commits not pushed"
     if files is not None and not worst_first(files, code.spec):
-        return [passed(name, f"{text}; they cannot affect training")]
-    return [blocked(name, f"{text}: push them, or approve", overridable=True)]
+        return [passed(rows.UNPUSHED, f"{text}; they cannot affect training")]
+    return [blocked(rows.UNPUSHED, f"{text}: push them, or approve")]
 
 
 def _branch(code: Code) -> list[Check]:
@@ -192,7 +196,7 @@ def _branch(code: Code) -> list[Check]:
     if was is None or was == code.now.branch or not code.serious:
         return []
     text = f"on branch {code.now.branch or '(detached)'}, launched from {was}"
-    return [blocked(f"{ID}:branch", text, overridable=True)]
+    return [finding(rows.BRANCH, text)]
 
 
 DEADLINE = 10.0

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts.script import run_script_blocking
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Basis, Check, Difference
@@ -22,7 +23,7 @@ from cockpit.runtime.regular import open_regular
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.sources.scripts import word_of
 from cockpit.sources.wandb.run_files import ShownConfig
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import finding, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -147,7 +148,6 @@ def digest(values: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-ID: Final = "C-18"
 MOST: Final = 100
 """Differences that are listed one by one; a config that differs in more is another config."""
 ENOUGH: Final = 0.5
@@ -173,10 +173,10 @@ def config_drift(was: ResolvedConfig | None, now: ResolvedConfig | None, *, whol
     """
     if now is None or now.values is None:
         why = "no config is known (config_file)" if now is None else now.trouble
-        return Drift((), (warned(ID, f"{why}: settings not compared", Basis.INFERRED),), 0)
+        return Drift((), (warned(rows.CONFIG, f"{why}: settings not compared", Basis.INFERRED),), 0)
     if was is None or was.values is None:
         text = "no config of the last launch is known: settings not compared"
-        return Drift((), (warned(ID, text, Basis.INFERRED),), 0)
+        return Drift((), (warned(rows.CONFIG, text, Basis.INFERRED),), 0)
     old, new = counted(was.values), counted(now.values)
     common = old.keys() & new.keys()
     like = whole or len(common) >= ENOUGH * len(new)
@@ -199,7 +199,7 @@ def _left_out(
         return ()
     text = f"not compared: {only_old} settings that only {was.source} has"
     text += f" and {only_new} that only the config file has" if only_new else ""
-    return (warned(f"{ID}:uncompared", text, Basis.INFERRED),)
+    return (finding(rows.UNCOMPARED, text),)
 
 
 def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
@@ -210,7 +210,7 @@ def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
     """
     if was is None:
         text = "no command of the last launch is recorded: flags not compared"
-        return Drift((), (warned(f"{ID}:command", text, Basis.INFERRED),), 0)
+        return Drift((), (finding(rows.FLAGS_UNCOMPARED, text),), 0)
     if _like(_line(was), _line(now)):
         return Drift((), (), len(flags_of(now)))
     old, new = flags_of(was), flags_of(now)
@@ -250,14 +250,14 @@ def _drift(listed: Sequence[Difference], compared: int) -> Drift:
     checks = [_check(each) for each in safe[:MOST]]
     if len(safe) > MOST:
         text = f"{len(safe) - MOST} more settings differ: this is a different config"
-        checks.append(blocked(f"{ID}:more", text))
+        checks.append(finding(rows.MORE_SETTINGS, text))
     return Drift(safe, tuple(checks), compared)
 
 
 def _check(found: Difference) -> Check:
     ran, would = found.ran or "(not set)", found.would_run or "(not set)"
-    return blocked(f"{ID}:{found.what}", f"{found.what}: ran {ran}, would run {would}",
-                   value=f"{ran} → {would}", overridable=True)  # fmt: skip
+    text = f"{found.what}: ran {ran}, would run {would}"
+    return finding(rows.SETTING, text, value=f"{ran} → {would}", of=found.what)
 
 
 def _side(value: str | None) -> str | None:
@@ -272,4 +272,4 @@ def settled(drifts: Sequence[Drift], source: str) -> list[Check]:
     if any(drift.differences for drift in drifts) or not compared:
         return checks
     text = f"config and flags same as {source} ({compared} settings)"
-    return [passed(ID, text), *(check for check in checks if check.id != ID)]
+    return [passed(rows.CONFIG, text), *(check for check in checks if check.id != rows.CONFIG.id)]

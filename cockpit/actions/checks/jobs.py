@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from cockpit.actions.core.action import ActionContext
+from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
@@ -17,14 +17,10 @@ from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.programs import Use, names_the_tracker_run, use_of, within
 from cockpit.rules import present
 from cockpit.rules.present import goes_on
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.scrub import scrub, shown
 
-STATE = "job-state"
 QUEUED = "queued"
-FORGOTTEN = "forgotten"
-ALIKE = "similar-job"
-AFTER_END = "written-after-end"
 
 
 def relaunch_state(context: ActionContext) -> list[Check]:
@@ -36,19 +32,21 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase is Phase.SUCCEEDED:
         short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
-            return [warned(STATE, f"its exit code says success, but: {short.title}")]
-        return [blocked(STATE, "job succeeded: nothing to relaunch, seal it")]
+            return [warned(rows.RELAUNCH_STATE, f"its exit code says success, but: {short.title}")]
+        return [blocked(rows.RELAUNCH_STATE, "job succeeded: nothing to relaunch, seal it")]
     if job.phase.terminal:
-        return [passed(STATE, f"job ended: {_words(job)}", value=_label(job))]
+        return [passed(rows.RELAUNCH_STATE, f"job ended: {_words(job)}", value=_label(job))]
     if job.stopped is not None:
         text = f"its process is stopped, not dead ({goes_on(context.spec, job.stopped)})"
-        return [blocked(STATE, f"{text}: resume it, or stop it first", value=_label(job))]
+        text = f"{text}: resume it, or stop it first"
+        return [blocked(rows.RELAUNCH_STATE, text, value=_label(job))]
     stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
         text = f"stalled ({stalled.title}); will be stopped first"
-        return [warned(STATE, text, value=_label(job))]
+        return [warned(rows.RELAUNCH_STATE, text, value=_label(job))]
     doing = "runs" if job.phase is Phase.RUNNING else "is waiting to start"
-    return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
+    text = f"it {doing}: stop it first (cockpit stop {run})"
+    return [blocked(rows.RELAUNCH_STATE, text, value=_label(job))]
 
 
 def _unknown_state(context: ActionContext) -> Check:
@@ -63,9 +61,9 @@ def _unknown_state(context: ActionContext) -> Check:
     gone = error is not None and error.kind is ErrorKind.NOT_FOUND
     idle = context.live.unknown is None and not (context.live.jobs or context.live.unlike)
     if not (gone and idle and platform is not None and platform.forgets):
-        return blocked(STATE, text)
+        return blocked(rows.RELAUNCH_STATE, text)
     known = f"no such job is listed there: {why}; nothing known to be of this lineage lives there"
-    return blocked(FORGOTTEN, f"{known}: approve if you know that it is over", overridable=True)
+    return finding(rows.FORGOTTEN, f"{known}: approve if you know that it is over")
 
 
 def launch_state(context: ActionContext) -> list[Check]:
@@ -78,14 +76,15 @@ def launch_state(context: ActionContext) -> list[Check]:
     )
     if job is None and facet.error is not None and nothing:
         if context.spec.job is None or context.spec.job.id is None:
-            return [passed(STATE, "the run has no job yet")]
-        return [warned(STATE, f"the run had a job before: {facet.error.message}")]
+            return [passed(rows.LAUNCH_STATE, "the run has no job yet")]
+        return [warned(rows.LAUNCH_STATE, f"the run had a job before: {facet.error.message}")]
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
         why = facet.error.message if facet.error is not None else "no definite answer"
-        return [blocked(STATE, f"cannot tell whether the run has a job: {why}")]
+        return [blocked(rows.LAUNCH_STATE, f"cannot tell whether the run has a job: {why}")]
     if not job.phase.terminal:
-        return [blocked(STATE, f"the run has a job: {_words(job)}", value=_label(job))]
-    return [warned(STATE, f"the run had a job before: {_words(job)}; see relaunch {run}")]
+        return [blocked(rows.LAUNCH_STATE, f"the run has a job: {_words(job)}", value=_label(job))]
+    text = f"the run had a job before: {_words(job)}; see relaunch {run}"
+    return [warned(rows.LAUNCH_STATE, text)]
 
 
 def job_name(job: LiveJob) -> str:
@@ -97,9 +96,8 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     """Check that nothing else trains this lineage: never overridable (C-25)."""
     live = context.live
     if live.unknown is not None:
-        return [
-            blocked("C-25", f"cannot tell which jobs of this lineage are running: {live.unknown}")
-        ]
+        text = f"cannot tell which jobs of this lineage are running: {live.unknown}"
+        return [blocked(rows.LINEAGE_JOBS, text)]
     own = own_jobs(context)
     others = [job for job in live.jobs if job not in own]
     if others:
@@ -111,17 +109,17 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     told += [possible_jobs(live.unlike)] if live.unlike else []
     if told:
         ids = ", ".join(job.id for job in (*live.held, *live.unlike))
-        return [*doubts, warned("C-25", "; ".join(told), value=ids)]
+        return [*doubts, warned(rows.LINEAGE_JOBS, "; ".join(told), value=ids)]
     if doubts:
         return doubts
     text = f"no other job of this lineage is running{left_over(live)}"
-    return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
+    return [passed(rows.LINEAGE_JOBS, text, moves=True)]  # a helper may go meanwhile
 
 
 def _other_jobs(others: Sequence[LiveJob]) -> Check:
     names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
     text = f"another job of this lineage is running: {names}; stop it first"
-    return blocked("C-25", text, value=", ".join(job.id for job in others))
+    return blocked(rows.LINEAGE_JOBS, text, value=", ".join(job.id for job in others))
 
 
 def two_writers(context: ActionContext) -> list[Check]:
@@ -143,10 +141,10 @@ def written_after_end(context: ActionContext) -> list[Check]:
         return []
     if found.still is not None:
         text = f"{found.text}, after the job's end"
-        return [blocked("C-25", f"{text}: find what trains {spec.name}")]
+        return [blocked(rows.LINEAGE_JOBS, f"{text}: find what trains {spec.name}")]
     text = f"{found.text}, after the job's end, and nothing since"
     text += ": approve if you know that what wrote it is gone"
-    return [blocked(AFTER_END, text, overridable=True)]
+    return [finding(rows.WRITTEN_AFTER_END, text)]
 
 
 def alike_jobs(context: ActionContext) -> list[Check]:
@@ -159,7 +157,7 @@ def alike_jobs(context: ActionContext) -> list[Check]:
         return []
     names = "; ".join(f"{job_name(job)} {job.why}" for job in jobs)
     text = f"{names}: it may train {context.spec.name}. Stop it, or approve if it is another run"
-    return [blocked(ALIKE, text, value=", ".join(sorted(job.id for job in jobs)), overridable=True)]
+    return [finding(rows.SIMILAR_JOB, text, value=", ".join(sorted(job.id for job in jobs)))]
 
 
 def alike_beside(context: ActionContext, live: Live) -> tuple[LiveJob, ...]:
@@ -191,8 +189,8 @@ def next_by_itself(context: ActionContext) -> list[Check]:
     """Check that nothing starts by itself once the job is over: a relaunch would be a second."""
     stop = f"cancel it first (cockpit stop {context.spec.name} --successors yes)"
     return [
-        blocked(
-            QUEUED,
+        finding(
+            rows.STARTS_NEXT,
             f"{job_name(job)} ({job.why}) {_begins(job)}: "
             f"{stop if job.handle and not job.beyond else job.beyond or 'end it first'}",
         )
@@ -214,7 +212,7 @@ def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
 def may_be_stopped(jobs: Iterable[LiveJob]) -> list[Check]:
     """Check that this user may signal these jobs: found out before, not when half is stopped."""
     return [
-        blocked("permission", f"{job.name} ({job.id}) cannot be stopped by you: {job.beyond}")
+        finding(rows.PERMISSION, f"{job.name} ({job.id}) cannot be stopped by you: {job.beyond}")
         for job in jobs
         if job.beyond is not None
     ]
@@ -256,13 +254,8 @@ def platform_acts(context: ActionContext) -> list[Check]:
         return []
     kind = context.spec.job.kind if context.spec.job is not None else None
     if kind is None:
-        return [blocked("backend", "no job in cockpit.toml ([run.job])", Basis.RECORDED)]
-    return [blocked("backend", f"{kind} jobs are not supported yet", Basis.RECORDED)]
-
-
-JOB: Final = "job"
-WHOSE: Final = "whose"
-WRITERS: Final = "C-25"
+        return [finding(rows.BACKEND, "no job in cockpit.toml ([run.job])")]
+    return [finding(rows.BACKEND, f"{kind} jobs are not supported yet")]
 
 
 def adoption_checks(context: ActionContext, job: NamedJob) -> Iterator[Check]:
@@ -275,29 +268,29 @@ def adoption_checks(context: ActionContext, job: NamedJob) -> Iterator[Check]:
 
 def _alive(job: NamedJob) -> Check:
     if job.lives is None:
-        return blocked(JOB, f"cannot tell whether {shown(job.id)} lives: {job.text}")
+        return blocked(rows.ADOPTED, f"cannot tell whether {shown(job.id)} lives: {job.text}")
     if not job.lives:
-        return blocked(JOB, f"{job.text}: only a job that lives can be adopted")
-    return passed(JOB, job.text)
+        return blocked(rows.ADOPTED, f"{job.text}: only a job that lives can be adopted")
+    return passed(rows.ADOPTED, job.text)
 
 
 def _whose(context: ActionContext, job: NamedJob) -> Check:
     """Return whose job it is: by its launch id, its output root and its W&B id."""
     own = context.spec
     if job.launch_id and number_of(own.name, job.launch_id) is None:
-        return blocked(WHOSE, f"it was launched as {shown(job.launch_id)}, for another run")
+        return blocked(rows.WHOSE, f"it was launched as {shown(job.launch_id)}, for another run")
     mine = claim_of(own, job)
     for other in context.file.runs:
         claim = None if other.name == own.name else claim_of(other, job)
         if claim is not None and mine is None:
-            return blocked(WHOSE, f"it is a job of {other.name}: {claim}")
+            return blocked(rows.WHOSE, f"it is a job of {other.name}: {claim}")
     if mine is not None:
-        return passed(WHOSE, f"it is a job of this run: {mine}")
+        return passed(rows.WHOSE, f"it is a job of this run: {mine}")
     elsewhere = _elsewhere(own, job)
     if elsewhere is not None:
-        return blocked(WHOSE, elsewhere, Basis.INFERRED, overridable=True)
+        return finding(rows.WRITES_ELSEWHERE, elsewhere)
     text = "nothing in its words tells whose it is: no output root, W&B id or launch id"
-    return warned(WHOSE, text, Basis.INFERRED)
+    return warned(rows.WHOSE, text, Basis.INFERRED)
 
 
 def claim_of(run: RunSpec, job: NamedJob) -> str | None:
@@ -331,9 +324,9 @@ def _beside(context: ActionContext, job: NamedJob) -> Iterator[Check]:
     """Yield the warning that another job of the lineage lives: then there are two writers."""
     live = context.live
     if live.unknown is not None:
-        yield warned(WRITERS, f"cannot tell whether another job lives: {live.unknown}")
+        yield finding(rows.WRITES_BESIDE, f"cannot tell whether another job lives: {live.unknown}")
     others = [each for each in live.jobs if each.id != job.id]
     if others:
         names = ", ".join(map(job_name, others))
         text = f"{names} of this lineage lives too: two jobs would write at once; stop one of them"
-        yield warned(WRITERS, text)
+        yield finding(rows.WRITES_BESIDE, text)

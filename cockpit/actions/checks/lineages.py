@@ -8,6 +8,7 @@ from typing import Final
 
 from cockpit.actions.checks import checkpoint
 from cockpit.actions.core.action import ActionContext
+from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.history import FormerFailure, History
@@ -29,7 +30,7 @@ from cockpit.rules.jobs.restarts import created_at, failure_of, identity, same_a
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.memory import Snapshot
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 
 SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
@@ -45,16 +46,16 @@ def recoverable(context: ActionContext) -> list[Check]:
     if ordered is not None:
         when = wording.moment(ordered.begun_at)
         text = f"stopped by {ordered.operator} through the cockpit at {when}"
-        return [passed("T", text, Basis.RECORDED, ordered.operator)]
+        return [passed(rows.CAUSE, text, Basis.RECORDED, ordered.operator)]
     told = _told_stop(context, job)
     if told is not None:
         text = f"stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
-        return [passed("T", text, Basis.RECORDED, told.typed_by)]
+        return [passed(rows.CAUSE, text, Basis.RECORDED, told.typed_by)]
     found = present_triage(context)
     if found is None:
         end = "ended it" if job.phase.terminal else "holds it up"
         text = f"the log was not read since: what {end} is unknown"
-        return [blocked("T", text, overridable=True)]
+        return [blocked(rows.CAUSE, text)]
     return [_by_action(found, job), *_recipe(context, found)]
 
 
@@ -63,19 +64,19 @@ def _by_action(found: Triage, job: JobValue) -> Check:
     line = found.evidence[-1].text if found.evidence else "no line tells why"
     what = f"cause: {name} ({found.confidence}): {line}"
     if found.action == "relaunch" and job.phase.terminal and found.read and found.read.why:
-        return warned("T", f"{what}; {found.read.why}", value=found.name)
+        return warned(rows.CAUSE, f"{what}; {found.read.why}", value=found.name)
     if found.action == "relaunch" and job.phase.terminal:
-        return passed("T", what, value=found.name)
+        return passed(rows.CAUSE, what, value=found.name)
     if found.action == "fix_then_relaunch" and job.phase.terminal:
-        return passed("T", f"{what}; fix it first, then relaunch", value=found.name)
+        return passed(rows.CAUSE, f"{what}; fix it first, then relaunch", value=found.name)
     if found.name == "user_stopped" or job.phase is Phase.CANCELLED:
         text = f"stopped, and nobody is recorded as having done it ({line}); ask who and why"
         if job.phase is Phase.SUCCEEDED:  # a signal, and a clean end: nobody's order is known
-            return warned("T", text, value=found.name)
-        return blocked("T", text, value=found.name, overridable=True)
+            return warned(rows.CAUSE, text, value=found.name)
+        return blocked(rows.CAUSE, text, value=found.name)
     if not job.phase.terminal:
         what = f"stalled, and the log does not call for a relaunch: {what}"
-    return blocked("T", f"{what} → {found.action}", value=found.name, overridable=True)
+    return blocked(rows.CAUSE, f"{what} → {found.action}", value=found.name)
 
 
 def _recipe(context: ActionContext, found: Triage) -> list[Check]:
@@ -85,8 +86,8 @@ def _recipe(context: ActionContext, found: Triage) -> list[Check]:
     recipe = context.spec.job.bad_node_recipe if context.spec.job is not None else None
     if recipe is None:
         text = "bad node, and no recipe set (job.bad_node_recipe); ask before a VM is lost"
-        return [warned("recipe", text, Basis.RECORDED)]
-    return [warned("recipe", f"bad node; recipe to run by hand: {recipe}", Basis.RECORDED)]
+        return [finding(rows.RECIPE, text)]
+    return [finding(rows.RECIPE, f"bad node; recipe to run by hand: {recipe}")]
 
 
 def present_triage(context: ActionContext) -> Triage | None:
@@ -122,7 +123,7 @@ def no_numbers_lost(context: ActionContext) -> list[Check]:
     """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
     found = next((alert for alert in context.report.alerts if alert.id == "C-09"), None)
     if found is None:
-        return [passed("C-09", "no open NaN or inf alert")]
+        return [passed(rows.NUMBERS_LOST, "no open NaN or inf alert")]
     rolled_back = any(
         entry.action == "rollback" and entry.outcome is Outcome.DONE
         for entry in context.entries
@@ -132,7 +133,7 @@ def no_numbers_lost(context: ActionContext) -> list[Check]:
     if rolled_back:
         advice = "rolled back since; approve if what caused it was changed"
     text = f"{found.title}: not an infrastructure failure; {advice}"
-    return [blocked("C-09", text, value=found.key, overridable=True)]
+    return [blocked(rows.NUMBERS_LOST, text, value=found.key)]
 
 
 def fixed(context: ActionContext, prior: Snapshot | None, same_config: bool) -> list[Check]:
@@ -142,16 +143,16 @@ def fixed(context: ActionContext, prior: Snapshot | None, same_config: bool) -> 
     if found is None or found.action != "fix_then_relaunch":
         return []
     if code is None or code.sha is None:
-        return [warned("fix", "cannot tell whether the bug was fixed: no code repository",
-                       Basis.INFERRED)]  # fmt: skip
+        text = "cannot tell whether the bug was fixed: no code repository"
+        return [warned(rows.FIXED, text, Basis.INFERRED)]
     was = _before(prior, code)
     if was is None:
-        return [warned("fix", "no record of which code failed: check that it is fixed",
-                       Basis.INFERRED)]  # fmt: skip
+        text = "no record of which code failed: check that it is fixed"
+        return [warned(rows.FIXED, text, Basis.INFERRED)]
     if was == (code.sha, code.patch_id) and same_config:
         text = f"no code change since the failed launch (commit {code.sha[:10]})"
-        return [warned("fix", text)]
-    return [passed("fix", f"code changed since the failed launch: now {code.sha[:10]}")]
+        return [warned(rows.FIXED, text)]
+    return [passed(rows.FIXED, f"code changed since the failed launch: now {code.sha[:10]}")]
 
 
 def _before(prior: Snapshot | None, code: CodeValue) -> tuple[str, str | None] | None:
@@ -183,9 +184,9 @@ def not_again(context: ActionContext, former: Sequence[FormerFailure]) -> list[C
         text = "; ".join((*same[:2], *flapping))
         if len(same) > 2:
             text += f"; {len(same) - 2} more like it"
-        return [blocked("C-14", text, Basis.RECORDED, overridable=True)]
+        return [blocked(rows.AGAIN, text)]
     text = "no earlier failure like this" if now is not None else "nothing has failed"
-    return [passed("C-14", text, Basis.RECORDED), *_counted(context)]
+    return [passed(rows.AGAIN, text), *_counted(context)]
 
 
 def _flapping(context: ActionContext) -> tuple[str, ...]:
@@ -230,19 +231,16 @@ def _counted(context: ActionContext) -> list[Check]:
     limit, own = context.spec.thresholds.flap_restarts, _restarted(context)
     if own >= limit:
         text = f"its platform counts {own} restarts so far, over an unknown time"
-        return [warned("restarts", text, Basis.OBSERVED)]
+        return [finding(rows.RESTARTS, text)]
     monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
     if restarts is None or restarts < limit:
         return []
     text = f"the monitor counts {restarts} restarts so far, over a longer time"
-    return [warned("restarts", text, Basis.RECORDED)]
+    return [finding(rows.RESTARTS, text, Basis.RECORDED)]
 
 
 NEEDED: Final = ("output_root", "checkpoint")
-SOURCE: Final = "source"
-AWAY: Final = "C-16:away"
-"""The check of an output root that is still to be looked at, where it lies."""
 
 
 def unused(context: ActionContext, run: RunSpec) -> Iterator[Check]:
@@ -250,52 +248,50 @@ def unused(context: ActionContext, run: RunSpec) -> Iterator[Check]:
     file = context.file
     wandb_id = run.wandb.id if run.wandb is not None else None
     if any(each.name == run.name for each in file.runs):
-        yield blocked("run-id", f"{run.name} is already a run in cockpit.toml", Basis.RECORDED)
+        yield blocked(rows.RUN_ID, f"{run.name} is already a run in cockpit.toml")
     else:
-        yield passed("run-id", f"run id {run.name} is new", Basis.RECORDED, run.name)
+        yield passed(rows.RUN_ID, f"run id {run.name} is new", value=run.name)
     users = [
         each.name for each in file.runs if each.wandb is not None and each.wandb.id == wandb_id
     ]
     if users:
-        yield blocked(
-            "wandb-id", f"W&B id {wandb_id} is already used by {users[0]}", Basis.RECORDED
-        )
+        yield blocked(rows.WANDB_ID, f"W&B id {wandb_id} is already used by {users[0]}")
     else:
         text = f"W&B id {wandb_id} is not used by another run here"
-        yield passed("wandb-id", text, Basis.RECORDED, wandb_id)
+        yield passed(rows.WANDB_ID, text, value=wandb_id)
     yield _root(context, run)
 
 
 def _root(context: ActionContext, run: RunSpec) -> Check:
     place = run.output_root
     if place is None:
-        return blocked("C-16", "the new lineage has no output root", Basis.RECORDED)
+        return blocked(rows.NEW_ROOT, "the new lineage has no output root", Basis.RECORDED)
     root = str(place)
     for each in context.file.runs:
         theirs = each.output_root
         if theirs is not None and (place.contains(theirs) or theirs.contains(place)):
             text = f"{root} and the output root of {each.name} ({theirs}) overlap"
-            return blocked("C-16", text, Basis.RECORDED, root)
+            return blocked(rows.NEW_ROOT, text, Basis.RECORDED, root)
     if not place.here:
         text = f"{root} cannot be checked for files from here"
-        return warned(AWAY, text, Basis.INFERRED, root)
+        return finding(rows.ROOT_AWAY, text, value=root)
     trouble = _occupied(root)
     if trouble is not None:
-        return blocked("C-16", trouble, value=root)
-    return passed("C-16", f"{root} is empty", value=root)
+        return blocked(rows.NEW_ROOT, trouble, value=root)
+    return passed(rows.NEW_ROOT, f"{root} is empty", value=root)
 
 
 async def looked_at(checks: list[Check], run: RunSpec, clock: Clock) -> list[Check]:
     """Return the checks with a look at an output root that does not lie on this machine."""
     place = run.output_root
-    if place is None or not any(check.id == AWAY for check in checks):
+    if place is None or not any(check.id == rows.ROOT_AWAY.id for check in checks):
         return checks
     trouble = await checkpoint.occupied(place, clock)
     text = f"{place} is empty"
-    said = passed("C-16", text, value=str(place))
+    said = passed(rows.NEW_ROOT, text, value=str(place))
     if trouble is not None:
-        said = blocked("C-16", trouble, value=str(place))
-    return [said if check.id == AWAY else check for check in checks]
+        said = blocked(rows.NEW_ROOT, trouble, value=str(place))
+    return [said if check.id == rows.ROOT_AWAY.id else check for check in checks]
 
 
 def _occupied(root: str) -> str | None:
@@ -315,7 +311,7 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     facet = context.report.facets.checkpoints
     if facet.value is None or facet.error is not None:
         why = facet.error.message if facet.error is not None else "not listed yet"
-        return None, blocked(SOURCE, f"checkpoints unknown: {why}")
+        return None, blocked(rows.SOURCE, f"checkpoints unknown: {why}")
     found = _named(facet.value, asked.strip())
     good = [item for item in found if item.state is CheckpointState.COMPLETE]
     if good and good[-1].step is not None:
@@ -324,14 +320,13 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
         text = f"starts from step {wording.step(pick.step)}, complete: {best.path}"
         if best.suspect is not None:
             text = f"step {wording.step(pick.step)} is suspect: {best.suspect}"
-            return pick, blocked("suspect", text, value=best.path, overridable=True)
-        return pick, passed(SOURCE, text, value=best.path)
+            return pick, finding(rows.SUSPECT, text, value=best.path)
+        return pick, passed(rows.SOURCE, text, value=best.path)
     if found:
         why = f"{found[-1].state.value}{f', {found[-1].note}' if found[-1].note else ''}"
-        return None, blocked(SOURCE, f"cannot start from {found[-1].path}: it is {why}")
-    return None, blocked(
-        SOURCE, f"{asked} is neither a step nor a path of a checkpoint of this run"
-    )
+        return None, blocked(rows.SOURCE, f"cannot start from {found[-1].path}: it is {why}")
+    text = f"{asked} is neither a step nor a path of a checkpoint of this run"
+    return None, blocked(rows.SOURCE, text)
 
 
 def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
@@ -353,12 +348,12 @@ def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Itera
     if missing:
         words = " and ".join(f"{{{name}}}" for name in missing)
         text = f"resubmit does not take the new identity: add {words} to it"
-        yield blocked("identity", text, Basis.RECORDED)
+        yield blocked(rows.IDENTITY, text)
     elif "wandb_id" not in places_in(template):
         text = "resubmit does not name {wandb_id}: the new id is passed by WANDB_RUN_ID only"
-        yield warned("identity", text, Basis.RECORDED)
+        yield warned(rows.IDENTITY, text)
     else:
-        yield passed("identity", f"the command uses the identity of {run.name}", Basis.RECORDED)
+        yield passed(rows.IDENTITY, f"the command uses the identity of {run.name}")
     wandb_id = old.wandb.id if old.wandb is not None else None
     root = None if old.output_root is None else old.output_root.seen_from(old.job)
     still = [
@@ -368,4 +363,4 @@ def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Itera
     ]
     if still:
         text = f"resubmit still names the old lineage: {', '.join(still)}"
-        yield blocked("identity:old", text, Basis.RECORDED)
+        yield finding(rows.OLD_IDENTITY, text)

@@ -11,6 +11,8 @@ from cockpit.actions.checks import checkpoint
 from cockpit.actions.core.action import ActionContext
 from cockpit.hosts.host import ask_host, host_of
 from cockpit.hosts.link import Ask, ask
+from cockpit.model import check_rows as rows
+from cockpit.model.check_rows import CheckRow
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import Submission
@@ -28,11 +30,10 @@ from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.mounts import holds_disks
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
-REGION: Final = "C-17:region"
 WITHIN: Final = 2.5
 
 
@@ -63,10 +64,10 @@ async def region_checks(
         if region is not None and region[0] != base:
             text = f"{what} {place} is in {region[0]}, {whose} in {base}: traffic goes"
             text += " across regions, which is slow and billed"
-            checks.append(warned(REGION, text, region[1], str(place)))
+            checks.append(warned(rows.REGION, text, region[1], str(place)))
     if checks:
         return checks
-    return [passed(REGION, f"every known region is {base}", Basis.INFERRED, base)]
+    return [passed(rows.REGION, f"every known region is {base}", value=base)]
 
 
 def _places(run: RunSpec, pick: Pick | None) -> Iterator[tuple[str, Place]]:
@@ -107,12 +108,6 @@ DEADLINE: Final = 8.0
 AWAY: Final = 12.0
 """Seconds for the answers of an ssh host, a login among them."""
 MOST_READ: Final = 64
-START: Final = "start"
-ID: Final = "places"
-DISK: Final = "disk"
-PROGRAM: Final = "program"
-LAUNCHER: Final = "launcher"
-READABLE: Final = "C-17:readable"
 LEAST: Final = 16_000_000
 """Bytes that a log and a few notes need where the size of a checkpoint is not known."""
 SAVES: Final = 2
@@ -138,7 +133,7 @@ class Folder(NamedTuple):
 class Question(NamedTuple):
     """What a machine is asked about a place, and what its answer speaks for and against."""
 
-    name: str
+    row: CheckRow
     what: str
     place: Place
     ask: Ask
@@ -172,7 +167,7 @@ async def _start_tried(context: ActionContext, run: RunSpec, words: Sequence[str
     try:
         await platform.try_start(run, submission)
     except (CannotError, LostError, TimeoutError) as error:
-        return [blocked(START, f"a start would fail: {error}")]
+        return [finding(rows.START, f"a start would fail: {error}")]
     return []
 
 
@@ -198,10 +193,10 @@ async def tried(
     own = [each for each in folders(run) if host_of(each.place) == host]
     checks = await _asked(host, [*_of_folders(own, need), *_of_job(run, words, host),
                                  *_of_checkpoint(pick, host)])  # fmt: skip
-    if own and not any(check.id == ID for check in checks):
+    if own and not any(check.id == rows.PLACES.id for check in checks):
         said = ", ".join(dict.fromkeys(each.what for each in own))
         on = "" if host is None else f" on {host}"
-        checks.insert(0, passed(ID, f"writable{on}: {said}"))
+        checks.insert(0, passed(rows.PLACES, f"writable{on}: {said}"))
     return checks
 
 
@@ -214,7 +209,7 @@ async def _asked(host: str | None, questions: Sequence[Question]) -> list[Check]
     answers = await ask_host(host, asks, DEADLINE if host is None else AWAY)
     if isinstance(unknown := answers[about], Problem):
         where = "here" if host is None else f"on {host}"
-        return [blocked(ID, f"its folders {where} cannot be checked: {unknown.message}")]
+        return [blocked(rows.PLACES, f"its folders {where} cannot be checked: {unknown.message}")]
     checks: list[Check] = []
     for each in questions:
         said = answers[each.ask]
@@ -226,8 +221,8 @@ async def _asked(host: str | None, questions: Sequence[Question]) -> list[Check]
 
 def _unanswered(each: Question, host: str | None, problem: Problem) -> Check:
     if host is not None:
-        return blocked(each.name, f"{each.what} on {host} did not answer: {problem.message}")
-    return blocked(each.name, f"{problem.message}: {shown(each.place.path)}")
+        return blocked(each.row, f"{each.what} on {host} did not answer: {problem.message}")
+    return blocked(each.row, f"{problem.message}: {shown(each.place.path)}")
 
 
 def folders(run: RunSpec) -> Iterator[Folder]:
@@ -268,11 +263,11 @@ def _of_folders(own: Sequence[Folder], need: int | None) -> Iterator[Question]:
             each.what, "try_folder", path=each.place.path, file=file,
             append=each.what.startswith("the log"),
         )  # fmt: skip
-        yield Question(ID, each.what, each.place, asked,
+        yield Question(rows.PLACES, each.what, each.place, asked,
                        lambda said, of=each: _writable(of, said))  # type: ignore[misc]  # fmt: skip
     for each in {each.place: each for each in own}.values():  # their disks are looked at with each
         asked = ask(f"the disk of {each.what}", "room", path=each.place.path)
-        yield Question(DISK, each.what, each.place, asked,
+        yield Question(rows.DISK, each.what, each.place, asked,
                        lambda said, of=each: _room(of, said, need))  # type: ignore[misc]  # fmt: skip
 
 
@@ -287,17 +282,18 @@ def _writable(folder: Folder, said: Mapping[str, Any]) -> list[Check]:
     if "refused" in said:
         why, where = said["refused"]
         text = f"{what} is not writable by this user: {clean(why, 160)}"
-        return [blocked(ID, f"{text} ({shown(_at(folder.place, where))})")]
+        return [blocked(rows.PLACES, f"{text} ({shown(_at(folder.place, where))})")]
     if "other" in said:
-        return [blocked(ID, f"{what} is not a folder: {path}")]
+        return [blocked(rows.PLACES, f"{what} is not a folder: {path}")]
     if "above" not in said or not folder.told:
         return []
     missing = f"{what} is not there ({path}), and"
     if said["unmounted"] is not None:
-        return [blocked(ID, f"{missing} the disk at {shown(said['unmounted'])} is not mounted")]
+        text = f"{missing} the disk at {shown(said['unmounted'])} is not mounted"
+        return [blocked(rows.PLACES, text)]
     if holds_disks(said["above"]):
         text = f"it would be made in {shown(said['above'])}: check whether a disk is missing"
-        return [warned(ID, f"{missing} {text}")]
+        return [warned(rows.PLACES, f"{missing} {text}")]
     return []
 
 
@@ -311,13 +307,15 @@ def _room(folder: Folder, said: Mapping[str, Any], need: int | None) -> list[Che
     if free is not None and free < least:
         kept = "a checkpoint" if need is not None and least == need else "a log"
         text = f"{where} has {size(free)} free, and {kept} takes {size(least)}"
-        checks.append(blocked(DISK, text))
+        checks.append(blocked(rows.DISK, text, moves=True))
     elif free is not None and holds_saves and free < SAVES * (need or 0):
         text = f"{where} has {size(free)} free: less than {SAVES} checkpoints of {size(need)}"
-        checks.append(warned(DISK, text))
+        checks.append(warned(rows.DISK, text, moves=True))
     if files is not None and files < FEW:
-        checks.append(blocked(DISK, f"{where} has inodes for only {files} more files"))
-    return [check.model_copy(update={"moves": True}) for check in checks]
+        checks.append(
+            blocked(rows.DISK, f"{where} has inodes for only {files} more files", moves=True)
+        )
+    return checks
 
 
 def _of_job(run: RunSpec, words: Sequence[str], host: str | None) -> Iterator[Question]:
@@ -334,12 +332,12 @@ def _of_job(run: RunSpec, words: Sequence[str], host: str | None) -> Iterator[Qu
             "the workdir", "why_not_begun", workdir=workdir.path, program=words[0],
             script=script or "",
         )  # fmt: skip
-        yield Question(PROGRAM, "the workdir", workdir, asked,
+        yield Question(rows.PROGRAM, "the workdir", workdir, asked,
                        lambda said: _begun(said, workdir, words[0], script))  # fmt: skip
     if PLATFORMS[job.kind].supervised and host is not None:
         place = workdir or Place(SSH, host, "~")
         asked = ask("the launcher", "missing_for_launcher")
-        yield Question(LAUNCHER, "the launcher", place, asked, _launcher)
+        yield Question(rows.LAUNCHER, "the launcher", place, asked, _launcher)
 
 
 def _workdir(run: RunSpec, job: JobSpec, host: str | None) -> Place | None:
@@ -357,20 +355,20 @@ def _begun(
     missing, is_file = said
     where = shown(_at(workdir, workdir.path))
     if missing == "workdir":
-        return [blocked(PROGRAM, f"workdir does not exist: {where}")]
+        return [finding(rows.PROGRAM, f"workdir does not exist: {where}")]
     if missing == "enter":
-        return [blocked(PROGRAM, f"workdir cannot be entered: {where}")]
+        return [finding(rows.PROGRAM, f"workdir cannot be entered: {where}")]
     if missing == "program":
         text = f"no executable program {shown(program)}"
-        return [blocked(PROGRAM, text + (f" (chmod +x {shown(program)})" if is_file else ""))]
+        return [finding(rows.PROGRAM, text + (f" (chmod +x {shown(program)})" if is_file else ""))]
     text = f"{shown(script or '')} does not exist, seen from workdir {where}"
-    return [blocked(PROGRAM, text, Basis.INFERRED, overridable=True)]
+    return [finding(rows.SCRIPT, text)]
 
 
 def _launcher(missing: str | None) -> list[Check]:
     if missing is None:
         return []
-    return [blocked(LAUNCHER, f"the host has no {missing}: nothing can be started there")]
+    return [finding(rows.LAUNCHER, f"the host has no {missing}: nothing can be started there")]
 
 
 _TAKE_ONE: Final = ("-W", "-X", "--check-hash-based-pycs")
@@ -409,6 +407,6 @@ def _of_checkpoint(pick: Pick | None, host: str | None) -> Iterator[Question]:
             return []
         where = shown(str(Place(origin.scheme, origin.host, said[1])))
         text = f"step {steps(pick.step)} cannot be read by this user: {clean(said[0], 160)}"
-        return [blocked(READABLE, f"{text} ({where})")]
+        return [blocked(rows.READABLE, f"{text} ({where})")]
 
-    yield Question(READABLE, "the checkpoint", origin, asked, checks)
+    yield Question(rows.READABLE, "the checkpoint", origin, asked, checks)

@@ -16,10 +16,11 @@ from cockpit.actions.core.action import ActionContext, asked
 from cockpit.actions.core.confirming import refused
 from cockpit.actions.core.execution import StepListener
 from cockpit.config.file import ConfigError
+from cockpit.model import check_rows as rows
 from cockpit.model.acts import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Outcome, Stage
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
-from cockpit.model.plan import Basis, Check, Plan, Request, Result, StepResult, StepState
+from cockpit.model.plan import Check, Plan, Request, Result, StepResult, StepState
 from cockpit.model.run import AgentsSpec, CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import is_agent
 from cockpit.model.wording import moment
@@ -28,7 +29,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.agents import GONE, AgentRecords, OtherWaitsError
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed
 from cockpit.text.scrub import shown
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ class AgentGuard:
     async def _standing(self, key: str, run: str, rules: AgentsSpec, action: str) -> list[Check]:
         """Return whether the run file lets an agent do this, and what a person says against it."""
         if (forbidden := _forbidden(run, rules, action)) is not None:
-            return [blocked("agents", forbidden, Basis.RECORDED)]
-        found = passed("agents", f"[agents] may of {run} has {action}", Basis.RECORDED)
+            return [blocked(rows.AGENTS, forbidden)]
+        found = passed(rows.AGENTS, f"[agents] may of {run} has {action}")
         held = await self._held(key, action)
-        return [found] if held is None else [found, blocked("veto", held, Basis.RECORDED)]
+        return [found] if held is None else [found, finding(rows.VETO, held)]
 
     async def noted(self, key: str, plan: Plan, over: str | None) -> Plan:
         """Note that a plan was made: an agent's is told of, by a person's ``over`` takes over.
@@ -290,4 +291,4 @@ def _who(telling: asyncio.Future[str]) -> str:
 def _taken_check(act: AgentAct) -> Check:
     """Return what a person's plan has kept an agent from, for that plan."""
     text = f"{act.agent} waited to {act.action} this run and was stopped: you have taken it over"
-    return warned("agent", text, Basis.RECORDED).model_copy(update={"about_acting": True})
+    return finding(rows.AGENT_WAITED, text)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import Action, Dependencies, asked, grown
-from cockpit.actions.core.guards import Claims
+from cockpit.model import check_rows as rows
 from cockpit.model.acts import RECORDS, Outcome, Records
-from cockpit.model.plan import Approval, Basis, Check, Level, Loss, Plan, Request, Result, deeds
+from cockpit.model.plan import Approval, Level, Loss, Plan, Request, Result, deeds
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.saver import Push, PushStage, push_of
 from cockpit.store.journal import WORDS_FOR, JournalEntry
@@ -23,7 +23,7 @@ NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
 def without_journal(plan: Plan, why: str) -> Plan:
     """Return the plan with the block that says why nothing could be written down."""
     text = f"{NO_JOURNAL}: {scrub(clean(why))}"
-    check = Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
+    check = rows.JOURNAL.check(Level.BLOCK, text)
     return plan.model_copy(update={"checks": (check, *plan.checks)})
 
 
@@ -178,7 +178,9 @@ def _counted(plan: Plan, given: Sequence[Approval], shown: Sequence[Plan]) -> Me
     for approval in given:
         named = (each for each in plan.checks if each.id == approval.check)
         block = next((each for each in named if each.standing is not None), None)
-        refusal = [one for one in seen if block is None and one[0] == Claims.CHECK and one[1]]
+        refusal = [
+            one for one in seen if block is None and one[0] == rows.SECOND_MACHINE.id and one[1]
+        ]
         if refusal:  # what only the taking of a claim found out, and told with the refusal
             counted.append(approval.model_copy(update={"seen": refusal[0][1]}))
         elif block is None:

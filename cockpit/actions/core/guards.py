@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import ActionContext, Dependencies, Guard, acting, asked
 from cockpit.actions.core.execution import look_up, settled
+from cockpit.model import check_rows as rows
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import local_root
 from cockpit.model.plan import Approval, Basis, Check, Level, Plan
@@ -22,16 +23,12 @@ from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.store.journal import Journal
-from cockpit.text.checks import warned
+from cockpit.text.checks import finding
 from cockpit.text.scrub import shown
-
-ELSEWHERE: Final = "launched-elsewhere"
 
 
 class Claims:
     """Takes every guard or none; one that cannot be used here only warns."""
-
-    CHECK: ClassVar[str] = "second-machine"
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self._guards = guards
@@ -40,14 +37,15 @@ class Claims:
     @classmethod
     def approved_over(cls, approvals: Sequence[Approval]) -> str | None:
         """Return the block that was shown and that a person has approved to pass over, if any."""
-        return next((each.seen for each in approvals if each.check == cls.CHECK), None)
+        return next((each.seen for each in approvals if each.check == rows.SECOND_MACHINE.id), None)
 
     @classmethod
     def refusing(cls, plan: Plan, why: str) -> Plan:
         """Return a plan with what kept its claims from being taken, as a block to approve."""
-        told = {"level": Level.BLOCK, "text": why, "overridable": True}
+        block = {"level": Level.BLOCK, "text": why, "overridable": rows.SECOND_MACHINE.approvable}
         checks = (
-            each.model_copy(update=told) if each.id == cls.CHECK else each for each in plan.checks
+            each.model_copy(update=block) if each.id == rows.SECOND_MACHINE.id else each
+            for each in plan.checks
         )
         return plan.model_copy(update={"checks": tuple(checks)})
 
@@ -156,13 +154,10 @@ def _unanswered(claims: Sequence[Claim]) -> list[Check]:
     if all(claim.level == Level.WARN.value for claim in claims):
         return []
     return [
-        Check(
-            id=f"{Claims.CHECK}:remote", level=Level.WARN, basis=Basis.OBSERVED, text=claim.text,
-            about_acting=True,
-        )
+        rows.GUARD_SILENT.check(Level.WARN, claim.text)
         for claim in claims
         if claim.level == Level.WARN.value and claim.unanswered
-    ]  # fmt: skip
+    ]
 
 
 def _elsewhere(
@@ -182,12 +177,8 @@ def _elsewhere(
             why = "" if found is None else f" ({found.text})"
             level = Level.BLOCK
             text = f"{by}; cannot tell whether it still runs{why}: approve once it has ended there"
-        checks.append(
-            Check(
-                id=ELSEWHERE, level=level, text=text, overridable=level is Level.BLOCK,
-                basis=Basis.RECORDED if found is None else Basis.OBSERVED, about_acting=True,
-            )
-        )  # fmt: skip
+        basis = Basis.RECORDED if found is None else Basis.OBSERVED
+        checks.append(rows.LAUNCHED_ELSEWHERE.check(level, text, basis))
     return checks
 
 
@@ -203,20 +194,15 @@ def _texts(claims: Sequence[Claim]) -> str:
 
 def _check(claims: Sequence[Claim]) -> Check:
     held = held_text(claims)
-    usable = [claim for claim in claims if claim.level == Level.PASS.value]
     if held is not None:
-        level, text = Level.BLOCK, held
-    elif usable:
-        level, text = Level.PASS, f"no other cockpit holds this run: {_texts(usable)}"
-    else:
-        level = Level.WARN
-        why = _texts(claims) or "no guard is configured"
-        text = f"a second machine cannot be excluded: {why}"
-    return Check(
-        id=Claims.CHECK, level=level, text=text, basis=Basis.OBSERVED,
-        overridable=level is Level.BLOCK and not any(claim.living for claim in claims),
-        about_acting=True,
-    )  # fmt: skip
+        living = any(claim.living for claim in claims)
+        return (rows.HOLDER_LIVES if living else rows.SECOND_MACHINE).check(Level.BLOCK, held)
+    usable = [claim for claim in claims if claim.level == Level.PASS.value]
+    if usable:
+        text = f"no other cockpit holds this run: {_texts(usable)}"
+        return rows.SECOND_MACHINE.check(Level.PASS, text)
+    why = _texts(claims) or "no guard is configured"
+    return rows.SECOND_MACHINE.check(Level.WARN, f"a second machine cannot be excluded: {why}")
 
 
 FRESH_FOR: Final = 15.0
@@ -339,7 +325,7 @@ def unread_ids(context: ActionContext) -> list[Check]:
         return []
     where = "; ".join(context.ids_unread)
     text = f"not all earlier launch ids could be read ({where})"
-    return [warned("launch-ids", text).model_copy(update={"about_acting": True})]
+    return [finding(rows.LAUNCH_IDS, text)]
 
 
 def _folders(run: RunSpec) -> Iterator[Path]:

@@ -13,7 +13,8 @@ from typing import Final
 from cockpit.actions.checks.setup import linked_issue
 from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.execution import ordered
-from cockpit.model.plan import Basis, Check, Plan
+from cockpit.model import check_rows as rows
+from cockpit.model.plan import Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
@@ -182,24 +183,28 @@ async def records_ready(context: ActionContext) -> list[Check]:
     if said is None:
         return []
     text = f"the logbook cannot be written: {said}"
-    check = lacking(context.spec, "records", text) if context.launch_id else warned("records", text)
-    return [check.model_copy(update={"about_acting": True})]
+    check = (
+        lacking(context.spec, rows.RECORDS, text)
+        if context.launch_id
+        else warned(rows.RECORDS, text)
+    )
+    return [check]
 
 
 def logbook_check(run: RunSpec) -> Check:
     """Return whether there is a logbook to write into."""
     if run.records.logbook is None:
         text = "no logbook in cockpit.toml: recorded only in this machine's journal"
-        return warned("logbook", text, Basis.RECORDED)
-    return passed("logbook", f"recorded in {run.records.logbook}", Basis.RECORDED)
+        return warned(rows.RECORDED_IN, text)
+    return passed(rows.RECORDED_IN, f"recorded in {run.records.logbook}")
 
 
 def issue_check(run: RunSpec) -> Check:
     """Return whether there is an issue to comment on."""
     if run.records.issue is not None:
-        return passed("issue", f"posted to {run.records.issue}", Basis.RECORDED)
+        return passed(rows.POSTED_TO, f"posted to {run.records.issue}")
     say = warned if run.tier == "hero" else passed
-    return say("issue", "no issue in cockpit.toml: nothing is posted", Basis.RECORDED)
+    return say(rows.POSTED_TO, "no issue in cockpit.toml: nothing is posted")
 
 
 def _with_logbook(execution: Execution) -> RunSpec:

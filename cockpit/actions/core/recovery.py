@@ -21,6 +21,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.execution import QUIET, look_up, run_steps, where_to_look
 from cockpit.actions.core.guards import Claims
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.plan import (
@@ -172,15 +173,14 @@ def declared_over(plan: Plan) -> dict[int, Approval]:
 def check_of(settled: InterruptedAction) -> Check:
     """Return what a plan says about an interrupted action."""
     level = {Outcome.UNKNOWN: Level.BLOCK, None: Level.BLOCK}.get(settled.outcome, Level.WARN)
-    return Check(
-        id=f"{ENTRY}{settled.entry.number}",
-        level=level,
-        text=settled.text,
-        basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,
-        overridable=settled.elsewhere or settled.by_person,
-        about_acting=True,
-        value=f"entry {settled.entry.number}",  # what is looked up is worded anew each time
-    )
+    by_person = settled.elsewhere or settled.by_person
+    row = rows.INTERRUPTED_ELSEWHERE if by_person else rows.INTERRUPTED
+    number = settled.entry.number
+    basis = Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED
+    # What is looked up is worded anew each time: the entry is the value.
+    check = row.check(level, settled.text, basis, f"entry {number}", of=str(number))
+    # Once a person has said that it is over, the approval stays noted in the plan.
+    return check.model_copy(update={"overridable": row.approvable})
 
 
 def _declared(settled: InterruptedAction, by: Approval) -> InterruptedAction:

@@ -21,10 +21,11 @@ from cockpit.actions.checks.config_file import (
 )
 from cockpit.actions.checks.setup import agrees
 from cockpit.actions.core.action import ActionContext, Execution
+from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.lineage import named, worst_first
 from cockpit.model.observed import CodeValue, Pick
-from cockpit.model.plan import Basis, Check, Difference
+from cockpit.model.plan import Check, Difference
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, recorded, values_of, words_of
@@ -39,7 +40,7 @@ from cockpit.rules.lineage.paths import (
     said_by_record,
 )
 from cockpit.store.memory import Snapshot
-from cockpit.text.checks import warned
+from cockpit.text.checks import finding
 from cockpit.text.scrub import shown
 
 _NO_PAIR = (
@@ -84,7 +85,7 @@ def compared(context: ActionContext, material: Material, would: WouldRun) -> Com
     pair = () if prior is None else prior.resubmit
     flags = _flags(context, pair or command_was(material), now, recorded=recorded)
     if not pair and flags.differences and _began(context, material, recorded=recorded):
-        flags = Drift((), (warned("C-18:command", _NO_PAIR, Basis.INFERRED),), 0)
+        flags = Drift((), (finding(rows.FLAGS_UNCOMPARED, _NO_PAIR),), 0)
     whole = prior is not None and prior.config is not None
     config = config_drift(material.config_was, material.read.config, whole=whole)
     source = material.recorded_by

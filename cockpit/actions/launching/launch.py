@@ -50,6 +50,7 @@ from cockpit.actions.launching.relaunch import (
 )
 from cockpit.actions.launching.submitting import CONFIRM, FILE_ID, platform_of, submit
 from cockpit.actions.stopping.stop import evidence
+from cockpit.model import check_rows as rows
 from cockpit.model.jobs import NamedJob
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
@@ -94,7 +95,7 @@ class LaunchAction(Action):
             words=f"launch {request.run}",
             checks=setup.for_dri(
                 _checks(context, found),
-                [checkpoint.NONE, *code.of_the_dri(context, found.material.changes)],
+                [rows.FROM_SCRATCH.id, *code.of_the_dri(context, found.material.changes)],
                 context.spec.dri,
             ),
             command=shown_command(found.would.words) or None,
@@ -166,9 +167,9 @@ def _config(material: Material) -> list[Check]:
     if config is None or config.values is None:
         why = "no config_file is named" if config is None else config.trouble
         text = f"{why}: later relaunches cannot be compared with this launch"
-        return [warned("config", text, Basis.INFERRED)]
+        return [warned(rows.LAUNCH_CONFIG, text, Basis.INFERRED)]
     text = f"{len(config.values)} settings of {config.source} are recorded with the launch"
-    return [passed("config", text)]
+    return [passed(rows.LAUNCH_CONFIG, text)]
 
 
 def to_create(run: RunSpec, book: Logbook | None) -> bool:
@@ -269,7 +270,7 @@ class Adopt(Action):
         job_id = required_param(request, "job-id", "the job to adopt, by its system's id")
         words, platform = f"adopt {context.spec.name}", context.acting_platform
         if platform is None:
-            lacking = blocked("job", "no job in cockpit.toml that this version can act on")
+            lacking = blocked(rows.ADOPTED, "no job in cockpit.toml that this version can act on")
             return Draft(words=words, checks=(lacking,))
         job = await platform.named_job(context.spec, job_id)
         spec, monitor = context.spec, context.report.facets.monitor.value

@@ -41,20 +41,20 @@ from cockpit.actions.launching.relaunch import (
 )
 from cockpit.actions.launching.submitting import CONFIRM, submit, verify
 from cockpit.config.check import DERIVED
+from cockpit.model import check_rows as rows
 from cockpit.model.observed import Pick
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub, shown
 
 PARAM: Final = "fork-wandb"
 VARIABLE: Final = "WANDB_FORK_FROM"
 FACT: Final = "fork_from"
-ID: Final = "fork"
 _AGAINST: Final = ("WANDB_RESUME", "WANDB_RESUME_FROM")
 """Variables beside which the client takes no fork."""
 _BREAKS: Final = (
@@ -75,18 +75,18 @@ def fork_of(
         return None, []
     guessed = text.lower() == "yes"
     if guessed and pick is None:
-        return None, [blocked(ID, "no checkpoint chosen, so no step to fork at")]
+        return None, [blocked(rows.FORK, "no checkpoint chosen, so no step to fork at")]
     step = pick.step if guessed and pick is not None else step_param(text, PARAM)
     old = run.wandb.run_id if run.wandb is not None else None
     if old is None:
         text = "no W&B id of the old run is recorded (wandb.id): nothing to fork from"
-        return None, [blocked(ID, text, Basis.RECORDED)]
+        return None, [blocked(rows.FORK, text, Basis.RECORDED)]
     if any(char in old for char in "?=&/ "):
         raise RefuseError(f"the old W&B id {shown(old)!r} cannot be named in {VARIABLE}")
     fork = f"{old}?_step={step}"
     taken = "the checkpoint's step taken for W&B's own _step" if guessed else "W&B's own _step"
     said = f"{VARIABLE}={fork} is set ({taken}): the new W&B run begins with the old one's history"
-    return fork, [warned(ID, f"{said}; {_BREAKS}", Basis.INFERRED, fork)]
+    return fork, [warned(rows.FORK, f"{said}; {_BREAKS}", Basis.INFERRED, fork)]
 
 
 def fork_allowed(words: Sequence[str], fork: str | None) -> list[Check]:
@@ -96,11 +96,11 @@ def fork_allowed(words: Sequence[str], fork: str | None) -> list[Check]:
     refuses = "the client refuses a fork beside it"
     named = [name for name in _AGAINST if any(word.startswith(f"{name}=") for word in words)]
     if named:
-        return [blocked(f"{ID}:resume", f"the command sets {', '.join(named)}: {refuses}")]
+        return [blocked(rows.FORK_REFUSED, f"the command sets {', '.join(named)}: {refuses}")]
     here = [name for name in _AGAINST if os.environ.get(name)]
     if here:
         text = f"{', '.join(here)} is set here, and a job may inherit it: {refuses}; unset it"
-        return [warned(f"{ID}:resume", text)]
+        return [warned(rows.FORK_REFUSED, text)]
     return []
 
 
@@ -216,8 +216,8 @@ def run_block(run: RunSpec, source: str) -> str:
     flat = {key: value for key, value in plain.items() if key not in tables}
     lines = ["[[run]]", *_lines(flat)]
     for key, value in tables.items():
-        rows = _lines(value)
-        lines += ["", f"[run.{key}]", *rows] if rows else []
+        inner = _lines(value)
+        lines += ["", f"[run.{key}]", *inner] if inner else []
     return scrub("\n".join(lines)) + "\n"
 
 
@@ -268,7 +268,7 @@ class NewLineage(Action):
             *await places(context, run, words, pick),
             *forking,
             *fork_allowed(words, fork),
-            passed("reason", shown(request.params["reason"]), Basis.RECORDED),
+            finding(rows.REASON, shown(request.params["reason"])),
         ]
         return Draft(
             words=f"lineage {request.run} {run.name}",
@@ -323,19 +323,22 @@ def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
 async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
     """Check that nothing of the new lineage lives, and say what becomes of the old one's job."""
     if context.live.unknown is not None:
-        return [blocked("C-25", f"cannot tell which jobs are alive: {context.live.unknown}")]
+        text = f"cannot tell which jobs are alive: {context.live.unknown}"
+        return [blocked(rows.NEW_LINEAGE_JOBS, text)]
     platform = context.acting_platform
     if platform is not None:
         live = (await platform.live([run]))[run.name]
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
-            return [blocked("C-25", f"something of {run.name} may be alive already: {left}")]
+            text = f"something of {run.name} may be alive already: {left}"
+            return [blocked(rows.NEW_LINEAGE_JOBS, text)]
         if live.unlike:  # the old lineage's job runs the same script
-            return [warned("C-25", jobs.possible_jobs(live.unlike))]
+            return [warned(rows.NEW_LINEAGE_JOBS, jobs.possible_jobs(live.unlike))]
     if context.live.jobs:
         names = ", ".join(job_name(job) for job in context.live.jobs)
-        return [warned("C-25", f"the old lineage is still training and is left alone: {names}")]
-    return [passed("C-25", "no job of either lineage is alive")]
+        text = f"the old lineage is still training and is left alone: {names}"
+        return [warned(rows.NEW_LINEAGE_JOBS, text)]
+    return [passed(rows.NEW_LINEAGE_JOBS, "no job of either lineage is alive")]
 
 
 async def _look_again(execution: Execution) -> str:

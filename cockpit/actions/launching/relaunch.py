@@ -9,7 +9,7 @@ from cockpit.actions.checks import checkpoint, code, jobs, lineages, setup
 from cockpit.actions.checks.checkpoint import last_step
 from cockpit.actions.checks.code import Material, gather
 from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
-from cockpit.actions.checks.jobs import ALIKE, alike_beside, job_name
+from cockpit.actions.checks.jobs import alike_beside, job_name
 from cockpit.actions.checks.lineages import present_failure
 from cockpit.actions.checks.places import places
 from cockpit.actions.checks.setup import for_dri, has_dri
@@ -54,6 +54,7 @@ from cockpit.actions.stopping.stop import (
 )
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Command
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import named, suspected, unlooked, would_resume
@@ -73,7 +74,7 @@ from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.store.store import StoreError, pack
-from cockpit.text.checks import blocked, warned
+from cockpit.text.checks import blocked, finding, warned
 from cockpit.text.scrub import shown
 
 CODE: Final = "code"
@@ -161,7 +162,12 @@ async def nothing_lives(execution: Execution, run: RunSpec) -> None:
         raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
     if run.name != execution.context.spec.name:
         return  # a new lineage: the old one's job runs the same script
-    seen = {each for check in execution.plan.checks if check.id == ALIKE for each in _ids(check)}
+    seen = {
+        each
+        for check in execution.plan.checks
+        if check.id == rows.SIMILAR_JOB.id
+        for each in _ids(check)
+    }
     new = [job for job in alike_beside(execution.context, live) if job.id not in seen]
     if new:
         left = "; ".join(f"{job.name} ({job.id}) {job.why}" for job in new)
@@ -418,7 +424,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
 
 def _saving(context: ActionContext, save: bool) -> list[Check]:
     if save and not jobs.own_jobs(context):
-        return [blocked("save", "no job is alive that could save a checkpoint first")]
+        return [blocked(rows.SAVE_FIRST, "no job is alive that could save a checkpoint first")]
     return saving(context, save=save, say=warned)
 
 
@@ -429,14 +435,14 @@ def _monitors(context: ActionContext) -> list[Check]:
     if not others:
         return []
     who = ", ".join(each.owner or each.path for each in others)
-    return [warned("monitor", f"another monitor watches this job and may act too: {who}")]
+    return [finding(rows.MONITOR, f"another monitor watches this job and may act too: {who}")]
 
 
 def store_there(context: ActionContext, material: Material) -> list[Check]:
     """Warn when the store could not be read: earlier launches and failures are then unknown."""
     if material.read.store_trouble is None:
         return []
-    return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
+    return [finding(rows.STORE, f"earlier launches are unknown: {material.read.store_trouble}")]
 
 
 def _loses(report: RunReport, pick: Pick | None) -> Loss | None:

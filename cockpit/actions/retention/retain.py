@@ -24,8 +24,9 @@ from cockpit.actions.core.action import (
     safe,
 )
 from cockpit.actions.core.recording import comment_step, event_name, log_step
-from cockpit.actions.retention.at_rest import CHECKPOINT, RunRoots, listing
+from cockpit.actions.retention.at_rest import RunRoots, listing
 from cockpit.actions.retention.ways import Half, RootError, RootLostError
+from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.base import Frozen
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
@@ -40,7 +41,7 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.store.memory import Snapshots
 from cockpit.store.store import StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean
 
@@ -158,9 +159,6 @@ def _logbook_lines(run: RunSpec) -> tuple[str, ...]:
     return tuple(lines)
 
 
-RETENTION: Final = "retention"
-LINEAGE: Final = "lineage"
-RIGHT: Final = "deletable"
 HALF: Final = "left half deleted by an earlier clean-up"
 IDENTITIES: Final = "identities"
 DELETED: Final = "deleted"
@@ -196,7 +194,7 @@ class Retain(Action):
         try:
             to_delete = await _look(decisions, roots)
         except (RootError, RootLostError) as error:
-            slow = blocked(CHECKPOINT, f"the candidates cannot be read: {safe(error)}")
+            slow = finding(rows.LISTED, f"the candidates cannot be read: {safe(error)}")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
         count = len(to_delete.targets)
         return Draft(
@@ -256,14 +254,15 @@ def _hard(
         yield value
     elif value.mixed is not None:
         text = f"whose the saves are is not certain: {value.mixed}; nothing is deleted:"
-        yield blocked(LINEAGE, f"{text} move those of another run to a folder of their own")
+        text = f"{text} move those of another run to a folder of their own"
+        yield finding(rows.MIXED_SAVES, text)
     yield from two_writers(context)
     remote = RunRoots(context).unknown
     if remote is not None:
         text = f"{remote} is on a system that nothing is deleted on from here"
-        yield blocked(CHECKPOINT, text)
+        yield finding(rows.LISTED, text)
     if sources.unknown is not None:
-        yield blocked("logbook", f"recovery sources are unknown: {sources.unknown}")
+        yield finding(rows.SOURCES, f"recovery sources are unknown: {sources.unknown}")
 
 
 def _decide(
@@ -324,9 +323,11 @@ async def _deletable(roots: RunRoots, to_delete: ToDelete) -> list[Check]:
     for root in dict.fromkeys(place for place in there if place is not None):
         access = await roots.of(root).access(root, delete=True)
         if access.trouble is not None:
-            checks.append(blocked(RIGHT, f"nothing can be deleted there: {access.trouble}"))
+            checks.append(
+                blocked(rows.DELETABLE, f"nothing can be deleted there: {access.trouble}")
+            )
         elif access.note is not None:
-            checks.append(warned(RIGHT, access.note))
+            checks.append(warned(rows.DELETABLE, access.note))
     return checks
 
 
@@ -341,22 +342,23 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
     text = f"keeps the newest {policy.keep}; rollback depth {depth}"
     own = context.spec.checkpoints is not None and context.spec.checkpoints.keep is not None
     if keep is not None and policy.keep != keep:
-        yield warned(RETENTION, f"{text}: never fewer than the rollback depth", Basis.RECORDED)
+        yield warned(rows.POLICY, f"{text}: never fewer than the rollback depth")
     elif keep is None and not own:
-        yield warned(RETENTION, f"{text}; no number is set in cockpit.toml", Basis.INFERRED)
+        yield warned(rows.POLICY, f"{text}; no number is set in cockpit.toml", Basis.INFERRED)
     else:
-        yield passed(RETENTION, text, Basis.RECORDED)
+        yield passed(rows.POLICY, text)
 
 
 def _freed(to_delete: ToDelete, decisions: Sequence[Decision]) -> Check:
     by_hand = sum(each.item.files > 1 for each in decisions)
     if not to_delete.targets and by_hand:
         text = f"nothing to delete from here: {plural(by_hand, 'save')} of several files beside"
-        return blocked("candidates", f"{text} each other can be deleted by hand only")
+        return blocked(rows.CANDIDATES, f"{text} each other can be deleted by hand only")
     if not to_delete.targets:
-        return blocked("candidates", "nothing to delete: the policy keeps everything there is")
+        return blocked(rows.CANDIDATES, "nothing to delete: the policy keeps everything there is")
     text = f"{plural(len(to_delete.targets), 'candidate')}; frees {_bytes(to_delete.targets)}"
-    return warned("candidates", f"{text}; this cannot be undone", value=str(len(to_delete.targets)))
+    text = f"{text}; this cannot be undone"
+    return warned(rows.CANDIDATES, text, value=str(len(to_delete.targets)))
 
 
 def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:
@@ -367,9 +369,9 @@ def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:
     text += f"; {plural(suspect, 'suspect one')} not counted" if suspect else ""
     here = [each for each in decisions if each.item.good]
     if len(left) < min(depth_of(context.spec), len(here)):
-        return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(context.spec)}")
+        return blocked(rows.LEFT, f"{text}: fewer than the rollback depth {depth_of(context.spec)}")
     # The number left grows while the run saves: it moves by itself.
-    return passed("C-08", text).model_copy(update={"moves": True})
+    return passed(rows.LEFT, text, moves=True)
 
 
 async def _delete(execution: Execution) -> str:
@@ -441,7 +443,9 @@ def _bytes(targets: Sequence[Target]) -> str:
 
 def _given_back(execution: Execution, done: Sequence[Target]) -> str:
     """Return how much room there is now: none where a bucket keeps versions, as the plan said."""
-    if any(each.id == RIGHT and each.level is Level.WARN for each in execution.plan.checks):
+    if any(
+        each.id == rows.DELETABLE.id and each.level is Level.WARN for each in execution.plan.checks
+    ):
         return f"{_bytes(done)}, of which versions are kept"
     return f"{_bytes(done)} freed"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import ActionContext, plural
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.lineage import Touches, touches
 from cockpit.model.place import SSH, Place
@@ -19,11 +20,10 @@ from cockpit.rules.lineage.drift import same_code
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.code import named_commits
 from cockpit.sources.git.command import git
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-ID: Final = "C-15"
 DEADLINE: Final = 15.0
 MOST: Final = 10_000_000
 """Bytes of changed files that may go into a seal commit: more is data, not code."""
@@ -99,15 +99,15 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     if repo is not None and not taggable(repo):
         where = "the seal is in the logbook only"
         text = f"tagging code on {repo.endpoint} is not supported yet: {where}"
-        yield warned("tag", text, Basis.RECORDED)
+        yield warned(rows.TAG, text, Basis.RECORDED)
         return
     if code is None:
         text = "no code repository in cockpit.toml: no tag, the seal is in the logbook only"
-        yield warned("tag", text, Basis.RECORDED)
+        yield warned(rows.TAG, text, Basis.RECORDED)
         return
     facts = code.facts
     if facts.trouble is not None or code.trouble is not None:
-        yield blocked("tag", facts.trouble or code.trouble or "")
+        yield blocked(rows.TAG, facts.trouble or code.trouble or "")
         return
     yield _tag(facts, "" if repo is None or repo.here else f" by git on {repo.endpoint}")
     yield from _unpublished(facts)
@@ -119,16 +119,17 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
 def _tag(facts: SealFacts, by: str) -> Check:
     """Return what becomes of the tag; ``by`` says whose git sets it, if not this machine's."""
     if facts.remote is None:
-        return blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
+        text = "the code repository has no remote: a tag is pushed, or it is lost"
+        return blocked(rows.TAG, text)
     if facts.tag_at is not None:
         pushed = {True: "and pushed", False: "not pushed yet", None: "perhaps pushed already"}
-        return warned(
-            "tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {pushed[facts.on_remote]}"
-        )
+        text = f"{facts.tag} is made at {facts.tag_at[:10]}, {pushed[facts.on_remote]}"
+        return warned(rows.TAG, text)
     if facts.on_remote:
-        return blocked("tag", f"{facts.tag} exists on {facts.remote}, not here: fetch and check it")
+        text = f"{facts.tag} exists on {facts.remote}, not here: fetch and check it"
+        return blocked(rows.TAG, text)
     asked = "asked" if facts.on_remote is False else "not reachable now"
-    return passed("tag", f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
+    return passed(rows.TAG, f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
 
 
 def _unpublished(facts: SealFacts) -> Iterator[Check]:
@@ -141,7 +142,7 @@ def _unpublished(facts: SealFacts) -> Iterator[Check]:
         f"({named}): push yourself, or approve"
     )
     value = " ".join(each.oid for each in facts.unpublished)
-    yield blocked(f"{ID}:unpushed", text, value=value, overridable=True)
+    yield finding(rows.SEAL_UNPUSHED, text, value=value)
 
 
 def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
@@ -150,20 +151,21 @@ def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     recorded = value.record_sha if value is not None else None
     head = code.facts.sha or ""
     if recorded is None:
-        yield warned("lineage", f"no launch has recorded its commit; HEAD is {head[:10]}")
+        yield warned(rows.LAUNCHED_CODE, f"no launch has recorded its commit; HEAD is {head[:10]}")
     elif not same_code(value, head, recorded):
         text = f"the run was launched from {recorded[:10]}, and HEAD is {head[:10]}"
-        yield blocked(ID, text, value=head, overridable=True)
+        yield finding(rows.SEALED_CODE, text, value=head)
     else:
         same = "" if head.startswith(recorded) else f", but for records: {recorded[:10]} ran"
-        yield passed("lineage", f"HEAD is what was launched: {head[:10]}{same}", value=head)
+        text = f"HEAD is what was launched: {head[:10]}{same}"
+        yield passed(rows.LAUNCHED_CODE, text, value=head)
 
 
 def _dirty(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     if not code.dirty:
         ignored = len(code.facts.dirty)
         rest = f"; {plural(ignored, 'changed file')} cannot touch training" if ignored else ""
-        yield passed("dirty", f"nothing that matters is uncommitted{rest}")
+        yield passed(rows.DIRTY, f"nothing that matters is uncommitted{rest}")
         return
     value = context.report.facets.code.value
     patch = (value.patch_id if value is not None else None) or code.digest
@@ -172,17 +174,17 @@ def _dirty(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     repo = None if context.spec.code is None else context.spec.code.repo
     if repo is not None and not repo.here:
         how = "commit them there (or add them to code.ignore), then seal"
-        yield blocked("dirty", f"uncommitted on {repo.endpoint}: {named}; {how}")
+        yield blocked(rows.DIRTY, f"uncommitted on {repo.endpoint}: {named}; {how}")
     elif code.bytes > MOST:
         text = f"{size(code.bytes)} are uncommitted ({named}): too much; ignore or commit them"
-        yield blocked("dirty", text)
+        yield blocked(rows.DIRTY, text)
     elif code.secrets:
         places = ", ".join(code.secrets[:SHOWN])
         text = f"looks like a secret, and would be pushed: {places}; take it out of the code"
-        yield blocked("secret", text)
+        yield finding(rows.SECRET, text)
     else:
         text = f"uncommitted, would be sealed: {named} (patch {patch[:10]})"
-        yield blocked(ID, text, value=patch, overridable=True)
+        yield finding(rows.SEALED_CODE, text, value=patch)
 
 
 async def secrets_in(top: Path, dirty: Sequence[str]) -> tuple[str, ...]:

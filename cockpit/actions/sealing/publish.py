@@ -26,15 +26,16 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.retention.ways import put_whole
 from cockpit.actions.sealing.pulled import NotListedError, compared
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointState
 from cockpit.model.place import Place, place_of
-from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular, read_text
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
@@ -269,10 +270,10 @@ class Publish(Action):
             )
         except TimeoutError:
             text = f"the files did not answer within {duration(HASH_WITHIN)}"
-            return Draft(words=words, checks=(blocked("passport", text),))
+            return Draft(words=words, checks=(blocked(rows.PASSPORT, text),))
         if signed is None:
             text = f"no {PASSPORT} and {SIGNOFF} in {', '.join(map(safe, folders)) or 'any folder'}"
-            return Draft(words=words, checks=(blocked("passport", text),))
+            return Draft(words=words, checks=(blocked(rows.PASSPORT, text),))
         page = await training_log(context)
         return Draft(
             words=words,
@@ -335,10 +336,10 @@ async def _whole(context: ActionContext, folder: str) -> list[Check]:
     try:
         found = await compared(context, source, folder, BESIDE)
     except (TimeoutError, OSError, NotListedError) as error:
-        return [blocked("pulled", f"{folder} cannot be compared with {source}: {safe(error)}")]
+        return [blocked(rows.PULLED, f"{folder} cannot be compared with {source}: {safe(error)}")]
     if found.trouble is not None:
-        return [blocked("pulled", f"{found.trouble} ({source})")]
-    return [passed("pulled", f"{plural(found.count, 'file')} of {folder} are all of {source}")]
+        return [blocked(rows.PULLED, f"{found.trouble} ({source})")]
+    return [passed(rows.PULLED, f"{plural(found.count, 'file')} of {folder} are all of {source}")]
 
 
 def _source_of(context: ActionContext, folder: str) -> Place | None:
@@ -355,44 +356,44 @@ def _source_of(context: ActionContext, folder: str) -> Place | None:
 
 def _signed(signed: Signed) -> Iterator[Check]:
     for line in signed.wrong:
-        yield blocked("passport", line)
+        yield blocked(rows.PASSPORT, line)
     if not signed.wrong:
         text = f"{plural(signed.matching, 'signed file')} match, the passport among them"
-        yield passed("passport", f"{text}: {signed.folder}", value=str(signed.matching))
+        yield passed(rows.PASSPORT, f"{text}: {signed.folder}", value=str(signed.matching))
     for name in signed.unlisted[:3]:
-        yield warned("unsigned", f"{name} is a weight file that nobody has signed")
+        yield finding(rows.UNSIGNED, f"{name} is a weight file that nobody has signed")
 
 
 def _signed_verdict(signed: Signed) -> Iterator[Check]:
     """Yield the verdict; a soft signal's reason is shown as it was written, made safe."""
     if signed.verdict == "soft_signal" and signed.reason is not None:
         reason = safe(signed.reason[:REASON_LIMIT])
-        yield warned("verdict", f"soft_signal: {reason}", Basis.RECORDED, "soft_signal")
+        yield warned(rows.SIGNED_VERDICT, f"soft_signal: {reason}", value="soft_signal")
     elif signed.verdict == "pass":
-        yield passed("verdict", "the sign-off says pass", Basis.RECORDED, "pass")
+        yield passed(rows.SIGNED_VERDICT, "the sign-off says pass", value="pass")
 
 
 def _page(page: str, folder: str) -> Check:
     if not page.startswith("#"):
-        return blocked("training-log", page)
+        return blocked(rows.TRAINING_LOG, page)
     there = Path(folder, TRAINING_LOG)
     if there.is_symlink():
-        return blocked("training-log", f"{there} is a link: it is not written")
+        return blocked(rows.TRAINING_LOG, f"{there} is a link: it is not written")
     if there.exists():
         text = f"{there} is there: it is kept beside the new one if it differs"
-        return warned("training-log", text)
-    return passed("training-log", f"{there} will be written, without job ids and node names")
+        return warned(rows.TRAINING_LOG, text)
+    return passed(rows.TRAINING_LOG, f"{there} will be written, without job ids and node names")
 
 
 def _run_log(context: ActionContext, repo: str) -> Iterator[Check]:
     path = context.spec.records.run_log
     if repo and path is None:
         text = "no run log in cockpit.toml (records.run_log): no section is written"
-        yield warned("run-log", text)
+        yield warned(rows.RUN_LOG, text)
     elif repo:
-        yield passed("run-log", f"a HuggingFace section for {repo} goes into {path}")
+        yield passed(rows.RUN_LOG, f"a HuggingFace section for {repo} goes into {path}")
     elif path is not None:
-        yield warned("run-log", "no --repo: the run log gets no HuggingFace section")
+        yield warned(rows.RUN_LOG, "no --repo: the run log gets no HuggingFace section")
 
 
 async def training_log(context: ActionContext) -> str:

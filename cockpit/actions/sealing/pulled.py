@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import ActionContext, plural, safe
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.place import Place
@@ -184,10 +185,10 @@ async def pulled(context: ActionContext, pulled_to: str | None) -> tuple[Check, 
     """Compare the pulled copy with its source; return how many files it holds, too."""
     sources = _sources(context)
     if not sources:
-        return blocked("pulled", "no output_root in cockpit.toml to compare with"), 0
+        return blocked(rows.PULLED, "no output_root in cockpit.toml to compare with"), 0
     if pulled_to is None:
         text = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
-        return blocked("pulled", text), 0
+        return blocked(rows.PULLED, text), 0
     named = " + ".join(map(str, sources))
     try:
         parts = [
@@ -196,19 +197,19 @@ async def pulled(context: ActionContext, pulled_to: str | None) -> tuple[Check, 
         ]
     except TimeoutError:
         text = f"{named} did not answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
-        return blocked("pulled", text), 0
+        return blocked(rows.PULLED, text), 0
     except NotListedError as error:
-        return blocked("pulled", f"{error}; {CONSOLE}"), 0
+        return blocked(rows.PULLED, f"{error}; {CONSOLE}"), 0
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         where = error.filename or named
-        return blocked("pulled", f"{where}: {reason}; {CONSOLE}"), 0
+        return blocked(rows.PULLED, f"{where}: {reason}; {CONSOLE}"), 0
     count, bytes_ = sum(part.count for part in parts), sum(part.size for part in parts)
     trouble = next((part.trouble for part in parts if part.trouble is not None), None)
     if trouble is not None:
-        return blocked("pulled", trouble), count
+        return blocked(rows.PULLED, trouble), count
     text = f"{plural(count, 'file')}, {size(bytes_)}, equal to {named}"
-    return passed("pulled", text, value=str(count)), count
+    return passed(rows.PULLED, text, value=str(count)), count
 
 
 def _sources(context: ActionContext) -> tuple[Place, ...]:

@@ -24,6 +24,7 @@ from cockpit.actions.sealing.pulled import (
     pulled,
     verified,
 )
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Command
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
 from cockpit.model.records import EventEntry
@@ -35,7 +36,7 @@ from cockpit.platforms.command import shown, words_of
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
 from cockpit.store.journal import JournalEntry
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 
 STORAGE: Final = ("delete_files", "cancel_storage")
 """What removes durable storage: always last (SPEC A-12)."""
@@ -54,7 +55,7 @@ class Teardown(Action):
         """Return what stops, what survives, and whether everything is here and loads."""
         spec = context.spec.teardown
         if spec is None:
-            none = blocked("teardown", "no [run.teardown] in cockpit.toml", Basis.RECORDED)
+            none = blocked(rows.TEARDOWN_COMMAND, "no [run.teardown] in cockpit.toml")
             return Draft(words=f"teardown {request.run}", checks=(none,))
         command, about = _command(spec)
         copied, files = await pulled(context, spec.pulled_to)
@@ -92,15 +93,13 @@ def host_of(run: RunSpec) -> str:
 
 def _command(spec: TeardownSpec) -> tuple[str | None, Check]:
     if spec.command is None:
-        return None, blocked(
-            "teardown", "no command is recorded (teardown.command)", Basis.RECORDED
-        )
+        return None, blocked(rows.TEARDOWN_COMMAND, "no command is recorded (teardown.command)")
     try:
         line = shown(words_of(spec.command))
     except CommandError as error:
         text = str(error).replace("resubmit", "teardown.command")
-        return None, blocked("teardown", text, Basis.RECORDED)
-    return line, passed("teardown", f"runs once: {line}", Basis.RECORDED)
+        return None, blocked(rows.TEARDOWN_COMMAND, text)
+    return line, passed(rows.TEARDOWN_COMMAND, f"runs once: {line}")
 
 
 def _meaning(spec: TeardownSpec) -> Check:
@@ -108,7 +107,7 @@ def _meaning(spec: TeardownSpec) -> Check:
     back = "can be undone" if spec.reversible else "cannot be undone"
     text = f"{spec.kind} {meter}; survives: {_survives(spec)}; {back}"
     harmless = spec.stops_meter and spec.reversible
-    return (passed if harmless else warned)("meter", text, Basis.RECORDED)
+    return (passed if harmless else warned)(rows.METER, text)
 
 
 def _survives(spec: TeardownSpec) -> str:
@@ -125,7 +124,7 @@ def _before(entries: Sequence[JournalEntry]) -> Iterator[Check]:
             text = f"already torn down by {entry.operator}"
         else:
             text = f"a teardown by {entry.operator} was started, outcome unknown"
-        yield blocked(STEP, f"{text}; {CONSOLE}", Basis.RECORDED, overridable=True)
+        yield finding(rows.TORN_DOWN, f"{text}; {CONSOLE}")
         return
 
 
@@ -140,9 +139,9 @@ def _storage(context: ActionContext, spec: TeardownSpec) -> Iterator[Check]:
     if records is not None and records.logbook is not None and not records.pushed:
         left.append("its logbook is not pushed")
     if left:
-        yield blocked("storage", f"{spec.kind} comes last: {'; '.join(left)}")
+        yield blocked(rows.STORAGE, f"{spec.kind} comes last: {'; '.join(left)}")
     else:
-        yield passed("storage", "everything else is done: durable storage may go")
+        yield passed(rows.STORAGE, "everything else is done: durable storage may go")
 
 
 async def _verified(
@@ -151,23 +150,23 @@ async def _verified(
     """Load every artifact by the run file's own command; only that proves that they are whole."""
     if spec.verify is None:
         text = "no command verifies the artifacts by loading them (teardown.verify)"
-        return blocked("verified", text, Basis.RECORDED), 0
+        return blocked(rows.VERIFIED, text, Basis.RECORDED), 0
     if pulled.stands_in_the_way:
-        return blocked("verified", "not asked: not all artifacts are here"), 0
+        return blocked(rows.VERIFIED, "not asked: not all artifacts are here"), 0
     try:
         done = await execute(context, spec.verify, VERIFY_WITHIN)
     except CommandError as error:
-        return blocked("verified", str(error).replace("resubmit", "teardown.verify")), 0
+        return blocked(rows.VERIFIED, str(error).replace("resubmit", "teardown.verify")), 0
     if done.timed_out:
         text = f"verify did not end within {duration(VERIFY_WITHIN)}"
-        return blocked("verified", text), 0
+        return blocked(rows.VERIFIED, text), 0
     if done.rc != 0:
-        return blocked("verified", f"verify ended with {done.rc}: {last_line(done)}"), 0
+        return blocked(rows.VERIFIED, f"verify ended with {done.rc}: {last_line(done)}"), 0
     found = verified(done.text, files)
     if isinstance(found, str):
-        return blocked("verified", found), 0
+        return blocked(rows.VERIFIED, found), 0
     text = f"{plural(found, 'artifact')} verified by load"
-    return passed("verified", text, value=str(found)), found
+    return passed(rows.VERIFIED, text, value=str(found)), found
 
 
 async def execute(context: ActionContext, command: Command, deadline: float) -> Completed:

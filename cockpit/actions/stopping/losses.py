@@ -18,6 +18,7 @@ from cockpit.actions.core.action import (
     safe,
 )
 from cockpit.actions.core.execution import STOPS, ids_in, order
+from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState
@@ -210,26 +211,27 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     """Yield what is said of each that starts by itself after the job."""
     facet = context.report.facets.job
     if wanted and facet.error is not None:
-        yield blocked(QUEUED, f"cannot tell what starts by itself after it: {facet.error.message}")
+        text = f"cannot tell what starts by itself after it: {facet.error.message}"
+        yield blocked(rows.QUEUED, text)
         return
     queued = queued_jobs(context)
     if wanted and not queued:
-        yield passed(QUEUED, "nothing starts by itself after it")
+        yield passed(rows.QUEUED, "nothing starts by itself after it")
     for job in queued:
         why, what = why_not(job), f"{job_name(job)} ({job.why})"
         if wanted and why is not None:
-            yield blocked(QUEUED, f"{what} cannot be cancelled from here: {why}")
+            yield blocked(rows.QUEUED, f"{what} cannot be cancelled from here: {why}")
         elif wanted:
-            yield passed(QUEUED, f"{what} is cancelled first").model_copy(update={"value": job.id})
+            yield passed(rows.QUEUED, f"{what} is cancelled first", value=job.id)
         elif why is None and goes_with_it(context, job):
             text = f"{what} is cancelled too: a stop of {job.part_of} ends all of its tasks"
-            yield warned(QUEUED, text, value=job.id)
+            yield warned(rows.QUEUED, text, value=job.id)
         else:
             ends = why or f"{OPTION} cancels it too"
             text = f"{what} starts by itself after it, and is not stopped by this; {ends}"
             if job.needs_success:
                 text = f"{what} waits for its success: it never starts once this is stopped; {ends}"
-            yield warned(QUEUED, text, value=job.id)
+            yield warned(rows.QUEUED, text, value=job.id)
 
 
 def facts(context: ActionContext, *, wanted: bool) -> dict[str, str]:

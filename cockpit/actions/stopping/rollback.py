@@ -22,7 +22,6 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.recording import MARKED, comment_step, event_name, intent_step, log_step
 from cockpit.actions.launching.launch_records import status_step
 from cockpit.actions.retention.at_rest import (
-    CHECKPOINT,
     RunRoots,
     listing,
     nothing_lives,
@@ -37,6 +36,7 @@ from cockpit.actions.retention.ways import (
     rejections,
     unpack,
 )
+from cockpit.model import check_rows as rows
 from cockpit.model.lineage import listed_steps, names_checkpoint, newest_good, suspected, unlooked
 from cockpit.model.lineage import named as called
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
@@ -49,7 +49,7 @@ from cockpit.records.issue.text import rolled_back
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import Rejections
 from cockpit.store.store import StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.logbook_lines import rejection_lines
 
 PLACEHOLDER: Final = "{checkpoint}"
@@ -100,14 +100,14 @@ async def markable(
     """Return why a root does not take the file that says what is rejected, tried by doing."""
     remote = roots.unknown
     if remote is not None:
-        return [blocked("mark", f"{remote} is on a system that nothing is rejected on")]
+        return [blocked(rows.MARKABLE, f"{remote} is on a system that nothing is rejected on")]
     troubles = []
     for root in dict.fromkeys(item.root for item in newer):
         access = await roots.of(root).access(place_of(root), delete=False)
         if access.trouble is not None:
             text = f"the root itself cannot say what is rejected: {access.trouble}"
             say = warned if context.spec.records.logbook is not None else blocked
-            troubles.append(say("mark", f"{text}; the logbook does"))
+            troubles.append(say(rows.MARKABLE, f"{text}; the logbook does"))
     return troubles
 
 
@@ -123,7 +123,7 @@ async def movable(roots: RunRoots, newer: Sequence[Checkpoint], *, move: bool) -
             trouble = str(error)
         if trouble is not None:
             remedy = f"name the checkpoint in the command ({PLACEHOLDER} in resubmit)"
-            return [blocked(MOVE, f"they cannot be moved aside: {trouble}; {remedy}")]
+            return [blocked(rows.MOVED, f"they cannot be moved aside: {trouble}; {remedy}")]
     return [_how([way_out(item, roots) for item in newer])]
 
 
@@ -140,7 +140,7 @@ def _how(ways: Sequence[str]) -> Check:
         left = plural(len(ways) - moved - markers, "checkpoint")
         parts.append(f"{left} without a marker stays: no trainer loads it")
     text = f"{'; '.join(parts)}; moving back undoes it"
-    return passed(MOVE, text, value=str(moved + markers))
+    return passed(rows.MOVED, text, value=str(moved + markers))
 
 
 def way_out(item: Checkpoint, roots: RunRoots) -> str:
@@ -218,7 +218,6 @@ def told(log: Step) -> Step:
     return replace(log, run=run)
 
 
-LOADS: Final = "C-17"
 DEADLINE: Final = 15.0
 
 
@@ -305,19 +304,19 @@ def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
     good = [item for item in whole if item.whose in (Whose.OWN, Whose.AGAIN)]
     if whole and not good:
         text = f"step {steps(to)} is not, or not surely, this run's: {whole[-1].lineage}"
-        return None, blocked(CHECKPOINT, text)
+        return None, blocked(rows.ROLLBACK_TO, text)
     if good:
         best = max(good, key=_worth)
         pick = Pick(path=best.path, step=to, why="chosen by the operator")
         text = f"step {steps(to)} is complete and of this lineage: {best.path}"
-        return pick, passed(CHECKPOINT, text)
+        return pick, passed(rows.ROLLBACK_TO, text)
     if there:
         what = "; ".join(f"{item.state.value} ({item.note or item.path})" for item in there)
-        return None, blocked(CHECKPOINT, f"step {steps(to)} cannot be rolled back to: {what}")
+        return None, blocked(rows.ROLLBACK_TO, f"step {steps(to)} cannot be rolled back to: {what}")
     known = [item for item in value.items if item.complete]
     named = ", ".join(called(item).removeprefix("step ") for item in known[-5:]) or "none"
     text = f"there is no checkpoint of step {steps(to)}; the newest complete ones: {named}"
-    return None, blocked(CHECKPOINT, text)
+    return None, blocked(rows.ROLLBACK_TO, text)
 
 
 def _suspicion(value: CheckpointsValue, chosen: Pick | None, run: str) -> Iterator[Check]:
@@ -331,28 +330,28 @@ def _suspicion(value: CheckpointsValue, chosen: Pick | None, run: str) -> Iterat
         remedy = f"the newest that is not: step {steps(good.step)}"
         remedy += f" (cockpit rollback {run} --to {good.step})"
     text = f"step {steps(chosen.step)} is suspect: {why}; {remedy}"
-    yield blocked("suspect", text, value=chosen.path, overridable=True)
+    yield finding(rows.SUSPECT, text, value=chosen.path)
 
 
 def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
-        yield blocked("rejected", f"{writing[0].path} is being written")
+        yield blocked(rows.REJECTED, f"{writing[0].path} is being written")
     elif by_hand := [item for item in newer if item.files > 1 or item.unrecognised]:
         what = "is of no layout that is known here"
         if by_hand[0].files > 1:
             what = f"is one save of {by_hand[0].files} files"
-        yield blocked("rejected", f"{by_hand[0].path} {what}: move it yourself")
+        yield blocked(rows.REJECTED, f"{by_hand[0].path} {what}: move it yourself")
     elif not newer:
-        yield blocked("rejected", f"nothing is newer than step {steps(to)}: nothing to reject")
+        yield blocked(rows.REJECTED, f"nothing is newer than step {steps(to)}: nothing to reject")
     else:
         text = f"{plural(len(newer), 'newer checkpoint')} will be rejected for good"
         others = [item for item in newer if item.whose in (Whose.OTHER, Whose.UNSURE)]
         text += f"; not, or not surely, this run's: {listed_steps(others)}" if others else ""
-        yield warned("rejected", text, value=str(len(newer)))
+        yield warned(rows.REJECTED, text, value=str(len(newer)))
     for item in value.items:
         if _step(item) is None:
-            yield warned("rejected", f"the step of {item.path} is unknown, so it is left alone")
+            yield warned(rows.REJECTED, f"the step of {item.path} is unknown, so it is left alone")
 
 
 def _would_load(
@@ -368,14 +367,15 @@ def _would_load(
         return
     if names_checkpoint(run):
         wanted = f"it will be step {steps(chosen.step)}"
-        yield passed(LOADS, f"the command names the checkpoint: {wanted}")
+        yield passed(rows.TRAINER_LOADS, f"the command names the checkpoint: {wanted}")
         return
     if isinstance(after, str):
-        yield blocked(LOADS, f"cannot tell what the trainer would load: {after}")
+        yield blocked(rows.TRAINER_LOADS, f"cannot tell what the trainer would load: {after}")
         return
     load = after.trainer_would_load
     if load is not None and load.step == chosen.step:
-        yield passed(LOADS, f"the trainer would load {load.path} ({load.why})", value=load.path)
+        text = f"the trainer would load {load.path} ({load.why})"
+        yield passed(rows.TRAINER_LOADS, text, value=load.path)
         return
     what = "the trainer would find nothing to load by itself, or its rule is unknown"
     if after.unjudged:
@@ -386,7 +386,8 @@ def _would_load(
     remedy = f"put {PLACEHOLDER} into resubmit"
     if not move:
         remedy = f"move the {plural(newer, 'rejected one')} aside (--move yes), or {remedy}"
-    yield blocked(LOADS, f"{what}; {remedy}", value=None if load is None else load.path)
+    text = f"{what}; {remedy}"
+    yield blocked(rows.TRAINER_LOADS, text, value=None if load is None else load.path)
 
 
 def _target(item: Checkpoint, roots: RunRoots, *, move: bool) -> Target:

@@ -26,7 +26,6 @@ from cockpit.actions.core.evidence import archive
 from cockpit.actions.core.execution import STOPS, order, ordered, planned, spared, told_words
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST, status_step
-from cockpit.actions.retention.at_rest import JOB
 from cockpit.actions.stopping import losses
 from cockpit.actions.stopping.losses import (
     CANCEL,
@@ -36,6 +35,8 @@ from cockpit.actions.stopping.losses import (
     SavesUnknownError,
     lost_of,
 )
+from cockpit.model import check_rows as rows
+from cockpit.model.check_rows import CheckRow
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.plan import (
     Basis,
@@ -52,7 +53,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, Platform
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 
 ONLY: Final = "only"
 HELD: Final = "held"
@@ -86,11 +87,11 @@ def draft(context: ActionContext, request: Request) -> Draft:
 def _held(context: ActionContext) -> Check:
     live = context.live
     if live.unknown is not None:
-        return blocked(JOB, f"cannot tell which jobs are held: {live.unknown}")
+        return blocked(rows.STOPPABLE, f"cannot tell which jobs are held: {live.unknown}")
     if not live.held:
-        return blocked(JOB, "no held job of this run: nothing to cancel")
+        return blocked(rows.STOPPABLE, "no held job of this run: nothing to cancel")
     how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.held)
-    return passed(JOB, f"{plural(len(live.held), 'held job')}: {how}")
+    return passed(rows.STOPPABLE, f"{plural(len(live.held), 'held job')}: {how}")
 
 
 def held_steps(plan: Plan) -> Sequence[Step]:
@@ -164,8 +165,6 @@ def _held_next(trouble: str | None, *, left: bool) -> str:
     return "check whether what is no longer held is running" if left else "nothing"
 
 
-LOSS: Final = "loses"
-HEALTH: Final = "health"
 SAVE: Final = "save"
 SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
@@ -193,10 +192,10 @@ class Stop(Action):
         only_queued = _only_queued(context, wanted=wanted)
         lost = None if only_queued else lost_of(context.report)
         health = passed(
-            HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
+            rows.HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
         )
         if healthy:
-            health = warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
+            health = warned(rows.HEALTH, "the run is healthy: what it does is lost by stopping it")
         return Draft(
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(
@@ -241,13 +240,16 @@ class Stop(Action):
         for check in now.checks:
             if check.stands_in_the_way and _level(shown, check.id) is not Level.BLOCK:
                 return f"{check.id}: {check.text}"
-        if _level(shown, HEALTH) is Level.PASS and _level(now, HEALTH) is Level.WARN:
+        if (
+            _level(shown, rows.HEALTH.id) is Level.PASS
+            and _level(now, rows.HEALTH.id) is Level.WARN
+        ):
             return "the run is healthy now: more is asked for before it is stopped"
         return None
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return the plan with what would be lost by now, where something may be."""
-        if _level(plan, LOSS) is None:
+        if _level(plan, rows.LOSES.id) is None:
             return plan
         return with_loss(plan, lost_of(report))
 
@@ -259,17 +261,19 @@ def _level(plan: Plan, name: str) -> Level | None:
 def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     live = context.live
     if live.unknown is not None:
-        yield blocked(JOB, f"cannot tell which jobs are alive: {live.unknown}")
+        yield blocked(rows.STOPPABLE, f"cannot tell which jobs are alive: {live.unknown}")
     elif _only_queued(context, wanted=wanted):
-        yield passed(JOB, "no job of this run is alive: only what would start by itself ends")
+        text = "no job of this run is alive: only what would start by itself ends"
+        yield passed(rows.STOPPABLE, text)
     elif not live.jobs:
-        yield blocked(JOB, f"no job of this run is alive: {_only_held(context)}")
+        yield blocked(rows.STOPPABLE, f"no job of this run is alive: {_only_held(context)}")
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
-        yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+        yield passed(rows.STOPPABLE, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
     yield from may_be_stopped(live.jobs)
     if len(live.jobs) > 1:
-        yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+        text = "more than one job of this lineage is alive: all will be stopped"
+        yield finding(rows.STOPS_SEVERAL, text)
 
 
 def _only_queued(context: ActionContext, *, wanted: bool) -> bool:
@@ -288,7 +292,7 @@ def _only_held(context: ActionContext) -> str:
 
 def with_loss(plan: Plan, lost: Loss | None) -> Plan:
     """Return a plan with another loss, wherever it says one."""
-    checks = tuple(_loss(lost) if check.id == LOSS else check for check in plan.checks)
+    checks = tuple(_loss(lost) if check.id == rows.LOSES.id else check for check in plan.checks)
     text = None if lost is None else lost.text
     return plan.model_copy(update={"loses": text, "lost": lost, "checks": checks})
 
@@ -296,22 +300,21 @@ def with_loss(plan: Plan, lost: Loss | None) -> Plan:
 def _loss(lost: Loss | None) -> Check:
     """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
-        check = warned(LOSS, "what would be lost is unknown", Basis.INFERRED)
-    else:
-        check = warned(LOSS, f"loses {lost.text}")
-    return check.model_copy(update={"moves": True})
+        text = "what would be lost is unknown"
+        return finding(rows.LOSES, text, Basis.INFERRED, moves=True)
+    return finding(rows.LOSES, f"loses {lost.text}", moves=True)
 
 
 def saving(
-    context: ActionContext, *, save: bool, say: Callable[[str, str], Check] = passed
+    context: ActionContext, *, save: bool, say: Callable[[CheckRow, str], Check] = passed
 ) -> list[Check]:
     """Return what is said of saving first, where that is asked for."""
     if not save:
         return []
     why_not = why_no_save(context)
     if why_not is not None:
-        return [blocked("save", why_not)]
-    return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
+        return [blocked(rows.SAVE_FIRST, why_not)]
+    return [say(rows.SAVE_FIRST, "a checkpoint is asked for first; without it nothing is stopped")]
 
 
 def _ordered(log: Step) -> Step:

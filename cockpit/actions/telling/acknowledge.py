@@ -31,9 +31,10 @@ from cockpit.actions.core.recording import (
     log_step,
     logbook_check,
 )
+from cockpit.model import check_rows as rows
 from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.base import parse_duration, rfc3339
-from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry, Recorded
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import (
@@ -52,7 +53,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.launches import Endings
 from cockpit.store.store import Store, StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.scrub import scrub
 
 END: Final = "end"
@@ -106,7 +107,7 @@ def _by(context: ActionContext, by: str) -> Iterator[Check]:
     """Yield whose word it is where that is not who typed it."""
     if not same_person(by, context.operator) and not same_person(by, context.typed_by):
         text = f"it is said to be {by}'s word; typed by {context.typed_by}"
-        yield warned("by", text, Basis.RECORDED, by)
+        yield finding(rows.WHOSE_WORD, text, value=by)
 
 
 def _until(text: str | None, now: float) -> str | None:
@@ -146,14 +147,14 @@ def _checks(context: ActionContext, key: str, until: str | None) -> Iterator[Che
     alert = _open(context, key)
     if alert is None:
         keys = ", ".join(each.key for each in context.report.alerts) or "none"
-        yield blocked("alert", f"no alert {safe(key)!r} is open; open: {keys}")
+        yield blocked(rows.ALERT, f"no alert {safe(key)!r} is open; open: {keys}")
         return
-    yield passed("alert", f"{alert.severity.value}: {alert.title}", value=alert.key)
+    yield passed(rows.ALERT, f"{alert.severity.value}: {alert.title}", value=alert.key)
     if until == NOW:
-        yield warned("until", "its acknowledgement ends: it alerts again", Basis.RECORDED)
+        yield finding(rows.UNTIL, "its acknowledgement ends: it alerts again")
     elif alert.acknowledged is not None:
         by = alert.acknowledged.by
-        yield warned("taken", f"already acknowledged by {by}", Basis.RECORDED)
+        yield finding(rows.TAKEN, f"already acknowledged by {by}")
 
 
 def _over(context: ActionContext) -> Check:
@@ -161,13 +162,13 @@ def _over(context: ActionContext) -> Check:
     if context.spec.job is None:
         tracker = context.report.facets.tracker.value
         if tracker is not None and tracker.exit_code is not None:
-            return passed(END, f"the tracker says that it ended with {tracker.exit_code}")
-        return blocked(END, "cannot tell that the run is over")
+            return passed(rows.RUN_OVER, f"the tracker says that it ended with {tracker.exit_code}")
+        return blocked(rows.RUN_OVER, "cannot tell that the run is over")
     if not job.known or job.value is None:
-        return blocked(END, "the job's state is unknown: its end cannot be acknowledged")
+        return blocked(rows.RUN_OVER, "the job's state is unknown: its end cannot be acknowledged")
     if not job.value.phase.terminal:
-        return blocked(END, f"the job is {job.value.phase.value}: it has not ended")
-    return passed(END, f"the job is over: {job.value.phase.value}; its watch may end")
+        return blocked(rows.RUN_OVER, f"the job is {job.value.phase.value}: it has not ended")
+    return passed(rows.RUN_OVER, f"the job is over: {job.value.phase.value}; its watch may end")
 
 
 def _open(context: ActionContext, key: str) -> Alert | None:
@@ -274,9 +275,9 @@ class Escalate(PageAction):
         reason = "\n".join(filter(None, (_title(report), note)))
         if spec.dri is None:
             text = "no DRI in cockpit.toml: nobody to escalate to"
-            dri = blocked("dri", text, Basis.RECORDED)
+            dri = blocked(rows.ESCALATED_TO, text)
         else:
-            dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
+            dri = passed(rows.ESCALATED_TO, f"to {spec.dri}, the DRI", value=spec.dri)
         return Draft(
             words=f"escalate {spec.name}",
             checks=(dri, _routes(context, severity), issue_check(spec), logbook_check(spec)),
@@ -337,15 +338,15 @@ def _routes(context: ActionContext, severity: Severity) -> Check:
     routes = context.file.notify.routes
     going = [each for each in routes if severity.rank >= Severity(each.min).rank]
     if going:
-        return passed("routes", f"{plural(len(going), 'route')} in [notify]", Basis.RECORDED)
+        return passed(rows.ROUTES, f"{plural(len(going), 'route')} in [notify]")
     text = "no route in [notify]: no notification goes out"
     if routes:
         least = ", ".join(sorted({each.min for each in routes}))
         text = f"no route in [notify] takes a message of severity {severity.value} (min: {least})"
     if context.spec.records.issue is not None:
-        return warned("routes", text, Basis.RECORDED)
+        return warned(rows.ROUTES, text)
     text += ", and no issue either: nobody would be told"
-    return blocked("routes", text, Basis.RECORDED)
+    return blocked(rows.ROUTES, text)
 
 
 async def _notify(execution: Execution) -> str | None:

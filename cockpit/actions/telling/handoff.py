@@ -23,12 +23,13 @@ from cockpit.actions.core.recording import (
     logbook_check,
 )
 from cockpit.actions.telling.log_entry import unfinished
+from cockpit.model import check_rows as rows
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.goodput import sentences
 from cockpit.model.lineage import named, newest_of, suspected
 from cockpit.model.observed import CheckpointsValue
-from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
+from cockpit.model.plan import Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
@@ -96,12 +97,12 @@ class Handoff(PageAction):
 
 def _owner(context: ActionContext, of: str, to: str) -> Check:
     if same_person(to, of):
-        return warned("owner", f"already owned by {to}", Basis.RECORDED, to)
+        return warned(rows.OWNER, f"already owned by {to}", value=to)
     text = f"{to} owns it after this; until now {of}"
     if context.is_word_of(of):
-        return passed("owner", text, Basis.RECORDED, to)
+        return passed(rows.OWNER, text, value=to)
     text += f"; typed by {context.typed_by}, not by {of}"
-    return warned("owner", text, Basis.RECORDED, to)
+    return warned(rows.OWNER, text, value=to)
 
 
 def _named(context: ActionContext) -> str | None:

@@ -18,6 +18,7 @@ from cockpit.actions.core.action import (
     text_param,
 )
 from cockpit.actions.core.recording import NO_LOGBOOK, log_step
+from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry, Opened, Recorded, SaveStage, Unfinished
@@ -33,7 +34,7 @@ from cockpit.rules.lineage.success import entry_every
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.store import StoreError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
@@ -86,17 +87,17 @@ async def _page(context: ActionContext, entry: EventEntry) -> tuple[str | None, 
     """Return the entry in the file's own style, and whether there is a file."""
     path = context.spec.records.logbook
     if path is None:
-        return None, blocked("logbook", NO_LOGBOOK, Basis.RECORDED)
+        return None, blocked(rows.LOG_PAGE, NO_LOGBOOK, Basis.RECORDED)
     try:
         page = await offload(
             lambda: preview(Path(path).read_bytes(), entry), deadline=PREVIEW_DEADLINE
         )
     except FileNotFoundError:
-        return None, warned("logbook", f"{path} does not exist yet: it will be created")
+        return None, warned(rows.LOG_PAGE, f"{path} does not exist yet: it will be created")
     except (OSError, TimeoutError) as error:
         text = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'no answer'}"
-        return None, blocked("logbook", text)
-    return page, passed("logbook", f"appended to {path}")
+        return None, blocked(rows.LOG_PAGE, text)
+    return page, passed(rows.LOG_PAGE, f"appended to {path}")
 
 
 DEADLINE: Final = 10.0
@@ -325,31 +326,31 @@ class AutoLog(Action):
 
 def _who(context: ActionContext) -> Iterator[Check]:
     if is_agent(context.operator):
-        yield blocked("who", "an agent cannot allow this: a person types it", Basis.RECORDED)
+        yield finding(rows.WHO_ALLOWS, "an agent cannot allow this: a person types it")
 
 
 async def _consent(context: ActionContext, *, off: bool) -> list[Check]:
     store = context.parts.store
     if store is None:
-        return [blocked("store", "there is no store to keep the consent in")]
+        return [finding(rows.CONSENT_STORE, "there is no store to keep the consent in")]
     try:
         given = await offload(
             lambda: Consents(store).of(context.file.path, AUTOLOG), deadline=CONSENT_DEADLINE
         )
     except (StoreError, TimeoutError) as error:
-        return [blocked("store", f"the store cannot be read: {error}")]
+        return [finding(rows.CONSENT_STORE, f"the store cannot be read: {error}")]
     if off:
         text = "no entry is written by itself any more" if given else "nobody has allowed it"
-        return [passed("consent", text, Basis.RECORDED)]
+        return [passed(rows.CONSENT, text)]
     if given is not None:
-        return [warned("consent", f"{given.who} has allowed it already", Basis.RECORDED)]
-    return [passed("consent", f"for every run of {context.file.path}, once", Basis.RECORDED)]
+        return [warned(rows.CONSENT, f"{given.who} has allowed it already")]
+    return [passed(rows.CONSENT, f"for every run of {context.file.path}, once")]
 
 
 def _when(context: ActionContext) -> Iterator[Check]:
     """Yield what will be written by itself, run by run."""
     if context.spec.records.logbook is None:
-        yield blocked("logbook", NO_LOGBOOK, Basis.RECORDED)
+        yield finding(rows.AUTOLOG_BOOK, NO_LOGBOOK)
     for run in context.file.runs:
         records = run.records
         if records.logbook is None and records.run_log is None:
@@ -357,7 +358,7 @@ def _when(context: ActionContext) -> Iterator[Check]:
         how = {NEVER: "nothing: log_every is never", EVENT: "an entry after each event"}
         every = entry_every(run)
         when = how[records.log_every or EVENT] if every is None else f"every {duration(every)}"
-        yield passed(f"writes:{run.name}", f"{run.name}: {when}", Basis.RECORDED)
+        yield finding(rows.WRITES, f"{run.name}: {when}", of=run.name)
 
 
 async def _how_far(run: RunSpec) -> list[Check]:
@@ -366,10 +367,11 @@ async def _how_far(run: RunSpec) -> list[Check]:
         return []
     push = await push_of(Path(run.records.logbook), Limits())
     if push.stage is PushStage.NONE:
-        return [warned("push", "committed here alone: there is nowhere to push to")]
+        return [warned(rows.PUSH, "committed here alone: there is nowhere to push to")]
     if push.stage is PushStage.HELD:
-        return [warned("push", f"committed here, not pushed: {push.trouble}")]
-    return [passed("push", "committed on the branch that is checked out, pushed to its upstream")]
+        return [warned(rows.PUSH, f"committed here, not pushed: {push.trouble}")]
+    text = "committed on the branch that is checked out, pushed to its upstream"
+    return [passed(rows.PUSH, text)]
 
 
 async def _allow(execution: Execution) -> str:

@@ -39,6 +39,7 @@ from cockpit.actions.telling.wandb_upload import (
     upload_within,
     without_sent,
 )
+from cockpit.model import check_rows as rows
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
@@ -47,7 +48,7 @@ from cockpit.model.wording import size
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 
 STEP: Final = "sync"
 SEND: Final = "send"
@@ -84,7 +85,7 @@ class Sync(PageAction):
             found = without_sent(found, context.entries, goes_to(facts))
             dry = await uploader.run(to, found.left, DRY_WITHIN, dry=True) if found.left else None
         except RemoteError as error:
-            return Draft(words=words, checks=(blocked("wandb", str(error)),))
+            return Draft(words=words, checks=(blocked(rows.UPLOAD, str(error)),))
         checks = (
             *_same_place(context.spec, to),
             *_left(found, uploader),
@@ -132,10 +133,11 @@ def _uploader(run: RunSpec) -> Uploader | Check:
     wandb = run.wandb
     if wandb is None or wandb.dir is None:
         text = "no folder of offline W&B runs in cockpit.toml (wandb.dir): nothing to upload"
-        return blocked("wandb", text, Basis.RECORDED)
+        return blocked(rows.UPLOAD, text, Basis.RECORDED)
     run_id = _run_id(wandb)
     if run_id is None:
-        return blocked("wandb", "no W&B id is recorded (wandb.id): whose files?", Basis.RECORDED)
+        text = "no W&B id is recorded (wandb.id): whose files?"
+        return blocked(rows.UPLOAD, text, Basis.RECORDED)
     workdir = None if run.job is None or run.job.workdir is None else run.job.workdir.path
     return Uploader(wandb.dir, run_id, workdir)
 
@@ -160,22 +162,22 @@ def _same_place(run: RunSpec, to: Destination) -> Iterator[Check]:
     where = f"{to.entity}/{to.project} at {server}"
     if other:
         text = f"it would go to {where}, but {' and '.join(other)}"
-        yield blocked("C-13", text, Basis.RECORDED, overridable=True)
+        yield finding(rows.OTHER_DESTINATION, text)
     else:
-        yield passed("destination", f"goes to {where}", Basis.RECORDED)
+        yield finding(rows.DESTINATION, f"goes to {where}")
 
 
 def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
     done = len(found.marked)
     if found.closed:
         names = ", ".join(map(safe, found.closed[:_LISTED]))
-        yield blocked("wandb:closed", f"this user cannot read {names}")
+        yield finding(rows.UPLOAD_CLOSED, f"this user cannot read {names}")
     if not found.fragments:
         text = f"no folder offline-run-*-{uploader.run_id} with a run file in {uploader.place}"
-        yield blocked("wandb", text)
+        yield blocked(rows.UPLOAD, text)
         return
     if found.running:
-        yield blocked("wandb:running", _runs(found))
+        yield finding(rows.UPLOAD_RUNNING, _runs(found))
     total = sum(each.whole or each.size or 0 for each in found.left)
     text = f"{plural(len(found.left), 'folder')} to upload, {size(total)}; {done} synced already"
     cut = [each for each in found.fragments if each.cut and not each.synced]
@@ -184,18 +186,19 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
         nothing += f", {len(found.empty)} without a record in it"
     elif not cut:
         nothing = f"all {done} are synced already"
-    yield passed("wandb", text if found.left else f"{nothing}: nothing to do")
+    yield passed(rows.UPLOAD, text if found.left else f"{nothing}: nothing to do")
     if cut:
         names = ", ".join(safe(_name(each)) for each in cut[:_LISTED])
         text = f"sent as far as it goes, its last record was cut off, and not sent again: {names}"
-        yield warned("wandb:torn", text)
+        yield finding(rows.UPLOAD_TORN, text)
     if found.more:
-        yield blocked("wandb:more", f"{found.more} more folders than can be handled: do it by hand")
+        text = f"{found.more} more folders than can be handled: do it by hand"
+        yield finding(rows.UPLOAD_MORE, text)
     grown = [each for each in found.fragments if each.grown]
     if grown:
         names = ", ".join(safe(_name(each)) for each in grown[:_LISTED])
         text = f"written to after it was synced, and not sent again: {names}"
-        yield warned("wandb:grown", f"{text} (wandb sync --include-synced by hand sends it)")
+        yield finding(rows.UPLOAD_GROWN, f"{text} (wandb sync --include-synced by hand sends it)")
 
 
 def _runs(found: Offline) -> str:
@@ -207,7 +210,7 @@ def _runs(found: Offline) -> str:
 def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
     """Check that the client would send just these."""
     if dry.timed_out:
-        yield blocked("dry-run", "the client's dry run did not answer in time")
+        yield blocked(rows.DRY_RUN, "the client's dry run did not answer in time")
         return
     said = _said(dry)
     listed = {line.rpartition("/")[2] for line in said if line.endswith(".wandb")}
@@ -215,13 +218,13 @@ def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
         needs = (
             "; a client of 0.30 or newer is needed" if "no such option" in _why(dry).lower() else ""
         )
-        yield blocked("dry-run", f"the client's dry run ended with {dry.rc}: {_why(dry)}{needs}")
+        yield blocked(rows.DRY_RUN, f"the client's dry run ended with {dry.rc}: {_why(dry)}{needs}")
         return
     count = sum(line.endswith(".wandb") for line in said)
     if count != len(found.left) or len(listed) != 1:
-        yield blocked("dry-run", f"the client would send {plural(count, 'file')}: {_why(dry)}")
+        yield blocked(rows.DRY_RUN, f"the client would send {plural(count, 'file')}: {_why(dry)}")
         return
-    yield passed("dry-run", f"the client would send {plural(count, 'file')}")
+    yield passed(rows.DRY_RUN, f"the client would send {plural(count, 'file')}")
 
 
 def _ended(context: ActionContext) -> Iterator[Check]:
@@ -234,28 +237,29 @@ def _ended(context: ActionContext) -> Iterator[Check]:
         if not context.live.jobs and job.error is not None:
             text = f"the run was training when last seen ({job.error.message})"
         text += ": its newest file would be uploaded in part, and W&B would say that it failed"
-        yield blocked("running", text, overridable=True)
+        yield blocked(rows.STILL_TRAINING, text)
     elif doubt is not None:
-        yield warned("running", f"cannot tell whether the run is still training: {doubt}")
+        yield warned(rows.STILL_TRAINING, f"cannot tell whether the run is still training: {doubt}")
 
 
 def _staging(found: Offline) -> Check:
     if not found.staging:
-        return passed("staging", "no staged artifacts")
+        return passed(rows.STAGING, "no staged artifacts")
     text = "; ".join(f"{size(count)} in {safe(path)}" for path, count in found.staging)
     bloated = sum(count for _, count in found.staging) >= BLOATED
     more = " (transient: what no run needs can be deleted by hand)" if bloated else ""
-    return (warned if bloated else passed)("staging", f"staged artifacts: {text}{more}")
+    return (warned if bloated else passed)(rows.STAGING, f"staged artifacts: {text}{more}")
 
 
 def _key(found: Offline, uploader: Uploader) -> Iterator[Check]:
     where = uploader.host or "this machine"
     if found.key == "none":
         text = f"no API key is found on {where}: set WANDB_API_KEY, run wandb login, or put it in"
-        yield warned("key", f"{text} ~/.wandb_token (mode 0600)")
+        yield warned(rows.API_KEY, f"{text} ~/.wandb_token (mode 0600)")
     else:
         kinds = {"variable": "WANDB_API_KEY", "netrc": "netrc", "settings": "the client's settings"}
-        yield passed("key", f"the key comes from {kinds.get(found.key, 'a file')} on {where}")
+        text = f"the key comes from {kinds.get(found.key, 'a file')} on {where}"
+        yield passed(rows.API_KEY, text)
 
 
 def _page(to: Destination, uploader: Uploader, found: Offline, dry: Completed | None) -> str:

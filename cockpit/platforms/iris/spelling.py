@@ -8,14 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cockpit.model import check_rows as rows
 from cockpit.model.base import Command
-from cockpit.model.plan import Basis, Check
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import places_in, words_of
 from cockpit.platforms.iris.trees import is_job_id, user_of
 from cockpit.runtime.account import login_name
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean
 
 JOB_NAME: Final = "--job-name"
@@ -214,25 +215,24 @@ def _script(words: Sequence[str]) -> list[Check]:
     """Return what is said of a script that calls Iris in its own way."""
     if "launch_id" in places_in(words):
         text = "the words do not call iris … job run: what they call must name the job {launch_id}"
-        return [warned("iris:job-name", text, Basis.RECORDED)]
+        return [warned(rows.IRIS_JOB_NAME, text)]
     text = "the words neither call iris … job run nor hold {launch_id}: whether a lost answer"
     text += " had started a job could never be told"
-    return [blocked("iris:job-name", text, Basis.RECORDED)]
+    return [blocked(rows.IRIS_JOB_NAME, text)]
 
 
 def _blocks(run: RunSpec, parts: Parts) -> list[Check]:
     found = []
     if not parts.has("--no-wait"):
-        found.append(blocked("iris:no-wait", "without --no-wait the command never returns",
-                             Basis.RECORDED))  # fmt: skip
+        found.append(finding(rows.IRIS_NO_WAIT, "without --no-wait the command never returns"))
     name = (run.hardware or "").lower()
     is_tpu = "tpu" in name or (name[:1] == "v" and name[1:2].isdigit())
     if (parts.has("--reserve") or is_tpu) and not parts.has("--tpu"):
         text = "a TPU run needs --tpu: --reserve holds capacity but attaches no devices"
-        found.append(blocked("iris:tpu", text, Basis.RECORDED))
+        found.append(finding(rows.IRIS_TPU, text))
     if "marin-core:cpu" in parts.values("--extra"):
         text = "--extra marin-core:cpu replaces the accelerator's libraries: leave it out"
-        found.append(blocked("iris:extra", text, Basis.RECORDED))
+        found.append(finding(rows.IRIS_EXTRA, text))
     return found
 
 
@@ -240,12 +240,12 @@ def _job_name(parts: Parts) -> list[Check]:
     name = parts.value(JOB_NAME)
     if name is None:
         text = f"{JOB_NAME} {{launch_id}} is added: each launch has a job name of its own"
-        return [passed("iris:job-name", text, Basis.RECORDED)]
+        return [passed(rows.IRIS_JOB_NAME, text)]
     if "launch_id" in places_in([name]):
-        return [passed("iris:job-name", "each launch has a job name of its own", Basis.RECORDED)]
+        return [passed(rows.IRIS_JOB_NAME, "each launch has a job name of its own")]
     text = f"the job name {name} is fixed: Iris replaces the finished job of that name, and a lost"
     text += " answer takes a minute to settle; {launch_id} in it avoids both"
-    return [warned("iris:job-name", text, Basis.RECORDED, name)]
+    return [warned(rows.IRIS_JOB_NAME, text, value=name)]
 
 
 def _lost(parts: Parts) -> list[Check]:
@@ -257,7 +257,7 @@ def _lost(parts: Parts) -> list[Check]:
         "should its answer be lost, its name is closed by a job of yours that waits for a day and"
     )
     text += " never runs, nor wants an accelerator; where Iris' own workers do not place all tasks"
-    return [passed("iris:lost", f"{text}, it takes a minute of answers instead", Basis.RECORDED)]
+    return [finding(rows.IRIS_LOST, f"{text}, it takes a minute of answers instead")]
 
 
 def _user(run: RunSpec, parts: Parts) -> list[Check]:
@@ -265,4 +265,4 @@ def _user(run: RunSpec, parts: Parts) -> list[Check]:
     if told is None or run.job is None or not run.job.id or told == recorded:
         return []
     text = f"{USER} {told} makes the job another user's than the recorded {run.job.id}: its"
-    return [blocked("iris:user", f"{text} lineage would not be seen together", Basis.RECORDED)]
+    return [finding(rows.IRIS_USER, f"{text} lineage would not be seen together")]

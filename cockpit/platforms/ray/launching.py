@@ -7,12 +7,13 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Accepted, LaunchState, Live, LookUp, Submission
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
-from cockpit.model.plan import Basis, Check
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import places_in
@@ -33,7 +34,7 @@ from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.shell import Completed, run_command
-from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.checks import blocked, finding, passed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -48,31 +49,31 @@ def command_checks(run: RunSpec, words: Sequence[str]) -> list[Check]:
     """Return what speaks for and against the recorded words (placeholders unfilled)."""
     by_command = run.job is not None and run.job.resubmit_runs == "command"
     checks = _of_submitter(words) if by_command else _of_entrypoint(words)
-    return [*checks, warned("ray:memory", FORGETS, Basis.RECORDED)]
+    return [*checks, finding(rows.RAY_MEMORY, FORGETS)]
 
 
 def _of_entrypoint(words: Sequence[str]) -> Iterator[Check]:
     bare = next((word for word in words if word in OPERATORS), None)
     if bare is not None:
         text = f"{bare} means something to a shell, and no shell splits these words: "
-        yield blocked("ray:shell", f'{text}write ["sh", "-c", "…"]', Basis.RECORDED)
+        yield finding(rows.RAY_SHELL, f'{text}write ["sh", "-c", "…"]')
     if _submits(words) is not None:
         text = 'the command submits a job itself: set resubmit_runs = "command" in [run.job]'
-        yield blocked("ray:submitter", text, Basis.RECORDED)
+        yield finding(rows.RAY_SUBMITTER, text)
 
 
 def _of_submitter(words: Sequence[str]) -> Iterator[Check]:
     if "launch_id" not in places_in(words):
         text = "the submitter must name its job {launch_id}, as in --submission-id {launch_id}: "
         text += "only by its id can a launch be found, and kept from coming twice"
-        yield blocked("ray:launch-id", text, Basis.RECORDED)
+        yield blocked(rows.RAY_LAUNCH_ID, text)
         return
     text = "the submitter names its job by the launch id; what came is looked up by it"
-    yield passed("ray:launch-id", text, Basis.RECORDED)
+    yield passed(rows.RAY_LAUNCH_ID, text)
     own = _submits(words)
     if own is not None and "--no-wait" not in own:
         text = "without --no-wait `ray job submit` follows the job and is ended by force"
-        yield blocked("ray:no-wait", text, Basis.RECORDED)
+        yield finding(rows.RAY_NO_WAIT, text)
 
 
 def _submits(words: Sequence[str]) -> Sequence[str] | None:

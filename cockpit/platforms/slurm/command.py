@@ -8,7 +8,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from cockpit.model.plan import Basis, Check
+from cockpit.model import check_rows as rows
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, commands_in, in_folder, recorded_commands
 from cockpit.platforms.base import CannotError
@@ -16,7 +17,6 @@ from cockpit.platforms.slurm.record import Record
 from cockpit.runtime.ssh import quote
 from cockpit.text.checks import blocked, passed, warned
 
-ID: Final = "sbatch"
 OWN: Final = ("-H", "--parsable")
 _BEFORE: Final = frozenset(("env", "exec", "command", "nohup"))
 """Words that may stand before sbatch and leave its arguments alone, beside ``NAME=value``."""
@@ -148,21 +148,21 @@ def command_checks(words: Sequence[str]) -> list[Check]:
     if at is None:
         return [_of_wrapper(words)]
     found = [
-        blocked(ID, f"{words[each.at]}: {_UNDOING[each.name]}; take it out", Basis.RECORDED)
+        blocked(rows.SBATCH, f"{words[each.at]}: {_UNDOING[each.name]}; take it out")
         for each in options_of(words, at)
         if each.name in _UNDOING
     ]
     text = "submitted held and known by its launch id; let go once that was read back"
-    return found or [passed(ID, text, Basis.RECORDED)]
+    return found or [passed(rows.SBATCH, text)]
 
 
 def _of_wrapper(words: Sequence[str]) -> Check:
     name = PurePosixPath(words[0]).name
     if name in _ELSEWHERE or (name in _SHELLS and not _runs_a_script(words)):
         text = f"{name} does not say how it submits: name sbatch, or a script that calls it"
-        return blocked(ID, f"{text} (job.host is where that is run)", Basis.RECORDED)
+        return blocked(rows.SBATCH, f"{text} (job.host is where that is run)")
     text = f"{name} calls sbatch itself: it finds one that holds its job, once; any other call of"
-    return warned(ID, f"{text} sbatch is refused. It must not start anything else", Basis.RECORDED)
+    return warned(rows.SBATCH, f"{text} sbatch is refused. It must not start anything else")
 
 
 def _runs_a_script(words: Sequence[str]) -> bool:
