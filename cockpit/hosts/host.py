@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import cockpit.hosts.claims  # noqa: F401 - its functions are calls of the agent, as are those below
+import cockpit.hosts.claims
+import cockpit.hosts.saves  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts.agent import answer
 from cockpit.hosts.link import WORDS, Answers, Ask, answered, ask, link_to
 from cockpit.model.facet import ErrorKind, Problem, kind_of

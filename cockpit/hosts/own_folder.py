@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -110,3 +111,18 @@ def settle_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def put_whole(target: Path, text: str) -> None:
+    """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            follow(file.fileno(), target.parent, 0o644)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

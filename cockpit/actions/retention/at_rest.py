@@ -14,9 +14,9 @@ from cockpit.actions.checks.jobs import (
 )
 from cockpit.actions.core.action import ActionContext, asked, safe
 from cockpit.actions.retention.bucket import StoreWays
-from cockpit.actions.retention.here import HereWays
-from cockpit.actions.retention.host import HostWays
+from cockpit.actions.retention.folders import FolderWays
 from cockpit.actions.retention.ways import RootError, Ways
+from cockpit.hosts.host import host_of
 from cockpit.model import check_rows as rows
 from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.place import SSH, Place, place_of
@@ -111,10 +111,8 @@ class RunRoots:
         return next((root for root in self.roots if root.contains(place)), None)
 
     def _made(self, place: Place) -> Ways:
-        if place.here:
-            return HereWays(self.roots)
-        if place.scheme == SSH:
-            return HostWays(place.host, self.roots)
+        if place.here or place.scheme == SSH:
+            return FolderWays(host_of(place), self.roots)
         if place.scheme in BUCKETS:
             return StoreWays(place.scheme, place.host, self._clock)
         raise RootError(f"{place} is on a system that this version only names")

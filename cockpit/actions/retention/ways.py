@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
 from cockpit.model.records import Rejected
-from cockpit.platforms.local.launcher.notes import follow, make_folder
-from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
-from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
-from cockpit.sources.checkpoints.contents import read_marks
 
 ASIDE: Final = "rejected-"
-_TRIES: Final = 100
 
 
 class ToReject(Frozen):
@@ -84,78 +76,9 @@ def merged(root: str, known: Iterable[Rejected], rejected: Iterable[Rejected]) -
     return json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n"
 
 
-def mark(root: str, rejected: Iterable[Rejected]) -> None:
-    """Write what of ``root`` is rejected into the root itself, beside what stands there.
-
-    Raises ``OSError``, and ``ValueError`` for a file there that cannot be understood.
-    """
-    text = merged(root, read_marks(root), rejected)
-    folder = Path(root, FOLDER)
-    make_folder(folder, parents=False)
-    if folder.is_symlink():
-        raise OSError(0, "is a link, so nothing is written there", str(folder))
-    put_whole(folder / NAME, text)
-
-
-def put_whole(target: Path, text: str) -> None:
-    """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            follow(file.fileno(), target.parent, 0o644)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def day_of(at: float) -> str:
     """Return the day of an instant, as it stands in names (UTC)."""
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
-
-
-def place_aside(each: ToReject, at: float) -> str:
-    """Return a free place in ``<root>/rejected-<date>/``, or in a further folder of that day.
-
-    Raises ``OSError``.
-    """
-    day = day_of(at)
-    name = Path(each.path).name
-    for count in range(1, _TRIES):
-        folder = Path(each.root, f"{ASIDE}{day}{f'-{count}' if count > 1 else ''}")
-        if not folder.is_symlink() and not os.path.lexists(folder / name):
-            return str(folder / name)
-    raise FileExistsError(0, f"{_TRIES} folders {ASIDE}{day} hold a {name}", each.root)
-
-
-def move(path: str, target: str) -> None:
-    """Rename inside one file system: nothing is overwritten, and a rename back undoes it.
-
-    Raises ``OSError``.
-    """
-    make_folder(Path(target).parent, parents=False)
-    if os.path.lexists(target):
-        raise FileExistsError(0, "is there already", target)
-    Path(path).rename(target)
-
-
-def why_not_movable(to_reject: Iterable[ToReject]) -> str | None:
-    """Return why one of them cannot be moved inside its root, if that is so."""
-    for each in to_reject:
-        path, root = Path(each.path), Path(each.root)
-        try:
-            if not os.access(root, os.W_OK | os.X_OK):
-                return f"{root} may not be written"
-            if path.parent != root or path.lstat().st_dev != root.stat().st_dev:
-                return f"{path} is not on the file system of its root"
-            if path.is_mount():
-                return f"{path} is a mount point"
-        except OSError as error:
-            return f"{path}: {(error.strerror or 'cannot be read').lower()}"
-    return None
 
 
 class RootError(Exception):

@@ -24,8 +24,8 @@ from cockpit.actions.core.action import (
     safe,
 )
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.retention.ways import put_whole
 from cockpit.actions.sealing.pulled import NotListedError, compared
+from cockpit.hosts.own_folder import put_whole
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointState

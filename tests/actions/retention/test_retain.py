@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.retention.here import Identity, NotDeletedError, delete, identity_of
 from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec, RecordsSpec
@@ -150,26 +149,6 @@ async def test_links_inside_are_not_followed(tmp_path: Path) -> None:
     assert (await rest.act(plan.words)).outcome is Outcome.DONE
     assert treasure.read_bytes() == b"treasure"
     assert not (rest.root / "step-100").exists()
-
-
-def test_nothing_outside_a_root_is_deleted(tmp_path: Path) -> None:
-    inside, outside = levanter(tmp_path / "in", 1), levanter(tmp_path / "out", 1)
-    with pytest.raises(NotDeletedError, match="not inside"):
-        delete(str(outside), [str(tmp_path / "in")], identity_of(str(outside)), "abcdef12")
-    sly = f"{tmp_path}/in/../out/step-1"
-    with pytest.raises(NotDeletedError, match="not inside"):
-        delete(sly, [str(tmp_path / "in")], identity_of(sly), "abcdef12")
-    delete(str(inside), [str(tmp_path / "in")], identity_of(str(inside)), "abcdef12")
-    assert outside.exists() and not inside.exists()
-
-
-def test_another_one_in_its_place_is_left_alone(tmp_path: Path) -> None:
-    folder = levanter(tmp_path, 1)
-    was = identity_of(str(folder))
-    put(folder / "metadata.json", b"{}")
-    with pytest.raises(NotDeletedError, match="changed"):
-        delete(str(folder), [str(tmp_path)], was, "abcdef12")
-    assert isinstance(was, Identity) and folder.exists()
 
 
 class Killed(BaseException):

@@ -22,10 +22,10 @@ from typing import Any
 from xml.sax.saxutils import unescape
 
 from cockpit.actions.core.action import Action
-from cockpit.actions.retention import host as acting
+from cockpit.actions.retention import folders as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
-from cockpit.hosts.script import run_script
+from cockpit.hosts.host import call
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime import buckets
@@ -98,9 +98,9 @@ def world(folder: Path, verb: str, place: Place) -> Rest:
 
 
 def watch_writes(at: Callable[[str], None]) -> None:
-    """Call ``at`` before and after every request or script that may change something."""
+    """Call ``at`` before and after every request or call that may change something."""
     numbers = iter(range(1, 10_000))
-    written, ran = WritableBucket._written, run_script
+    written, ran = WritableBucket._written, call
 
     async def bucket(self: WritableBucket, ask: Any, where: str, what: str) -> Any:
         number = next(numbers)
@@ -109,15 +109,15 @@ def watch_writes(at: Callable[[str], None]) -> None:
         at(f"write {number}: after")
         return answer
 
-    async def script(host: str | None, text: str, **more: Any) -> Any:
+    async def done(host: str | None, what: str, function: str, **more: Any) -> Any:
         number = next(numbers)
         at(f"write {number}: before")
-        answer = await ran(host, text, **more)
+        answer = await ran(host, what, function, **more)
         at(f"write {number}: after")
         return answer
 
     WritableBucket._written = bucket  # type: ignore[method-assign]
-    setattr(acting, "run_script", script)  # noqa: B010
+    setattr(acting, "call", done)  # noqa: B010
 
 
 def act(folder: Path, verb: str, place: Place, at: Callable[[str], None]) -> str:

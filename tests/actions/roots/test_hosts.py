@@ -1,50 +1,49 @@
-"""A-4 and A-6 on an ssh host: the same renames and deletions as here, done by its shell."""
+"""A-4 and A-6 on this machine and on an ssh host: the same renames and deletions."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.actions.core.action import Action
-from cockpit.actions.retention import host as acting
+from cockpit.actions.retention import folders as acting
 from cockpit.actions.retention.retain import Retain
+from cockpit.actions.retention.ways import Move, RootError
 from cockpit.actions.stopping.rollback import Rollback
-from cockpit.hosts.script import run_script
+from cockpit.hosts import link
+from cockpit.hosts.host import call
+from cockpit.hosts.link import link_to
 from cockpit.model.facet import ErrorKind
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.checkpoints import host
 from tests.actions.resting import Rest, blocks
+from tests.machines import Machine
+from tests.machines import machine as machine
 from tests.sources.checkpoints.trees import NOW, hugging_face, levanter, put
-
-ADDRESS = "ssh://self"
-
-
-@pytest.fixture(autouse=True)
-def _host_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(where: str | None, script: str, **more: Any) -> Completed:
-        return await run_script(None, script, **more)
-
-    monkeypatch.setattr(host, "run_script", run)
-    monkeypatch.setattr(acting, "run_script", run)
+from tests.sshd import needs_sshd, reachable
+from tests.waiting import until
 
 
-def rest_of(folder: Path, action: Action, *steps: int, keep: int = 1) -> Rest:
+def rest_of(machine: Machine, folder: Path, action: Action, *steps: int, keep: int = 1) -> Rest:
     rest = Rest(folder / "it's here", action, final_step=None)
     rest.save(*(steps or (100, 200, 300)))
-    address = f"{ADDRESS}{rest.root}"
+    address = str(machine.at(rest.root))
     spec = CheckpointSpec(path=(address,), keep=keep, rollback_depth=1, save_every=900.0)
     rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
     return rest
 
 
-async def test_newer_ones_are_moved_aside_and_marked_there(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Rollback())
+async def test_newer_ones_are_moved_aside_and_marked_there(
+    machine: Machine, tmp_path: Path
+) -> None:
+    rest = rest_of(machine, tmp_path, Rollback())
     plan = await rest.plan(to="200")
     assert not plan.blocked, blocks(plan)
     assert plan.trainer_would_load is not None and plan.trainer_would_load.step == 200
@@ -59,8 +58,10 @@ async def test_newer_ones_are_moved_aside_and_marked_there(tmp_path: Path) -> No
     assert (await rest.listing()).latest_complete == 200
 
 
-async def test_marks_of_others_stay_and_a_file_not_understood_is_left(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Rollback(), 100, 200, 300, 400)
+async def test_marks_of_others_stay_and_a_file_not_understood_is_left(
+    machine: Machine, tmp_path: Path
+) -> None:
+    rest = rest_of(machine, tmp_path, Rollback(), 100, 200, 300, 400)
     await rest.act("rollback toy 300", to="300", move="yes")
     await rest.act("rollback toy 200", to="200", move="yes")
     path = rest.root / ".cockpit/rejected.json"
@@ -72,25 +73,27 @@ async def test_marks_of_others_stay_and_a_file_not_understood_is_left(tmp_path: 
 
 
 async def test_a_move_that_did_not_come_back_is_unknown_and_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest = rest_of(tmp_path, Rollback())
+    rest = rest_of(machine, tmp_path, Rollback())
 
-    async def breaks(where: str | None, script: str, **more: Any) -> Completed:
-        done = await run_script(None, script, **more)
-        if 'mv -- "$p" "$t"' in script:
+    async def breaks(host: str | None, what: str, function: str, **more: Any) -> Any:
+        done = await call(host, what, function, **more)
+        if function == "move_save":
             raise RemoteError(ErrorKind.TIMEOUT, "self: the link broke off", sent=True)
         return done
 
-    monkeypatch.setattr(acting, "run_script", breaks)
+    monkeypatch.setattr(acting, "call", breaks)
     result = await rest.act("rollback toy 200", to="200")
     assert result.outcome is Outcome.UNKNOWN and "cannot tell whether" in result.message
     (_, entry) = rest.book.entries
     assert "step-300 -> " in entry.evidence, "it had moved, and that is what is logged"
 
 
-async def test_what_was_listed_is_deleted_and_the_marker_first(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Retain())
+async def test_what_was_listed_is_deleted_and_the_marker_first(
+    machine: Machine, tmp_path: Path
+) -> None:
+    rest = rest_of(machine, tmp_path, Retain())
     plan = await rest.plan()
     assert plan.words == "delete 2 from toy" and not plan.blocked, blocks(plan)
     rest.save(50)
@@ -99,8 +102,8 @@ async def test_what_was_listed_is_deleted_and_the_marker_first(tmp_path: Path) -
     assert rest.names() == {"step-50", "step-300"}
 
 
-async def test_one_that_is_another_now_is_left(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Retain())
+async def test_one_that_is_another_now_is_left(machine: Machine, tmp_path: Path) -> None:
+    rest = rest_of(machine, tmp_path, Retain())
     plan = await rest.plan()
     levanter(rest.root, 200, at=NOW - 7200 + 205)
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
@@ -108,8 +111,10 @@ async def test_one_that_is_another_now_is_left(tmp_path: Path) -> None:
     assert len(rest.names()) == 3
 
 
-async def test_what_was_left_half_deleted_goes_with_the_next(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Retain())
+async def test_what_was_left_half_deleted_goes_with_the_next(
+    machine: Machine, tmp_path: Path
+) -> None:
+    rest = rest_of(machine, tmp_path, Retain())
     (rest.root / "step-100").rename(rest.root / "step-100.deleting-abcdef")
     (rest.root / "step-100.deleting-abcdef" / "metadata.json").unlink()
     plan = await rest.plan()
@@ -119,8 +124,8 @@ async def test_what_was_left_half_deleted_goes_with_the_next(tmp_path: Path) -> 
     assert rest.names() == {"step-300"}
 
 
-async def test_a_link_is_no_checkpoint_to_delete(tmp_path: Path) -> None:
-    rest = rest_of(tmp_path, Retain(), 200, 300)
+async def test_a_link_is_no_checkpoint_to_delete(machine: Machine, tmp_path: Path) -> None:
+    rest = rest_of(machine, tmp_path, Retain(), 200, 300)
     outside = levanter(tmp_path / "other", 100, at=NOW - 7200 + 100)
     (rest.root / "step-100").symlink_to(outside)
     plan = await rest.plan()
@@ -130,7 +135,7 @@ async def test_a_link_is_no_checkpoint_to_delete(tmp_path: Path) -> None:
     assert (outside / "metadata.json").exists()
 
 
-async def test_what_is_named_there_stays(tmp_path: Path) -> None:
+async def test_what_is_named_there_stays(machine: Machine, tmp_path: Path) -> None:
     rest = Rest(tmp_path / "it's here", Retain(), final_step=None)
     for step in range(100, 601, 100):
         best = "out/checkpoint-200"
@@ -139,7 +144,7 @@ async def test_what_is_named_there_stays(tmp_path: Path) -> None:
     (rest.root / "serve").symlink_to("checkpoint-300")
     (rest.root / "gone").symlink_to("checkpoint-50")
     put(rest.root / "LATEST", "checkpoint-400\n")
-    spec = CheckpointSpec(path=(f"{ADDRESS}{rest.root}",), layout="hf", keep=1, rollback_depth=1)
+    spec = CheckpointSpec(path=(str(machine.at(rest.root)),), layout="hf", keep=1, rollback_depth=1)
     rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
     plan = await rest.plan()
     assert {target.step for target in plan.targets} == {100, 500}
@@ -149,3 +154,82 @@ async def test_what_is_named_there_stays(tmp_path: Path) -> None:
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.DONE, result.message
     assert (rest.root / "serve" / "trainer_state.json").exists()
+
+
+async def test_nothing_outside_a_root_is_deleted(machine: Machine, tmp_path: Path) -> None:
+    inside, outside = levanter(tmp_path / "in", 1), levanter(tmp_path / "out", 1)
+    ways = acting.FolderWays(machine.host, [machine.at(tmp_path / "in")])
+
+    async def delete(path: str) -> None:
+        address = str(machine.at(path))
+        await ways.delete(address, await ways.identity(address, ()), "abcdef12", ())
+
+    (tmp_path / "in" / "led").symlink_to(tmp_path / "out")
+    for sly in (str(outside), f"{tmp_path}/in/../out/step-1", f"{tmp_path}/in/led/step-1"):
+        with pytest.raises(RootError, match="not inside"):
+            await delete(sly)
+    with pytest.raises(RootError, match="not inside"):
+        await delete(str(tmp_path / "in"))
+    await delete(str(inside))
+    assert outside.exists() and not inside.exists()
+
+
+async def test_another_one_in_its_place_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    folder = levanter(tmp_path, 1)
+    ways, address = acting.FolderWays(machine.host, [machine.at(tmp_path)]), machine.at(folder)
+    was = await ways.identity(str(address), ())
+    put(folder / "metadata.json", b"{}")
+    with pytest.raises(RootError, match="has changed since it was listed"):
+        await ways.delete(str(address), was, "abcdef12", ())
+    assert folder.exists()
+
+
+async def test_a_move_overwrites_nothing_and_goes_behind_no_link(
+    machine: Machine, tmp_path: Path
+) -> None:
+    saved, other = levanter(tmp_path, 1), levanter(tmp_path / "rejected-1", 1)
+    ways, was = acting.FolderWays(machine.host, [machine.at(tmp_path)]), str(machine.at(saved))
+    with pytest.raises(RootError, match="is there already"):
+        await ways.move(Move(was, str(machine.at(other))))
+    (tmp_path / "rejected-2").symlink_to(tmp_path / "rejected-1")
+    with pytest.raises(RootError, match="is a link"):
+        await ways.move(Move(was, str(machine.at(tmp_path / "rejected-2" / "x"))))
+    target = Move(was, str(machine.at(tmp_path / "rejected-3" / "step-1")))
+    assert await ways.has_moved(target) is False
+    await ways.move(target)
+    assert await ways.has_moved(target) is True and not saved.exists()
+    await ways.move(target)  # once more, after a lost answer
+
+
+@needs_sshd
+async def test_a_link_that_breaks_in_the_middle_of_a_deletion_leaves_it_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent ends with its link: what was begun has its new name, and goes with the next."""
+    with reachable() as server:
+        away = Machine(server.host)
+        rest = rest_of(away, tmp_path, Retain())
+        plan = await rest.plan()
+        os.mkfifo(tmp_path / "gate")
+        slow = (
+            "import shutil\nrmtree = shutil.rmtree\n"
+            f"shutil.rmtree = lambda path: open({str(tmp_path / 'gate')!r}).read()\n"
+        )
+        text = link._text
+        monkeypatch.setattr(link, "_text", lambda name: text(name) + slow * (name == "saves"))
+        link._load.cache_clear()
+        link_to(server.host).close()
+
+        def cut() -> None:
+            with (tmp_path / "gate").open("w"):
+                server.signal(signal.SIGKILL)
+                until(lambda: not server.sessions()[:-1])
+
+        acted = rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+        result, _ = await asyncio.gather(acted, asyncio.to_thread(cut))
+        monkeypatch.undo()
+        link._load.cache_clear()
+    assert result.outcome is Outcome.UNKNOWN and "broke off" in result.message, result.message
+    left = [name for name in rest.names() if ".deleting-" in name]
+    assert len(left) == 1 and rest.names() - {*left} == {"step-200", "step-300"}
+    assert not (rest.root / left[0] / "metadata.json").exists(), "it looks whole no more"
