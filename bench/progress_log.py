@@ -26,7 +26,7 @@ from tests.text.test_progress_speed import NOISE, TRAINERS
 
 SIZE = 100 * MIB
 LIMITS = {
-    "noise": 12.0, "short": 8.0, "steps": 8.0,
+    "noise": 12.0, "short": 16.0, "steps": 70.0,
     "mixed": 40.0, "progress": 70.0, "strange": 4000.0,
 }  # fmt: skip
 """How many times longer than reading and splitting each log may take."""

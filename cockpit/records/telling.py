@@ -17,7 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import SharedFact
 from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.sources.told import BELOW
-from cockpit.text.logbook_lines import told_line
+from cockpit.text.logbook_lines import message_line
 
 
 def tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
@@ -35,7 +35,7 @@ def tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX)
         size = os.fstat(handle).st_size
         there = os.pread(handle, size, 0)
-        lines = [f"- {told_line(each)}\n".encode() for each in told]
+        lines = [f"- {message_line(each)}\n".encode() for each in told]
         new = b"".join(line for line in lines if line not in there)
         ends = not there or there.endswith(b"\n")
         if new:

@@ -1,7 +1,7 @@
-"""A run's goodput: what its wall time went to, by recorded facts (``cockpit.model.goodput``).
+"""A run's goodput: how its wall time was spent, by recorded facts (``cockpit.model.goodput``).
 
-The steps' own times tell when training moved (``Stepping``); each time without steps is split by
-the phase that the job was seen in. What nobody saw, and no system dates, is *unwatched*.
+The steps' own times show when training moved (``Stepping``). Each time without steps is split by
+the phase that the job was seen in. Time that nobody watched and no system dates is *unwatched*.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     if _blind(history, stepping):
         spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
     begins = begins_of(history, marks)
-    untold = _untold(history, stepping, begins)
+    untold = _unread_restarts(history, stepping, begins)
     spent: defaultdict[str, float] = defaultdict(float)
     for hole in _holes(stepping, since, until):
         _split(hole, spells, history.looks, spent, untold[-1].at if untold else since)
@@ -76,7 +76,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
     account = account.model_copy(update={"evidence": tuple(evidence)})
     unseen = max(0, _unseen(history, stepping) - len(untold))
-    return _with_untold(account, run, history, len(untold), unseen)
+    return _without_unknown(account, run, history, len(untold), unseen)
 
 
 def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
@@ -296,7 +296,7 @@ def _resumes(history: History) -> bool:
     return only and launched is not None and launched.resumes_from is not None
 
 
-def _untold(history: History, stepping: Stepping, begins: Sequence[Begin]) -> list[Begin]:
+def _unread_restarts(history: History, stepping: Stepping, begins: Sequence[Begin]) -> list[Begin]:
     """Return the restarts before the first row that is read: what ran before each is not known.
 
     Its rows are those of another W&B run, or of another log. An attempt that failed before its
@@ -327,7 +327,7 @@ def _unseen(history: History, stepping: Stepping) -> int:
     return max(0, job.restarts - len(stepping.breaks))
 
 
-def _with_untold(
+def _without_unknown(
     account: Goodput, run: RunSpec, history: History, untold: int, unseen: int
 ) -> Goodput:
     """Return the account without what nobody can tell where former attempts have no rows here.

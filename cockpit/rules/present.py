@@ -1,10 +1,10 @@
 """What the facets of a run say together: its phase, since when, and when it last stepped.
 
-A facet that has become unknown keeps its last good value. Rules judge that value as of the
-moment it was seen (``seen_at``), never as of now: so what cannot be seen opens no alert, and
-an alert that is open is not closed by mere blindness.
+A facet that has become unknown keeps its last good value. Rules judge that value as of the moment
+it was seen (``seen_at``), never as of now: so what cannot be seen opens no alert, and blindness
+closes none.
 
-How long a missing training step is nothing unusual, and whether training steps now.
+``StepClock`` says how long a missing training step is still usual, and whether training steps now.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def phase_since(history: History) -> float:
     A time that is still to come is another clock's, or a file's that was touched: what was first
     seen of the phase stands for it.
     """
-    phase, told = phase_of(history), _told_since(history)
+    phase, told = phase_of(history), _phase_since(history)
     if told is not None:
         return told
     marks = [mark for mark in history.phases if mark.at <= history.now]
@@ -130,7 +130,7 @@ def phase_since(history: History) -> float:
     return seen_at(history.facets.job, history.now)
 
 
-def _told_since(history: History) -> float | None:
+def _phase_since(history: History) -> float | None:
     """Return since when the job is in its phase by its own system's word."""
     job, phase = job_of(history), phase_of(history)
     since = None
@@ -149,7 +149,7 @@ def seen_after_end(facet: Facet[Any], history: History) -> bool:
     What was seen before a job's end says nothing about what it left behind. Of an end that nothing
     dates, what was seen in the same look tells.
     """
-    at, told = facet.observed_at, _told_since(history)
+    at, told = facet.observed_at, _phase_since(history)
     since = phase_since(history) - ONE_LOOK if told is None else told
     return facet.value is not None and at is not None and at >= since
 

@@ -28,7 +28,7 @@ from cockpit.sources.git.code import NO_UPSTREAM, why_held
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github import GitHub, GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
-from cockpit.text.logbook_lines import read_told
+from cockpit.text.logbook_lines import read_messages
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -246,7 +246,7 @@ class Records:
             return former[1]
         text, until = read_text(real), self._clock.now() + _SLIP
         newest = last_entry_at(read_entries(text), until)
-        told = read_told(text, "logbook", until)
+        told = read_messages(text, "logbook", until)
         root = self._root_in(text)
         shown = None if root is None else scrub(clean(root, LONGEST_ROOT))
         scanned = Scanned(newest, str(real.parent), real.name, told, shown)

@@ -26,7 +26,7 @@ from cockpit.runtime.git import LOW_SPEED, READING, Unchanged, quiet_ssh, run_gi
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
-from cockpit.text.logbook_lines import read_plain, read_rejections, read_told
+from cockpit.text.logbook_lines import read_messages, read_plain, read_rejections
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -186,7 +186,7 @@ class _NotAnsweredError(Exception):
 
 def _of(text: str, source: str, until: float) -> Heard:
     return Heard(
-        told=read_told(text, source, until),
+        told=read_messages(text, source, until),
         rejected=read_rejections(text),
         last_entry_at=last_entry_at(read_entries(text), until),
     )

@@ -1,9 +1,10 @@
 """What a log's own lines announce of a run: its W&B page, what it has loaded, its end to come.
 
-A line that weighs possibilities, or tells what was not found, announces nothing; nor does one
+A line that weighs possibilities, or says what was not found, announces nothing. Nor does a line
 about weights that training begins with (a base model, a teacher, an adapter).
 
-What a recorded command tells a Lightning trainer to load: ``--ckpt_path last``. Pure.
+``ckpt_path_of`` reads from a recorded command what a Lightning trainer loads
+(``--ckpt_path last``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What the words beside a number mean: the step, the loss, or other work than training.
+"""What the words beside a number mean: the step, the loss, a metric, or other work than training.
 
-All of it is decided on the shape of a line (``cockpit.text.fields``); rates are in ``rates``.
+All of it is decided on the shape of a line (``cockpit.text.fields``).
 
-Which metric the words of a name mean, of those that trainers log beside the loss (SPEC C-10).
-
-Names are spelled in hundreds of ways: it is their words that tell. One with a figure in it is of
-one layer or expert, one with a word of evaluation is no training's: neither is the run's own.
+Trainers spell metric names in hundreds of ways (SPEC C-10), so the words in a name decide. A name
+with a figure in it belongs to one layer or expert, a name with a word of evaluation to no training:
+neither is the metric of the whole run.
 """
 
 from __future__ import annotations
@@ -284,7 +283,7 @@ def find_grad_norm(found: Sequence[LabelledNumber]) -> LabelledNumber | None:
     return next((field for field in found if _is_grad_norm(field.words)), None)
 
 
-def find_beside(found: Sequence[LabelledNumber]) -> dict[Beside, LabelledNumber]:
+def other_metrics_in(found: Sequence[LabelledNumber]) -> dict[Beside, LabelledNumber]:
     """Return what ``found`` tells of z-loss, router and skipped steps: the first of each."""
     told: dict[Beside, LabelledNumber] = {}
     for field in found:

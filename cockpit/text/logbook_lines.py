@@ -210,7 +210,7 @@ MOST: Final = 2000
 """Lines that are kept of one file: the newest ones by their own time."""
 _SPAN: Final = r"(?P<{0}ticks>`+)(?!`)(?P<{0}text>.*?[^`])(?P={0}ticks)(?!`)"
 _MESSAGE_LABEL: Final = r"(?:[*_`]{0,3}[A-Za-z][A-Za-z /]{0,30}[*_`]{0,3}:[*_`]{0,3}[ \t]+)?"
-_LINE: Final = re.compile(
+_MESSAGE: Final = re.compile(
     rf"[ \t]*(?:[-*+][ \t]+)?{_MESSAGE_LABEL}(?P<what>{'|'.join(KINDS)}):[ \t]+{_SPAN.format('v')}"
     rf"(?P<rest>.*?)[ \t]+\((?P<at>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{{1,6}})?Z), "
     rf"typed by {_SPAN.format('t')}\)[ \t]*"
@@ -225,20 +225,20 @@ _READ: Final = re.compile("|".join(_WORDS))
 _APART: Final = "\N{ZERO WIDTH SPACE}"
 
 
-def told_line(told: SharedFact) -> str:
-    """Return the line, without a bullet; ``read_told`` gives back what was told."""
+def message_line(told: SharedFact) -> str:
+    """Return the line, without a bullet; ``read_messages`` gives back what was told."""
     parts = "".join(f", {name} {_span(text)}" for name, text in told.parts.items() if text)
     moment = datetime.fromtimestamp(told.at, UTC).isoformat(timespec="microseconds")
     at = moment.replace("+00:00", "Z")
     return f"{told.what}: {_span(told.value)}{parts} ({at}, typed by {_span(told.typed_by)})"
 
 
-def told_lines(told: Iterable[SharedFact]) -> str:
+def message_lines(told: Iterable[SharedFact]) -> str:
     """Return the Markdown for an entry: a bullet each."""
-    return "\n".join(f"- {told_line(each)}" for each in told)
+    return "\n".join(f"- {message_line(each)}" for each in told)
 
 
-def read_told(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
+def read_messages(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
     """Return what a logbook's entries tell; what lies after ``until`` was not told by then."""
     if not any(f"{what}:" in text for what in KINDS):
         return ()
@@ -270,7 +270,7 @@ def _newest(found: list[SharedFact]) -> tuple[SharedFact, ...]:
 
 
 def _message_in(line: str, source: str) -> SharedFact | None:
-    match = _LINE.fullmatch(line)
+    match = _MESSAGE.fullmatch(line)
     at = None if match is None else instant_in(match["at"])
     if match is None or at is None:
         return None

@@ -1,12 +1,11 @@
 """Finds the entries of a logbook, leniently (SPEC L): headings, dated bullets, any order.
 
-Pure on text. Nothing is reordered; texts are returned as they were written, so whoever shows
-them makes them safe first.
+Pure on text. Nothing is reordered. Texts are returned as they were written, so whoever shows them
+makes them safe first.
 
-The little of Markdown that decides what a line of a logbook is: fences, comments, lists.
-
-After CommonMark: a fence or a heading inside a list item belongs to that item and ends with it,
-so that what a person quotes in an item can never swallow the entries below.
+The little of Markdown that matters (fences, comments, lists) follows CommonMark: a fence or a
+heading inside a list item belongs to that item and ends with it. So what a person quotes in an item
+never swallows the entries below.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Read training progress from log lines, whatever trainer wrote them (INTERFACE ``progress``).
 
-What a line says is decided on its shape (``cockpit.text.progress``); here its figures are read.
-``cockpit.text.progress_lines`` reads whole logs.
+``meaning_of`` decides on the shape of a line which of its figures is the step, the loss or a rate;
+``progress_of`` reads the figures. ``cockpit.text.progress_lines`` reads whole logs.
 
-What the shape of a line means: which of its figures is the step, the loss, a rate, or none.
-
-By mechanism: a progress bar, or labelled numbers of which one is the step. A bar or a line
-about evaluation, downloads, tokenising, checkpoints or a resume is no progress, and in doubt
-the answer is ``None``: a missed line costs little, a wrong step costs an alert.
+A line of progress is a progress bar, or labelled numbers of which one is the step. A bar or a line
+about evaluation, downloads, tokenising, checkpoints or a resume is no progress. In doubt the answer
+is ``None``: a missed line costs little, a wrong step costs an alert.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ from cockpit.text.labels import (
     Figures,
     Scope,
     evaluates,
-    find_beside,
     find_grad_norm,
     find_loss,
     find_step,
@@ -46,6 +43,7 @@ from cockpit.text.labels import (
     is_bare_count,
     is_epoch,
     not_trained,
+    other_metrics_in,
     other_work,
     training_work,
 )
@@ -199,7 +197,7 @@ def _loss_at(shape: str) -> Meaning | None:
         grad_norm=_figure(find_grad_norm(behind)),
         rates=_rates(rates),
         units=tuple(unit for _, unit in rates),
-        beside=_figures_beside(behind),
+        beside=_other_figure_spans(behind),
     )
 
 
@@ -226,7 +224,7 @@ def _from_fields(shape: str) -> Meaning | None:
         grad_norm=_figure(find_grad_norm(found)),
         rates=_rates(rates),
         units=tuple(unit for _, unit in rates),
-        beside=_figures_beside(found),
+        beside=_other_figure_spans(found),
     )
 
 
@@ -289,12 +287,12 @@ def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
         grad_norm=_figure(find_grad_norm(found)),
         rates=_rates(rates),
         units=tuple(unit for _, unit in rates),
-        beside=_figures_beside(found),
+        beside=_other_figure_spans(found),
     )
 
 
-def _figures_beside(found: Sequence[LabelledNumber]) -> tuple[tuple[Beside, Figure], ...]:
-    told = find_beside(found).items()
+def _other_figure_spans(found: Sequence[LabelledNumber]) -> tuple[tuple[Beside, Figure], ...]:
+    told = other_metrics_in(found).items()
     return tuple((kind, Figure(field.span, field.scale)) for kind, field in told)
 
 
@@ -362,12 +360,12 @@ def read_progress(line: str) -> LineProgress | None:
     ``line`` may hold colours, ``\r`` states, and be a block: a head with its step and
     indented lines below it.
     """
-    return told_in(shape_of("\n".join(map(plain, line.split("\n")))))
+    return progress_in(shape_of("\n".join(map(plain, line.split("\n")))))
 
 
 def is_drawn_bar(line: str) -> bool:
     """Tell whether ``line`` is a training bar whose bracket is closed: nothing is to follow."""
-    found = told_in(shape_of(plain(line)))
+    found = progress_in(shape_of(plain(line)))
     return found is not None and found.is_bar and line.rstrip().endswith("]")
 
 
@@ -376,7 +374,7 @@ def plain(line: str) -> str:
     return plain_text(line.replace("\t", "   "))
 
 
-def told_in(shape: Shape) -> LineProgress | None:
+def progress_in(shape: Shape) -> LineProgress | None:
     """Return what the line of this shape tells."""
     meaning = meaning_of(shape.shape)
     if meaning is None:
@@ -424,7 +422,7 @@ class Alike(NamedTuple):
     unit: str | None
 
 
-def told_alike(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alike | None:
+def progress_columns(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alike | None:
     """Return what ``progress_of`` says of lines whose figures read so, column by column.
 
     ``None`` if a line among them may need more than this: a rounded or grouped figure, one that

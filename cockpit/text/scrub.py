@@ -1,9 +1,7 @@
 """Mask secrets in text that is shown, logged, committed or posted: the one place for it.
 
-Scrub after escape sequences are gone (``safe``) and before text is cut to a tail, since a key
-whose beginning was cut off is no longer recognised.
-
-Makes checks: their texts safe, their secrets masked, whatever they were put together from.
+Scrub after escape sequences are gone (``safe``) and before text is cut to a tail: a key whose
+beginning was cut off is no longer recognised.
 """
 
 from __future__ import annotations
@@ -258,7 +256,17 @@ _PROSE = late_regex(
 )
 """What a program tells in words: ``the password for ada is …``."""
 _HUMPS = late_regex("[a-z][A-Z]")
-_TOLD = ("password", "passphrase", "passcode", "passwd", "pwd", "secret", "token", " key", "-key")
+_PROSE_WORDS = (
+    "password",
+    "passphrase",
+    "passcode",
+    "passwd",
+    "pwd",
+    "secret",
+    "token",
+    " key",
+    "-key",
+)
 _SPOKEN = late_regex(
     r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
     r"[\"'`]?\s(?:is |was |has )?(?:been )?"
@@ -355,7 +363,7 @@ def _by_context(line: str, low: str) -> Iterator[Range]:
     if holds_any(low, _TELLING):
         yield from _prose_secrets(line, low)
     for match in _LOOSE.finditer(line) if "secret " in low or "token " in low else ():
-        if _is_told(match["value"], password=False):
+        if _is_secret_word(match["value"], password=False):
             yield match.span("value")
 
 
@@ -366,16 +374,16 @@ def _values(rule: re.Pattern[str], line: str) -> Iterator[Range]:
 
 
 def _prose_secrets(line: str, low: str) -> Iterator[Range]:
-    for word in _TOLD:
+    for word in _PROSE_WORDS:
         at = low.find(word)
         while at >= 0:
             match = _PROSE.match(line, at + (word[0] in " -"))
-            if match and _is_told(match["value"], password=bool(match["pass"])):
+            if match and _is_secret_word(match["value"], password=bool(match["pass"])):
                 yield match.span("value")
             at = low.find(word, at + 1)
 
 
-def _is_told(value: str, *, password: bool) -> bool:
+def _is_secret_word(value: str, *, password: bool) -> bool:
     """Return whether a word that follows ``password is`` is one: a sentence goes on in words."""
     mixed = value != value.lower() and value != value.upper()
     if is_placeholder(value) or value.startswith(("/", "~", "$", "http")):

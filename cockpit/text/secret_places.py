@@ -218,11 +218,11 @@ def _name(cell: re.Match[str] | None) -> str:
     return name if name and is_named_secret(name) else ""
 
 
-TOLD: Final = 120
+TAIL_READ: Final = 120
 """Characters of a line's end in which such a name is looked for."""
 KEPT: Final = 512
 """Characters of a line's end that the next line is read behind."""
-_LINES_BESIDE: Final = 4
+_LINES_NEAR: Final = 4
 """Lines that may stand between a name and its value: a type, a description."""
 
 _AWAITS: Final = late_regex(
@@ -267,7 +267,7 @@ def may_wrap(line: str, ranges: list[Range]) -> bool:
         bool(ranges)
         or " " not in line
         or not line[-1:].isalnum()
-        or " --" in line[-TOLD:]
+        or " --" in line[-TAIL_READ:]
         or "name" in line
     )
 
@@ -313,14 +313,14 @@ class Wraps:
         if self._kind == "value" and self._left and _BESIDE.match(line):
             self._left -= 1
             return
-        self._kind, self._tail, self._left = "", "", _LINES_BESIDE
+        self._kind, self._tail, self._left = "", "", _LINES_NEAR
         if ended.endswith("\\") and not ended.endswith("\\\\"):
             self._kind, self._tail = "continued", ended[-KEPT:-1]
         elif ranges and ranges[-1][1] == len(line):
             if not _WHOLE.search(line[-KEPT:]):
                 self._kind, self._tail = "torn", line[ranges[-1][0] : ranges[-1][1]][-KEPT:]
         elif ended:
-            self._kind = _awaited(ended[-TOLD:])
+            self._kind = _awaited(ended[-TAIL_READ:])
 
     def _torn(self, line: str) -> list[Range]:
         rest = _REST.match(line)

@@ -301,7 +301,7 @@ def formed_secrets(line: str, low: str) -> Iterator[Range]:
     if "secret" in low:
         yield from _stored(line)
     if _holds_long(low) and ("key" in low or "token" in low or "pass" in low or _RARE.search(low)):
-        yield from _if(_is_said, _SPOKEN, line)
+        yield from _if(_is_no_word, _SPOKEN, line)
 
 
 def _holds_long(low: str) -> bool:
@@ -321,7 +321,7 @@ def _if(is_secret: _Test, rule: re.Pattern[str], line: str) -> Iterator[Range]:
 def _stored(line: str) -> Iterator[Range]:
     for stored in _KEPT.finditer(line):
         for word in _WORD.finditer(line, *stored.span("rest")):
-            if _is_said(word["value"]):
+            if _is_no_word(word["value"]):
                 yield word.span("value")
 
 
@@ -329,7 +329,7 @@ def _any(_value: str) -> bool:
     return True
 
 
-def _is_said(value: str) -> bool:
+def _is_no_word(value: str) -> bool:
     """Return whether nobody would write such a word: no file, no name of a thing."""
     made = _MIXED.match(value) is not None or _HEX.match(value) is not None
     return made and is_dense(value) and _NEVER.match(value) is None

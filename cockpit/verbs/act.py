@@ -1,8 +1,7 @@
-"""The guarded actions on the command line: plan, and with the words, act (SPEC A).
+"""The guarded actions on the command line (SPEC A; INTERFACE, "Actions without the UI").
 
-Plans and results are printed as plain text: what blocks comes first.
-
-The command line of the guarded actions (INTERFACE, "Actions without the UI").
+Without the typed words a verb prints the plan, what blocks first; with them it acts. Plans and
+results are plain text.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ from cockpit.verbs.reading import (
 
 EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
 CADENCE: Final = 900.0
-TOLD: Final = 86_400.0 * 365
+REAL_TIMES: Final = 86_400.0 * 365
 """Times before this (s) are counted from a history's first row: its rows tell none."""
 BATCH: Final = 2000
 WIDEST: Final = 200
@@ -296,7 +296,7 @@ def _document(spec: RunSpec, happened: Sequence[Happened], found: Backtest) -> d
         "steps": found.rows,
         "last_step": found.replay.step,
         "final_step": spec.final_step,
-        "timed": found.began is not None and found.began >= TOLD,
+        "timed": found.began is not None and found.began >= REAL_TIMES,
         "not_replayed": list(NOT_REPLAYED),
         "left_out": found.replay.left_out,
         "set_aside": found.replay.set_aside,
@@ -328,7 +328,7 @@ def _report_lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     rows = f"{found.rows:,} rows, up to step {told_step(replay.step)}"
     if final:
         rows += f" of {told_step(final)} ({percent((replay.step or 0) / final)})"
-    if found.began is None or found.began < TOLD:
+    if found.began is None or found.began < REAL_TIMES:
         rows += UNTIMED
     spans = [
         Span(each.alert.id, each.opened_step or 0, each.closed_step if each.over else None)
@@ -342,6 +342,6 @@ def _report_lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
 def _alert_line(each: Happened) -> str:
     until = f"step {told_step(each.closed_step)}" if each.over else "open"
     at = each.opened_at or 0.0
-    when = f"  {moment(at)}" if at >= TOLD else ""
+    when = f"  {moment(at)}" if at >= REAL_TIMES else ""
     span = f"step {told_step(each.opened_step)} → {until}"
     return f"{each.alert.id}  {span}{when}  {each.alert.title}"

@@ -178,7 +178,7 @@ def exit_code(report: FleetReport) -> int:
     facets = [facet for run in report.runs for _, facet in run.facets.items()]
     if report.runs and not any(facet.known for facet in facets):
         return BLIND
-    return ATTENTION if any(_needs_a_look(run) for run in report.runs) else OK
+    return ATTENTION if any(_needs_attention(run) for run in report.runs) else OK
 
 
 def _finite(value: object) -> object:
@@ -192,7 +192,7 @@ def _finite(value: object) -> object:
     return plain_number(value) if isinstance(value, float) else value
 
 
-def _needs_a_look(run: RunReport) -> bool:
+def _needs_attention(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
     unknown = unknown or run.rows_unread or run.verdict is Verdict.UNKNOWN
     return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

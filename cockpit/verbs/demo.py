@@ -39,7 +39,7 @@ PATIENCE = 120.0
 """Seconds in which every situation must exist."""
 AWAY_PATIENCE = 300.0
 """The same on another system, where jobs wait for their turn."""
-LOOK_EVERY = 1.0
+POLL_EVERY = 1.0
 HEADLESS_PATIENCE = 10.0
 """Seconds in which the runs may save and leave by themselves: their files are looked at later."""
 LEAVING_PATIENCE = 1.0
@@ -287,4 +287,4 @@ async def _until_made(
         lines = missing(report, fleet.situations)
         if not lines or fleet.trouble is not None or clock.monotonic() >= deadline:
             return report, lines
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(POLL_EVERY)

@@ -77,7 +77,7 @@ RELAUNCH_NEEDS: Final = {
     "output_root": 'output_root = "out/my-run", the one folder that the run writes',
     "resubmit": 'resubmit = "python train.py --resume", with the trainer\'s own flag to go on',
 }
-LOOK_THERE: Final = "check whether it arrived; if so, the service is just slow to answer"
+REMEDY_THERE: Final = "check whether it arrived; if so, the service is just slow to answer"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -361,7 +361,7 @@ async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -
     delivery = await channels.deliver(_test_message(now), route)
     if delivery.ok:
         return _route_finding(route, "ok", f"a test message was sent: {delivery.note}", None)
-    remedy = LOOK_THERE if delivery.lost else route.row.remedy
+    remedy = REMEDY_THERE if delivery.lost else route.row.remedy
     return _route_finding(route, "problem", f"failed: {delivery.note}", remedy)
 
 

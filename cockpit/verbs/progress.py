@@ -14,8 +14,8 @@ from cockpit.model.base import plain_number
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
-from cockpit.text.progress import LineProgress, told_alike
-from cockpit.text.progress_lines import Run, Stretch, Told, read_runs
+from cockpit.text.progress import LineProgress, progress_columns
+from cockpit.text.progress_lines import ProgressAt, Run, read_runs
 from cockpit.verbs.common import OK, add_json, put, put_figures
 from cockpit.verbs.reading import opened, whole_chunks
 
@@ -48,15 +48,14 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _print_list(found: Iterable[Told | Run | Stretch]) -> None:
+def _print_list(found: Iterable[ProgressAt | Run]) -> None:
     """Print the entries as one JSON list, some at a time: a log may be long.
 
     Nothing of a log's own words is in them: figures, and words of ours for what they are.
     """
     begin, held = "[", list[str]()
     for one in found:
-        each = one.run() if isinstance(one, Stretch) else one
-        held += _entries(each) if isinstance(each, Run) else (_entry(*each),)
+        held += _entries(one) if isinstance(one, Run) else (_entry(*one),)
         if len(held) >= AT_ONCE:
             put_figures(begin + ",\n".join(held))
             begin, held = ",", []
@@ -65,9 +64,9 @@ def _print_list(found: Iterable[Told | Run | Stretch]) -> None:
 
 def _entries(run: Run) -> list[str]:
     """Return the JSON of lines of one shape; all at once where their figures are plain."""
-    plain = told_alike(run.meaning, run.columns)
+    plain = progress_columns(run.meaning, run.columns)
     if plain is None:
-        return [_entry(*each) for each in run.told()]
+        return [_entry(*each) for each in run.progress()]
     meaning, none = run.meaning, repeat("null")
     words = _json_template(meaning.format, meaning.scope, plain.unit, exact=True)
     words %= ("%s", "%s", "null", "%s", "null", "%s", "%s")
@@ -107,18 +106,16 @@ def _json_template(form: str, scope: Scope, unit: str | None, exact: bool) -> st
     return text
 
 
-def _summary(found: Iterable[Told | Run | Stretch]) -> list[str]:
+def _summary(found: Iterable[ProgressAt | Run]) -> list[str]:
     """Return for a person: how many progress lines, and what the last one says."""
     lines, last = 0, None
     for each in found:
-        if isinstance(each, Stretch):
-            lines, last = lines + each.lines, each.last()
-        elif not isinstance(each, Run):
+        if not isinstance(each, Run):
             lines, last = lines + 1, each
-        elif told_alike(each.meaning, each.columns) is not None:
-            lines, (last,) = lines + each.lines, each.told(each.lines - 1)
+        elif progress_columns(each.meaning, each.columns) is not None:
+            lines, (last,) = lines + each.lines, each.progress(each.lines - 1)
         else:
-            one_by_one = list(each.told())
+            one_by_one = list(each.progress())
             lines, last = lines + len(one_by_one), (*one_by_one[-1:], last)[0]
     if last is None:
         return ["no training progress lines found"]

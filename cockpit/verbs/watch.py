@@ -1,6 +1,6 @@
 """``cockpit watch``: the headless monitor. Keeps the cadence, owns the runs, writes state files.
 
-What ``watch`` prints: to whoever takes it, and never in the way of the watch.
+``WatchOutput`` prints to whoever reads it, and never holds the watch up.
 """
 
 from __future__ import annotations

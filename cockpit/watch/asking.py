@@ -94,7 +94,7 @@ def _started(state: RunState) -> _NamedJob | None:
         what = "launch" if launch.launch_id else "adoption"
         who = f"the last {what} in the store"
         found.append(_NamedJob(launch.at, launch.job_id, who, launch.file_id))
-    for told in state.told:
+    for told in state.shared_facts:
         job = told.value if told.what == ADOPTED else told.parts.get("job")
         launched = told.what == LAUNCHED and _of(state.spec.name, told.value)
         adopted = told.what == ADOPTED and told.parts.get("run") == state.spec.name

@@ -29,7 +29,7 @@ from cockpit.sources.logs.present import MOST_BYTES, bring, read_present
 from cockpit.sources.logs.remote import RemoteLog, log_at
 from cockpit.sources.logs.source import TAIL
 from cockpit.text.progress_lines import log_of_lines, present_log
-from cockpit.watch.reports import Case, seen_of
+from cockpit.watch.reports import Case, view_of
 from cockpit.watch.runstate import Diagnosis, RunState
 from cockpit.watch.tasks import Supervisor
 
@@ -202,7 +202,7 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
     if not job.phase.terminal and not (job.phase is Phase.RUNNING and stalled):
         return None
     plain = _alone(job)
-    short, value = fell_short(case.spec, seen_of(case)), log.value
+    short, value = fell_short(case.spec, view_of(case)), log.value
     return _Question(plain, value.path, value.size, value.mtime, value.inode, short, value.others)
 
 

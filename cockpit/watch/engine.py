@@ -304,8 +304,8 @@ class Engine:
                 self._note(facet, state)
                 if facet != "host" or self._hurries(state, host):
                     self._judge.touch(name)
-            if facet == "job" and _told_by(state.facets.job.value) != _told_by(job):
-                self._look_where_the_job_says(state)
+            if facet == "job" and _places_from_job(state.facets.job.value) != _places_from_job(job):
+                self._ask_where_the_job_says(state)
             if facet == "tracker" and found.known and self._rows_may_wait(state):
                 self._ingest.offer(name)
 
@@ -322,7 +322,7 @@ class Engine:
         new, unseen = state.facets.host, self._preference.rank(state.spec.name) > VISIBLE
         return not (unseen and old.error == new.error and at_ease(state.spec, old.value, new.value))
 
-    def _look_where_the_job_says(self, state: RunState) -> None:
+    def _ask_where_the_job_says(self, state: RunState) -> None:
         """Look at a log and a host that only the job tells of, now that it tells another."""
         platform, job = self.platform_of(state.spec), state.spec.job
         if platform is None or job is None or not platform.log_needs_job:
@@ -366,6 +366,6 @@ class Engine:
             await within(self._clock, LAST_WORDS, self._store_writer.flush())
 
 
-def _told_by(job: JobValue | None) -> tuple[str | None, ...]:
+def _places_from_job(job: JobValue | None) -> tuple[str | None, ...]:
     """Return what a job tells of where its log and its machine are."""
     return () if job is None else (job.id, job.output, job.node)

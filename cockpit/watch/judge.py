@@ -309,7 +309,7 @@ class Judge:
                 may_close=state.may_close,
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
-            state.open = taken_elsewhere(open_now, state.told, found.history.now)
+            state.open = taken_elsewhere(open_now, state.shared_facts, found.history.now)
             older = [
                 kept
                 for kept in (*gone, *state.closed)

@@ -21,10 +21,10 @@ from cockpit.watch.tasks import Supervisor
 ROWS_BUDGET = 8.0
 SHARE_OF_FACET = 0.3
 """Three facets wait for one another (tracker, job, checkpoints): each may take this share."""
-FOR_LOOKING = 0.9
+SHARE_FOR_ASKING = 0.9
 """The rest of the deadline is for judging and printing."""
 READERS = 4
-LOOKS = 2
+HOST_ROUNDS = 2
 """Times that rows are read of files on a host, and the host is asked for more."""
 TOGETHER = 0.6
 """Share of a facet's time in which a bulk may answer here; then its runs are asked apart."""
@@ -42,7 +42,7 @@ class OnePass:
         self._supervisor = supervisor
         self._clock = clock
         self._share = deadline * SHARE_OF_FACET
-        self._end = clock.monotonic() + deadline * FOR_LOOKING
+        self._end = clock.monotonic() + deadline * SHARE_FOR_ASKING
         self._readers = asyncio.Semaphore(READERS)
 
     async def run(self, runs: Sequence[RunSpec], *, feed: bool) -> None:
@@ -118,7 +118,7 @@ class OnePass:
     async def _rows(self, runs: Sequence[RunSpec]) -> None:
         end = min(self._end, self._clock.monotonic() + ROWS_BUDGET)
         states = [self._fleet.states[run.name] for run in runs]
-        for _ in range(LOOKS):
+        for _ in range(HOST_ROUNDS):
             await asyncio.gather(*(self._read(state, end) for state in states))
             read = [state.spec for state in states if state.rows.any]
             groups = self._asker.by_place(read, ("tracker",))

@@ -276,7 +276,7 @@ def judged(case: Case) -> Judged:
     return Judged(spec, history, alerts, how_far, trend, still, over, account, case.asked)
 
 
-def seen_of(case: Case) -> History:
+def view_of(case: Case) -> History:
     """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
     return _history_seen(case, advance(case.log_trend, case.log_rows, case.spec))
 

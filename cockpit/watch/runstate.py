@@ -79,7 +79,7 @@ class SettingsSeen:
         self.present = self.present or next(iter(own), None)
         self.former = self.former or next(iter(others), None)
 
-    def look(self, facets: Facets, *, job_named: bool = True) -> bool:
+    def update(self, facets: Facets, *, job_named: bool = True) -> bool:
         """Take a new answer about the job or its tracker; return whether it changes a config.
 
         Without ``job_named`` the run file names no job: then each launch of the tracker is one.
@@ -381,7 +381,7 @@ class RunState:
             self._failing = self.facets, self._failing[1]
         if merged.value is not old.value:
             self.paths = watched_paths(self.spec, self.facets)
-        configured = name in ("job", "tracker") and self.settings.look(
+        configured = name in ("job", "tracker") and self.settings.update(
             self.facets, job_named=self.spec.job is not None
         )
         return first or configured or (merged.value, merged.error) != (old.value, old.error)
@@ -465,14 +465,14 @@ class RunState:
         job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
         if job is None or not said.known or not job.phase.terminal:
             return False
-        ended = (*self.shared.ended, *_ends(self.told))
+        ended = (*self.shared.ended, *_ends(self.shared_facts))
         if any(end.covers(job.id, job.started_at) for end in ended):
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
 
     @property
-    def told(self) -> tuple[SharedFact, ...]:
+    def shared_facts(self) -> tuple[SharedFact, ...]:
         """What others told of the run, in its records and under its output root."""
         records = self.facets.records.value
         return () if records is None else records.told
@@ -489,7 +489,7 @@ class RunState:
         since = (job.started_at or 0.0) - STOP_SLACK
         mine = (each for each in self.shared.stops if job.id in each.job_ids and each.at >= since)
         by = next((each.by for each in mine), None)
-        told = stop_in(self.told, job.id, since)
+        told = stop_in(self.shared_facts, job.id, since)
         return by or (None if told is None else told.typed_by)
 
     def see(self) -> list[str]:

@@ -16,7 +16,7 @@ from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
 from cockpit.sources import told as module
 from cockpit.sources.told import Remotes
-from cockpit.text.logbook_lines import told_lines
+from cockpit.text.logbook_lines import message_lines
 from tests.records.remotes import LOGBOOK, clone, git, shared
 
 AT = 1_773_219_331.0
@@ -24,7 +24,7 @@ AT = 1_773_219_331.0
 
 def tell(folder: Path, to: str, at: float = AT) -> None:
     told = SharedFact(what="owner", value=to, at=at, typed_by="ada", parts={"from": "ada"})
-    entry = EventEntry(title=f"handoff to {to}", at=at, said=told_lines([told]))
+    entry = EventEntry(title=f"handoff to {to}", at=at, said=message_lines([told]))
     book = folder / LOGBOOK
     book.write_bytes(with_event(book.read_bytes(), entry))
     git(folder, "commit", "-q", "-am", f"log handoff to {to}")

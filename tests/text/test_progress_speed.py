@@ -6,7 +6,6 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -247,20 +246,3 @@ def test_a_line_that_tells_something_stands_out_of_those_that_have_its_key() -> 
     assert not list(read_chunks(["\n".join(silent).encode()] * 3))
     (found,) = read_chunks(["\n".join(telling).encode()])
     assert (found[0], found[1].step, found[1].loss) == (91, 41, 3.0)
-
-
-def test_lines_that_tell_nothing_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a chunk's lines those of one key are looked at once, however short they are."""
-    lines = [["ok", "step {}", "batch done", "lr 0.{}", ""][n % 5].format(n) for n in range(40_000)]
-    chunks = ["\n".join(lines[at : at + 10_000]).encode() for at in range(0, len(lines), 10_000)]
-    looked: list[bytes] = []
-    told_by = progress_lines._told_by
-
-    def counted(raw: bytes, *more: Any, **others: Any) -> Any:
-        looked.append(raw)
-        return told_by(raw, *more, **others)
-
-    list(read_chunks(chunks[:1]))
-    monkeypatch.setattr(progress_lines, "_told_by", counted)
-    assert not list(read_chunks(chunks))
-    assert len(looked) < 100

@@ -7,11 +7,11 @@ from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.shared_facts import KINDS, SharedFact
 from cockpit.records.logbook.writing import with_contract, with_event, with_instance
 from cockpit.text.logbook_lines import (
+    message_line,
+    message_lines,
+    read_messages,
     read_plain,
     read_rejections,
-    read_told,
-    told_line,
-    told_lines,
 )
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -35,10 +35,12 @@ def test_what_was_told_is_read_back_and_nothing_else(
 ) -> None:
     one = SharedFact(what=what, value=value, at=AT, typed_by=who, parts={"from": other})
     if plain:
-        read = read_plain(told_lines([one]), "", LATER)
+        read = read_plain(message_lines([one]), "", LATER)
     else:
-        entry = EventEntry(title="t", at=AT, evidence=other, decision=value, said=told_lines([one]))
-        read = read_told(with_event(START, entry).decode(), "", LATER)
+        entry = EventEntry(
+            title="t", at=AT, evidence=other, decision=value, said=message_lines([one])
+        )
+        read = read_messages(with_event(START, entry).decode(), "", LATER)
     (found,) = read
     assert (found.what, found.at, found.typed_by) == (what, AT, shown(who))
     assert found.value == shown(value)
@@ -49,11 +51,11 @@ def test_what_was_told_is_read_back_and_nothing_else(
        st.sampled_from(("", "- ", "* ", "  - ", "x\n", "x\n\n- ", "Decision: ", "1. ", "**")),
        st.booleans())  # fmt: skip
 def test_no_other_text_of_an_entry_tells_anything(field: str, before: str, wrapped: bool) -> None:
-    line = told_line(told("mallory"))
+    line = message_line(told("mallory"))
     text = before + (line.replace(" (", "\n (") if wrapped else line)
     entry = EventEntry.model_validate({"title": "t", "at": AT, field: text})
     book = with_event(START, entry)
-    assert read_told(book.decode(), "", LATER) == ()
+    assert read_messages(book.decode(), "", LATER) == ()
     assert with_event(book, entry) == book, "written once, whatever it says"
 
 
@@ -62,7 +64,7 @@ WITHDRAWS = "Rejection withdrawn: step 41"
 
 
 @given(st.sampled_from(("status", "evidence", "decision", "next")),
-       st.sampled_from((REJECTS, WITHDRAWS, told_line(told("mallory")))),
+       st.sampled_from((REJECTS, WITHDRAWS, message_line(told("mallory")))),
        st.lists(st.tuples(st.integers(0, 60), st.sampled_from("\n \t*_-\x00\x7f\r"))
                 | st.tuples(st.integers(0, 60), st.just("\n  ")), max_size=3),
        st.sampled_from(("", "- ", "seen\n- ", "x\n\n  1. ", "- [x] ", "Note: **", "Note:\n  "))
@@ -80,22 +82,22 @@ def test_what_a_trainer_prints_tells_and_rejects_nothing(
     book = with_instance(with_event(with_event(START, good), entry), instance)
     book = with_contract(book, {"Goal": before + line}, AT)
     assert [one.step for one in read_rejections(book.decode())] == [41], book.decode()
-    assert read_told(book.decode(), "", LATER) == ()
+    assert read_messages(book.decode(), "", LATER) == ()
     assert with_event(book, entry) == book
 
 
 def test_a_fence_a_comment_a_quote_and_a_table_tell_nothing() -> None:
-    line = told_line(told())
+    line = message_line(told())
     for text in (f"```\n- {line}\n```", f"<!--\n- {line}\n-->", f"> - {line}", f"| {line} |"):
         book = f"# T\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - x\n{text}\n"
-        assert read_told(book, "", LATER) == (), text
+        assert read_messages(book, "", LATER) == (), text
 
 
 def test_a_time_that_is_not_yet_is_not_believed() -> None:
-    assert read_plain(told_lines([told()]), "", AT - 1) == ()
+    assert read_plain(message_lines([told()]), "", AT - 1) == ()
 
 
 def test_a_line_that_an_editor_wrapped_is_read() -> None:
-    line = told_line(told()).replace(" (2", "\n  (2")
+    line = message_line(told()).replace(" (2", "\n  (2")
     book = f"# T\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - x\n- {line}\n"
-    assert [each.value for each in read_told(book, "", LATER)] == ["bob"]
+    assert [each.value for each in read_messages(book, "", LATER)] == ["bob"]

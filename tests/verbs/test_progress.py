@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cockpit.cli import main
 from cockpit.text.progress import LineProgress
-from cockpit.text.progress_lines import Run, Stretch, read_chunks, read_raw, read_runs
+from cockpit.text.progress_lines import Run, read_chunks, read_raw, read_runs
 from cockpit.verbs.progress import _entries, _entry, _summary, progress_text
 from cockpit.verbs.reading import LONGEST, whole_chunks
 
@@ -133,22 +133,6 @@ def test_chunk_after_chunk_of_one_shape_is_counted_as_its_lines_are_read(
     last = [f"line {told[-1][0]}: {progress_text(told[-1][1])}"] if told else []
     count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
     assert _summary(found) == last + count
-    for each in found:
-        if isinstance(each, Stretch):
-            assert [*each.run().told()] == [
-                one for one in told if each.first <= one[0] < each.first + each.lines
-            ]
-            assert (
-                each.last() == [*each.run().told()][-1] and len([*each.run().told()]) == each.lines
-            )
-
-
-def test_a_log_of_one_shape_is_not_read_line_by_line() -> None:
-    raw = [f"step {number:07} loss 2.{number % 97:02}".encode() for number in range(5000)]
-    chunks = [b"\n".join(raw[at : at + 1000]) for at in range(0, 5000, 1000)]
-    found = list(read_runs(chunks))
-    assert [each.lines for each in found if isinstance(each, Stretch)] == [1000] * 4
-    assert _summary(found) == ["line 5000: step 4,999, loss 2.520", "5,000 progress lines"]
 
 
 def test_a_log_without_progress_is_an_empty_list(

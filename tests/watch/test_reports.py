@@ -248,7 +248,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
     settings = SettingsSeen()
     for name, rate in (("host:0", 0.1), ("host:1", 0.2)):
         told = tracker(config={"lr": rate}, last_record_at=T0)
-        settings.look(seen(T0, job=job(id=name), tracker=told))
+        settings.update(seen(T0, job=job(id=name), tracker=told))
     state = RunState(
         run_spec(job=None),
         "key",

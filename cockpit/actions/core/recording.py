@@ -20,7 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import lacking, passed, warned
-from cockpit.text.logbook_lines import told_lines
+from cockpit.text.logbook_lines import message_lines
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"
@@ -57,7 +57,7 @@ def log_step(
                 return f"{skipped}; told under the output root"
             raise
         entry = make(execution)
-        said = "\n".join(filter(None, (entry.said, told_lines(told))))
+        said = "\n".join(filter(None, (entry.said, message_lines(told))))
         entry = entry.model_copy(update={"said": said})
         done = await execution.context.parts.recorder.event(spec, entry, commit)
         return lasting(done, execution, spec.records.logbook)

@@ -35,9 +35,9 @@ from cockpit.records.logbook.reading import value_of
 from cockpit.rules.lineage.drift import same_code
 from cockpit.rules.lineage.paths import (
     StatedOutput,
-    said_by_command,
-    said_by_config,
-    said_by_record,
+    command_paths,
+    config_paths,
+    record_paths,
 )
 from cockpit.store.memory import Snapshot
 from cockpit.text.checks import finding
@@ -212,20 +212,20 @@ def output_checks(context: ActionContext, material: Material, would: WouldRun) -
 
 def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iterator[StatedOutput]:
     run, prior, book = context.spec, material.prior, material.read.book
-    yield from said_by_command(would.words)
+    yield from command_paths(would.words)
     config = material.read.config
     if config is not None and config.values is not None:
-        yield from said_by_config("the config file", config.values)
+        yield from config_paths("the config file", config.values)
     tracker = context.report.facets.tracker.value
     if tracker is not None and tracker.config:
         with suppress(ConfigReadError):
-            yield from said_by_config("the tracker's config", flattened(tracker.config))
+            yield from config_paths("the tracker's config", flattened(tracker.config))
     if prior is not None and prior.output_root is not None:
         yield StatedOutput(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:
         root = value_of(book.contract, "Output root")
         own = None if run.output_root is None else run.output_root.seen_from(run.job)
-        yield from said_by_record("the logbook", root, own)
+        yield from record_paths("the logbook", root, own)
 
 
 MOST: Final = 200_000

@@ -19,15 +19,15 @@ from cockpit.platforms.base import CannotError, LostError, refuse_beside
 from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
 from cockpit.platforms.iris.beside import SUBMITTED, submitted
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
-from cockpit.platforms.iris.lookup import LOOK, LookUps, NamedIrisJob, find
+from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, LookUps, NamedIrisJob, find
 from cockpit.platforms.iris.memory import OFFERS
 from cockpit.platforms.iris.rpc import AccessError, Controller
 from cockpit.platforms.iris.spelling import (
     Spelled,
+    failure_text,
     is_usage,
     name_for,
     parts_of,
-    said_by,
     spelled,
     submitted_id,
     with_variables,
@@ -124,7 +124,7 @@ class Submitter:
         """See that the name is free and nothing of the lineage lives; raises ``CannotError``."""
         try:
             controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_WITHIN):
                 await _as_whom(controller, meant)
                 seen = await find(controller, run, submission.launch_id, [meant])
                 if seen is None and not meant.own:
@@ -165,7 +165,7 @@ class Submitter:
         assert found.job_id is not None
         try:
             controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_WITHIN):
                 document = await controller.status(found.job_id)
         except (HttpError, AccessError, TimeoutError) as error:
             raise LostError(f"{said}; whose {found.job_id} is cannot be told: {error}") from None
@@ -235,7 +235,7 @@ def _name_taken_text(launch_id: str, seen: NamedIrisJob) -> str:
 
 
 def _with_words(text: str, err: str, out: str) -> str:
-    said = shown(said_by(err, out), 400)
+    said = shown(failure_text(err, out), 400)
     return f"{text}: {said}" if said else text
 
 
@@ -249,11 +249,11 @@ def _check_program(words: Sequence[str], folder: str) -> None:
         raise CannotError(f"{shown(program, 200)} is no program that can be run from {folder}")
 
 
-ASK: Final = 20.0
+ASK_WITHIN: Final = 20.0
 """Seconds that telling one job to end may take."""
 SLACK: Final = 60.0
 """Seconds beyond the job's grace within which its workers must have said that it ended."""
-AGAIN: Final = 1.0
+POLL_EVERY: Final = 1.0
 PAGES: Final = 3
 
 
@@ -282,7 +282,7 @@ class Stopper:
     async def _terminate(self, controller: Controller, job: LiveJob, told: list[str]) -> None:
         """Tell one job to end, if it is still the one that was meant."""
         try:
-            async with asyncio.timeout(ASK):
+            async with asyncio.timeout(ASK_WITHIN):
                 now = job_of((await controller.status(job.id)).get("job"))
         except (HttpError, TimeoutError) as error:
             raise _not_stopped(job, error, told) from None
@@ -302,11 +302,11 @@ class Stopper:
         self, controller: Controller, ids: Sequence[str], within: float
     ) -> None:
         """Wait until all tasks of these jobs have ended; raises ``LostError`` if they do not."""
-        until, left = Awake(within, ASK, self._clock.monotonic), list(ids)
+        until, left = Awake(within, ASK_WITHIN, self._clock.monotonic), list(ids)
         why = ""
         while left:
             try:
-                async with asyncio.timeout(ASK):
+                async with asyncio.timeout(ASK_WITHIN):
                     why = await _living(controller, left[0])
             except (HttpError, TimeoutError) as error:
                 why = shown(error) or "the controller does not answer"
@@ -315,7 +315,7 @@ class Stopper:
             elif until.left() <= 0:
                 raise LostError(f"told to stop, and not ended after {within:g} s: {why}")
             else:
-                await self._clock.sleep(AGAIN)
+                await self._clock.sleep(POLL_EVERY)
 
 
 def _not_stopped(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:

@@ -199,7 +199,7 @@ class IrisJobs:
     async def _ask_trees(self, place: _Place, runs: Sequence[RunSpec]) -> TreesAnswer:
         ids = sorted({_root_of(run) for run in runs})
         async with asyncio.timeout(place.patience):
-            look = await place.memory.look(place.controller, ids)
+            look = await place.memory.refresh(place.controller, ids)
             never = await _never(place.controller, look)
         place.heed_clock(self._clock.now())
         await place.ask(runs, look)
@@ -272,7 +272,7 @@ class IrisJobs:
             async with asyncio.timeout(LIVE_DEADLINE):
                 place = await self.place(named)
                 controller = await self.acting(named[0])
-                look = await Memory(self._clock).look(controller, sorted(map(_root_of, named)))
+                look = await Memory(self._clock).refresh(controller, sorted(map(_root_of, named)))
                 await place.details.requests(controller, roots_of(look), MOST_ASKED)
                 offers = {
                     user: await place.details.offered(controller, user)

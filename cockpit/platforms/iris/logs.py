@@ -91,7 +91,7 @@ class Tail:
             return True
         return trains(job_id[len(own) + 1 :], job_id, self.wanted.spec)
 
-    def told_again(self, line: IrisLogLine) -> bool:
+    def repeats_step(self, line: IrisLogLine) -> bool:
         """Tell whether a line is a training step that another task of its job tells already.
 
         Every task of a gang draws the same bar; a step must count once. What is no number, and
@@ -132,7 +132,7 @@ class Stream:
         self.offset = 0.0
         self._most = FIRST
 
-    async def look(self, wanted: Sequence[Wanted]) -> Mapping[str, Tail]:
+    async def fetch(self, wanted: Sequence[Wanted]) -> Mapping[str, Tail]:
         """Fetch what is new, and return the tail of each run; raises ``HttpError``, ``OSError``."""
         self._tails = {each.run: self._tail(each) for each in wanted}
         users: dict[str, list[Tail]] = {}
@@ -252,7 +252,7 @@ class Stream:
         self, tail: Tail, lines: Sequence[IrisLogLine], cursor: str, *, hole: bool = False
     ) -> bool:
         """Append lines; False if another process has come further. Blocking."""
-        data = [_bytes(line) for line in lines if not tail.told_again(line)]
+        data = [_bytes(line) for line in lines if not tail.repeats_step(line)]
         at = max((line.at for line in lines if line.at is not None), default=0.0) - self.offset
         if not tail.spool.append(data, cursor, at, since=tail.since, hole=hole):
             return False
@@ -353,7 +353,7 @@ class IrisLogs:
             stream = self._streams.setdefault(id(place), Stream(place.controller))
             stream.offset = place.offset
             async with asyncio.timeout(min(place.patience, LONGEST)):
-                tails = dict(await stream.look(wanted))
+                tails = dict(await stream.fetch(wanted))
         except (HttpError, AccessError) as error:
             retry_in = error.retry_in if isinstance(error, HttpError) else None
             return self._all(queries, endpoint, error.kind, str(error), retry_in)
@@ -403,7 +403,7 @@ class IrisLogs:
 
 def _wanted(query: Query, memory: Memory) -> Wanted | None:
     current = query.job.id if query.job is not None else None
-    own = memory.own(current or id_of(query.run))
+    own = memory.last_seen(current or id_of(query.run))
     if own is None or query.run.job is None:
         return None
     return Wanted(query.name, query.run.job, own, phase_of(own).terminal)

@@ -139,11 +139,11 @@ def _body(job_id: str, launch_id: str, now: float) -> dict[str, Any]:
     }
 
 
-LOOK: Final = 20.0
+LOOKUP_WITHIN: Final = 20.0
 """Seconds that one look at a controller may take."""
 QUIET: Final = 60.0
 """Seconds for which a controller must answer before a launch that was given up is held for lost."""
-AGAIN: Final = 5.0
+RETRY_EVERY: Final = 5.0
 TABLE: Final = 10.0
 """Seconds that a look at the processes of this machine may take."""
 
@@ -168,7 +168,7 @@ class LookUps:
         meant = spellings(run, launch_id)
         try:
             controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_WITHIN):
                 seen = await find(controller, run, launch_id, meant)
                 if seen is not None:
                     return _lookup_of(launch_id, seen)
@@ -189,7 +189,7 @@ class LookUps:
         """
         try:
             controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_WITHIN):
                 listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
         except (HttpError, AccessError, TimeoutError) as error:
             raise CannotError(str(error) or "the controller did not answer in time") from None
@@ -233,15 +233,18 @@ class LookUps:
 
         A machine that sleeps meanwhile has not watched: only what was awake is counted.
         """
-        meant, until = spellings(run, launch_id), Awake(QUIET, 2 * AGAIN, self._clock.monotonic)
+        meant, until = (
+            spellings(run, launch_id),
+            Awake(QUIET, 2 * RETRY_EVERY, self._clock.monotonic),
+        )
         while until.left() > 0:
             if await _submits(launch_id):
                 return _unknown(launch_id, "its client still runs on this machine")
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_WITHIN):
                 seen = await find(controller, run, launch_id, meant)
             if seen is not None:
                 return _lookup_of(launch_id, seen)
-            await self._clock.sleep(AGAIN)
+            await self._clock.sleep(RETRY_EVERY)
         return None
 
 
@@ -259,7 +262,7 @@ async def find(
             if each.own or seen.request.variables.get(LAUNCH_ID) == launch_id:
                 return seen
     for name in dict.fromkeys(each.name for each in meant):
-        for job in await controller.named(name):
+        for job in await controller.jobs_named(name):
             seen = await _job_named(controller, job.id)
             if _is_ours(run, seen.request, launch_id):
                 return seen

@@ -27,9 +27,9 @@ from cockpit.platforms.iris.rpc import Controller, MissingMethodError
 from cockpit.platforms.iris.trees import End, Tree, belongs_to, tree_of, user_of
 from cockpit.runtime.http import HttpError
 
-AGAIN: Final = 300.0
+REFETCH_AFTER: Final = 300.0
 """Seconds after which a tree is fetched again though nothing seems to have changed in it."""
-LATELY: Final = 4 * AGAIN
+LATELY: Final = 4 * REFETCH_AFTER
 """Seconds after which a tree is forgotten that nobody has asked for."""
 FEW: Final = 8
 """Trees that are fetched one by one; more of them out of one list."""
@@ -56,7 +56,7 @@ class Memory:
         self._fetched: dict[str, float] = {}
         self._below: dict[str, frozenset[str]] = {}
 
-    async def look(self, controller: Controller, ids: Sequence[str]) -> TreesNow:
+    async def refresh(self, controller: Controller, ids: Sequence[str]) -> TreesNow:
         """Return how these jobs are now; raises ``HttpError``."""
         users = sorted({user_of(job_id) for job_id in ids})
         lists = [controller.jobs(f"/{user}/", state) for user in users for state in LIVE_FILTERS]
@@ -74,7 +74,7 @@ class Memory:
             self._take(seen[job_id], lost=job_id in lost)
         return TreesNow({each: self._trees[each] for each in known}, live)
 
-    def own(self, job_id: str) -> Job | None:
+    def last_seen(self, job_id: str) -> Job | None:
         """Return a job as it was last seen, ``None`` if it never was."""
         tree = self._trees.get(job_id)
         return None if tree is None else tree.own
@@ -92,7 +92,7 @@ class Memory:
     def _changed(self, seen: _LiveTree) -> bool:
         """Tell whether more must be asked of a tree than the lists of what lives say."""
         tree, own = self._trees.get(seen.id), seen.own
-        old = self._clock.monotonic() - self._fetched.get(seen.id, float("-inf")) >= AGAIN
+        old = self._clock.monotonic() - self._fetched.get(seen.id, float("-inf")) >= REFETCH_AFTER
         if own is None:
             phase = PHASES.get(seen.state)
             ended = phase is not None and phase.terminal

@@ -347,7 +347,7 @@ class Controller:
                 break
         return found
 
-    async def named(self, name: str) -> list[Job]:
+    async def jobs_named(self, name: str) -> list[Job]:
         """Return the jobs of whatever user that bear a name, by what comes last in their ids."""
         query: dict[str, object] = {"nameFilter": name, "limit": PAGE}
         listed = jobs_of(await self.call("ListJobs", {"query": query}))

@@ -188,7 +188,7 @@ def submitted_id(out: str, err: str, meant: Spelled) -> str | None:
     return named[-1] if named else None
 
 
-def said_by(err: str, out: str) -> str:
+def failure_text(err: str, out: str) -> str:
     """Return what a command says of its failure: click's own line, else its last one."""
     lines = [line.strip() for line in (err.strip() or out.strip()).splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("Error: ")]

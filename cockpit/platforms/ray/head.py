@@ -289,7 +289,7 @@ class Head:
             name: seconds(mapping(found.get(actor)).get("startTime"))
             for name, actor in actors.items()
         }
-        return {name: self.ours(at) for name, at in began.items() if at is not None}
+        return {name: self.on_our_clock(at) for name, at in began.items() if at is not None}
 
     async def nodes(self) -> list[dict[str, float]]:
         """Return what each node that lives has of each resource, in all."""
@@ -332,7 +332,7 @@ class Head:
             raise self._bad("a web page came instead of the log: a proxy or a login?")
         return answer.body
 
-    def ours(self, at: float) -> float:
+    def on_our_clock(self, at: float) -> float:
         """Return a time of the head's clock on ours."""
         return at - (self.skew or 0.0)
 

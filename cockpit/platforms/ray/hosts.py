@@ -99,7 +99,7 @@ def _facet(
 
 def _age(head: Head, summary: Mapping[str, object], now: float) -> float | None:
     at = figure(summary.get("now"))
-    return None if at is None else now - head.ours(at)
+    return None if at is None else now - head.on_our_clock(at)
 
 
 def value_of(summary: Mapping[str, object]) -> HostValue:

@@ -122,7 +122,7 @@ BY: Final = "by"
 COMMAND: Final = "command"
 STARTS_WITHIN: Final = 8.0
 """Seconds that a driver takes to begin on a head with room for it; after them it waits."""
-LOOK_EVERY: Final = 1.0
+POLL_EVERY: Final = 1.0
 _NOT_SENT: Final = frozenset(
     {
         *(ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.TIMEOUT),
@@ -249,14 +249,14 @@ class RayLaunches:
         while phase_of(job) is Phase.WAITING and self._is_young(head, job):
             if self._clock.monotonic() >= until:
                 return job
-            await self._clock.sleep(LOOK_EVERY)
+            await self._clock.sleep(POLL_EVERY)
             job = await head.find(job.id) or job
         return job
 
     def _is_young(self, head: Head, job: RayJob) -> bool:
         if job.submitted_at is None:
             return False
-        return self._clock.now() - head.ours(job.submitted_at) < STARTS_WITHIN
+        return self._clock.now() - head.on_our_clock(job.submitted_at) < STARTS_WITHIN
 
     async def _came(self, head: Head, job: RayJob) -> LookUp:
         phase, text = phase_of(job), f"{head.name}: {job.id} is {_state_text(job)}"

@@ -191,7 +191,7 @@ class RayLogs:
                 found[query.name] = _without(head, job, self._clock.now())
             else:
                 own[query.name] = self._followed_of(head, query.name, job)
-        await self._look(head, [each for each in own.values() if each.due()])
+        await self._fetch_due(head, [each for each in own.values() if each.due()])
         spooled = [query for query in queries if query.name in own and own[query.name].spooled]
         places = {query.name: own[query.name].place for query in spooled}
         read = await self._logs.observe(spooled, places)
@@ -204,11 +204,11 @@ class RayLogs:
         rest = [query.run for query in queries if query.job is None]
         return {**known, **(await self._jobs(head, rest) if rest else {})}
 
-    async def _look(self, head: Head, due: Sequence[_Followed]) -> None:
+    async def _fetch_due(self, head: Head, due: Sequence[_Followed]) -> None:
         turn = asyncio.Semaphore(TOGETHER)
         until = self._clock.monotonic() + PATIENT
         chosen = sorted(due, key=lambda each: each.looked_at)[:AT_ONCE]
-        await asyncio.gather(*(each.look(head, turn, until, self._kept) for each in chosen))
+        await asyncio.gather(*(each.fetch_tail(head, turn, until, self._kept) for each in chosen))
 
     def _followed_of(self, head: Head, run: str, job: JobValue) -> _Followed:
         followed = self._followed.get(run)
@@ -243,7 +243,9 @@ class _Followed:
         """Tell whether there may be anything new."""
         return not (self._finished and self.job.phase.terminal)
 
-    async def look(self, head: Head, turn: asyncio.Semaphore, until: float, kept: Kept) -> None:
+    async def fetch_tail(
+        self, head: Head, turn: asyncio.Semaphore, until: float, kept: Kept
+    ) -> None:
         """Read the end of the log into the spool; never raises."""
         async with turn:
             now = self._clock.monotonic()

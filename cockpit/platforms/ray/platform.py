@@ -98,7 +98,7 @@ def own_jobs(head: Head, jobs: Sequence[RayJob]) -> list[OwnJob]:
 
 
 def _own_job(head: Head, job: RayJob) -> OwnJob:
-    at = None if job.submitted_at is None else head.ours(job.submitted_at)
+    at = None if job.submitted_at is None else head.on_our_clock(job.submitted_at)
     since = "" if at is None else f" since {wording.moment(at)}"
     return OwnJob(
         id=clean(job.id, 200),
@@ -319,7 +319,7 @@ class RayPlatform(Unsupported):
             text=text,
             lives=None if not (phase.lives or phase.terminal) else phase.lives,
             launch_id=launch_id_in((job.submission_id or "",)),
-            started_at=None if job.submitted_at is None else head.ours(job.submitted_at),
+            started_at=None if job.submitted_at is None else head.on_our_clock(job.submitted_at),
             values=(*arguments(["", *words_of(job.entrypoint)]), *own),
         )
 

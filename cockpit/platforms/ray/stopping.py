@@ -25,8 +25,8 @@ GONE_WITHIN: Final = 30.0
 """Seconds beyond ``job.grace`` in which a job must have ended that was told to."""
 WAITS_FOR: Final = 15.0
 """Seconds after which a job that waits, and was told to stop, is not going to heed it."""
-LOOK_EVERY: Final = 0.5
-LAP: Final = 16.0
+POLL_EVERY: Final = 0.5
+MAX_POLL_GAP: Final = 16.0
 
 
 class Target(NamedTuple):
@@ -93,8 +93,8 @@ async def _wait_for_end(
     head: Head, target: Target, grace: float, lost: str | None, clock: Clock
 ) -> None:
     """Wait for the head's word that it is over; ``lost`` is why it may not have been told."""
-    left = Awake(grace + GONE_WITHIN, LAP, clock.monotonic)
-    waits = Awake(WAITS_FOR, LAP, clock.monotonic)
+    left = Awake(grace + GONE_WITHIN, MAX_POLL_GAP, clock.monotonic)
+    waits = Awake(WAITS_FOR, MAX_POLL_GAP, clock.monotonic)
     last = lost or "it has not said that it is over"
     while left.left() > 0:
         try:
@@ -110,7 +110,7 @@ async def _wait_for_end(
             last = lost or f"it is {clean(job.status, 40)} still"
             if phase_of(job) is Phase.WAITING and waits.left() <= 0 and lost is None:
                 raise CannotError(_heedless(target))
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(POLL_EVERY)
     raise LostError(f"{target.name} was told to stop; cannot tell whether it ends: {last}")
 
 

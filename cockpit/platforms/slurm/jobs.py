@@ -93,7 +93,7 @@ class SlurmJobs:
         if run.job is None or not is_job_id(job_id):
             return NamedJob(id=job_id, text=_no_id(job_id), lives=False)
         spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
-        seen = await self.look(host, [spec])
+        seen = await self.ask_cluster(host, [spec])
         if isinstance(seen, Trouble):
             return NamedJob(id=job_id, text=seen.line)
         job = seen[1].find(job_id)
@@ -111,7 +111,7 @@ class SlurmJobs:
             values=(*values_of(main), ("output", main.output), ("workdir", main.workdir)),
         )
 
-    async def look(
+    async def ask_cluster(
         self, host: str | None, runs: Sequence[RunSpec], *, steps: bool = False
     ) -> tuple[ClusterRecords, Book] | Trouble:
         """Return what a cluster tells now, its times moved onto our clock; never raises."""
@@ -169,7 +169,7 @@ class SlurmJobs:
     async def _facets(
         self, host: str | None, runs: Sequence[RunSpec], over: Mapping[str, JobValue | None]
     ) -> dict[str, Facet[JobValue]]:
-        seen = await self.look(host, runs)
+        seen = await self.ask_cluster(host, runs)
         where, now = where_of(host), self._clock.now()
         if isinstance(seen, Trouble):
             return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
@@ -196,7 +196,7 @@ class SlurmJobs:
         return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 
     async def _living(self, host: str | None, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        seen = await self.look(host, runs, steps=True)
+        seen = await self.ask_cluster(host, runs, steps=True)
         if isinstance(seen, Trouble):
             return {run.name: Live(unknown=seen.line) for run in runs}
         told, book = seen

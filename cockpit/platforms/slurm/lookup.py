@@ -106,7 +106,7 @@ class LookingUp:
         return found.model_copy(update={"waits": now - first > SCHEDULED})
 
     async def _book(self, run: RunSpec, host: str | None) -> Book | Trouble:
-        seen = await self._jobs.look(host, [])
+        seen = await self._jobs.ask_cluster(host, [])
         return seen if isinstance(seen, Trouble) else seen[1]
 
     async def _closed(

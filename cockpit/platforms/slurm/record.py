@@ -205,12 +205,12 @@ def scontrol_records(out: str, alone: Mapping[str, str] | None = None) -> list[R
         record = _shown(number, lines)
         if record is not None:
             found.setdefault(record.raw, []).append(record)
-    asked = (_told_alone(number, text) for number, text in (alone or {}).items())
+    asked = (_record_alone(number, text) for number, text in (alone or {}).items())
     believed = [each for each in asked if each is not None]
     return believed + [records[0] for records in found.values() if len(records) == 1]
 
 
-def _told_alone(number: str, text: str) -> Record | None:
+def _record_alone(number: str, text: str) -> Record | None:
     """Return the record of a job that was asked for by its number: all lines are its own."""
     lines = text.split("\n")
     begins = _BEGINS.match(lines[0])

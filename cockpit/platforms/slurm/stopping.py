@@ -26,7 +26,7 @@ from cockpit.text.scrub import scrub
 
 KILL_WAIT: Final = 120.0
 """Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
-LAP: Final = 20.0
+MAX_POLL_GAP: Final = 20.0
 SAME_WITHIN: Final = 30.0
 """Seconds by which the submit time of one job may seem to differ between two looks."""
 _STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")
@@ -52,7 +52,7 @@ class Stopping:
             raise CannotError(f"{book.line}; nothing was stopped")
         left = _living(book, jobs)
         grace = 60.0 if run.job is None else run.job.grace
-        until = Awake(grace + KILL_WAIT, LAP, self._clock.monotonic)
+        until = Awake(grace + KILL_WAIT, MAX_POLL_GAP, self._clock.monotonic)
         trouble = ""
         while left:
             again = [job for job in left if not _is_ending(job, book)]
@@ -85,7 +85,7 @@ class Stopping:
         return "" if "rc=0" in said else last_words(said.rpartition("rc=")[0])
 
     async def _book(self, run: RunSpec) -> Book | Trouble:
-        seen = await self._jobs.look(_host(run), [run])
+        seen = await self._jobs.ask_cluster(_host(run), [run])
         return seen if isinstance(seen, Trouble) else seen[1]
 
 

@@ -397,7 +397,7 @@ class Submitting:
 
     async def _book(self, run: RunSpec, undone: str | None) -> Book:
         """Return the cluster's jobs; ``undone`` says that nothing was done yet."""
-        seen = await self._jobs.look(_host(run), [])
+        seen = await self._jobs.ask_cluster(_host(run), [])
         if not isinstance(seen, Trouble):
             return seen[1]
         if undone is None:

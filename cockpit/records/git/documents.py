@@ -121,7 +121,7 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-_LOOK: Final = 0.03
+_POLL_EVERY: Final = 0.03
 _OPEN: Final = 10.0
 
 
@@ -143,7 +143,7 @@ async def locked(path: Path, clock: Clock, patience: float) -> AsyncIterator[Non
         while not _try_flock(handle):
             if until.left() <= 0:
                 raise BusyError(await offload(_busy, path, patience, deadline=_OPEN))
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_EVERY)
         yield
     finally:
         os.close(handle)

@@ -1,10 +1,8 @@
 """Brings a logbook's commits to the remote, whoever else pushes meanwhile (SPEC A, L, S-10).
 
 Nothing is pushed that the cockpit did not write: the branch needs an upstream, and every commit
-ahead of it must be the cockpit's own. Otherwise the records stay here, and it is said why. If the
-remote has moved, these commits are made anew on top of it (``replaying``).
-
-Where a branch is pushed to, and one attempt to push there.
+ahead of it must be the cockpit's own. Otherwise the records stay here, with the reason. If the
+remote has moved, these commits are made again on top of it (``merging.replay``).
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _RACED: Final = re.compile(
 )
 FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
                  "--no-recurse-submodules")  # fmt: skip
-LOOK_WITHIN: Final = 10.0
+LANDED_WITHIN: Final = 10.0
 """Seconds in which a remote must say whether a push that was cut off has landed."""
 _PUSH: Final = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no")
 
@@ -136,7 +134,7 @@ async def _looked_up(
     repository: Repository, to: Upstream, commit: str, done: Completed
 ) -> tuple[Landed, str | None]:
     """Ask whether a push that was cut off has landed after all."""
-    within = min(LOOK_WITHIN, repository.limits.network)
+    within = min(LANDED_WITHIN, repository.limits.network)
     there = await at_remote(repository, to.remote, to.ref, within=within)
     if there is not None and there.get(to.ref) == commit:
         await _remember(repository, to, commit)

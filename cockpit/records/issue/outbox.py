@@ -30,7 +30,7 @@ _MARKER: Final = re.compile(r"<!-- cockpit:([0-9a-f]{16}) ([0-9a-f]{8}) -->")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _CUT: Final = "… cut here; the whole of it is in the logbook"
-LOOKS: Final = (0.0, 1.0, 3.0)
+SEARCHES: Final = (0.0, 1.0, 3.0)
 """Seconds to wait before each look for a post whose answer was lost."""
 _REFUSALS: Final = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.NOT_FOUND})
 
@@ -154,7 +154,7 @@ class Poster:
         return found if own.id in {comment.id for comment in found} else [*found, own]
 
     async def _looked_for(self, post: Post, newest: int, lost: LostAnswerError) -> list[Comment]:
-        for pause in LOOKS:
+        for pause in SEARCHES:
             await self._clock.sleep(pause)
             try:
                 found, _ = await self._marked(post, newest)
@@ -318,7 +318,7 @@ class Queue:
         now = self._clock.now()
         since = now if row.trouble_at is None else row.trouble_at
         due = None if refused(error) else now + _wait(error, now - since)
-        said = said_of(error, since)
+        said = not_sent_text(error, since)
         await self._box.ask(lambda box: box.failed(row.number, said, now, due, definite=definite))
         queued = due is not None
         when = "" if due is None else f" (next try {utc_minute(due)})"
@@ -343,7 +343,8 @@ class Queue:
         try:
             return _sent(await self._poster.post(self._posted(row), trying))
         except HttpError as error:
-            said = f"not posted: {said_of(error, self._clock.now())}; there is no store to queue in"
+            why = not_sent_text(error, self._clock.now())
+            said = f"not posted: {why}; there is no store to queue in"
             return Recorded(stage=SaveStage.NOTHING, trouble=said)
 
     async def _waiting(self, run: str) -> Sequence[Waiting]:
@@ -357,7 +358,7 @@ def _behind(error: HttpError) -> HttpError:
     return HttpError(kind, words, retry_in=error.retry_in)
 
 
-def said_of(error: HttpError, since: float) -> str:
+def not_sent_text(error: HttpError, since: float) -> str:
     """Return one line about why it was not sent."""
     if isinstance(error, LostAnswerError):
         return f"{error}; the next attempt first looks up whether it was posted"

@@ -17,7 +17,7 @@ from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.issue.outbox import LONGEST_COMMENT as LONGEST
 from cockpit.records.issue.outbox import (
-    LOOKS,
+    SEARCHES,
     SETTLE,
     AsyncOutbox,
     Flushed,
@@ -27,8 +27,8 @@ from cockpit.records.issue.outbox import (
     Queue,
     event_digest,
     marker_of,
+    not_sent_text,
     post_text,
-    said_of,
     same_text,
     sender_digest,
     unsettled,
@@ -93,7 +93,7 @@ class Creator:
             if row is not None and row.sent_at is not None:  # it was created before
                 return Recorded(stage=SaveStage.NOTHING, url=row.answer), None
             await self._failed(row, error, now)
-            return _not(f"not created: {said_of(error, now)}"), None
+            return _not(f"not created: {not_sent_text(error, now)}"), None
         finally:
             if row is not None:
                 await self._released(row.number, claim)
@@ -143,7 +143,7 @@ class Creator:
     async def _looked_for(
         self, place: GitHubPlace, name: str, text: str, lost: LostAnswerError
     ) -> _SameTitle:
-        for pause in LOOKS:
+        for pause in SEARCHES:
             await self._clock.sleep(pause)
             try:
                 found = await self._same_title(place, name, text, pages=1)

@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import Field, ValidationError
 
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.records.git.pushing import FETCH, LOOK_WITHIN
+from cockpit.records.git.pushing import FETCH, LANDED_WITHIN
 from cockpit.records.git.repository import NOT_ASKED, Repository, of_command, of_rejection
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
@@ -192,7 +192,7 @@ async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> boo
     if done.timed_out and done.rc == NOT_ASKED:
         raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
     # Whatever was answered: this is what is true.
-    found = await read_lease(place, LOOK_WITHIN if done.timed_out else None)
+    found = await read_lease(place, LANDED_WITHIN if done.timed_out else None)
     if found.oid == oid:
         return True
     if found.oid != expected:

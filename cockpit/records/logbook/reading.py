@@ -106,12 +106,12 @@ def written(label: str) -> str:
     return "`initialize_from`" if label.strip("`") == "initialize_from" else label
 
 
-_LINE: Final = r"#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$"
+_HEADING: Final = r"#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$"
 _OPENS: Final = r"`{3,}|~{3,}|<(?:!|\?|/?(?:details|pre|script|style|textarea)\b)"
 _DEEP: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
-_RISKY: Final = re.compile(rf"(?P<indent>{_DEEP})(?=\\*(?:{_LINE}|{_OPENS}))", re.IGNORECASE)
-_MARKS: Final = re.compile(rf"{_DEEP}(?:{_LINE})")
-_GUARDED: Final = re.compile(rf"(?P<indent>{_DEEP})\\(?=\\*(?:{_LINE}|{_OPENS}))", re.IGNORECASE)
+_RISKY: Final = re.compile(rf"(?P<indent>{_DEEP})(?=\\*(?:{_HEADING}|{_OPENS}))", re.IGNORECASE)
+_MARKS: Final = re.compile(rf"{_DEEP}(?:{_HEADING})")
+_GUARDED: Final = re.compile(rf"(?P<indent>{_DEEP})\\(?=\\*(?:{_HEADING}|{_OPENS}))", re.IGNORECASE)
 _UNDERLINE: Final = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _HTML: Final = re.compile(r"[ \t]*<(?P<end>/?)(?P<tag>details)\b", re.IGNORECASE)
 

@@ -1,10 +1,10 @@
 """C-25, duplicate job: two live jobs write to one output root or one W&B run.
 
-Told by the process table, by the other runs of the run file, by launch notes of other machines
-and by the tracker's own files and rows. A process that may write and is not proven to is
-information, and nothing is stopped on that ground.
+The evidence comes from the process table, the other runs of the run file, launch notes of other
+machines, and the tracker's own files and rows. A process that may write, but is not proven to, is
+shown as information: nothing is stopped because of it.
 
-C-25, what a launch has left: a job that was accepted, never let go, and waits held for good.
+The same condition covers a job that was accepted but never released, and waits held for good.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""C-22, host pressure: memory, disks, accelerators of the job's host; and a box that idles.
+"""C-22, host pressure: memory, disks and accelerators of the job's host, and a box that idles.
 
-Each of them has its own identity. A share opens above its limit and closes ``SLACK`` below it, so
-that a figure at the limit is one alert; what a look does not tell neither opens nor closes one.
+Each has its own identity. A share opens above its limit and closes ``SLACK`` below it, so that a
+figure at the limit is one alert. What an answer does not contain neither opens nor closes an alert.
 
-The fold of looks at a job's host: what one look alone cannot tell (C-22). Bounded, O(1) a look.
-
-A counter of the kernel says nothing by its height, only by rising; a list of accelerators only by
-becoming shorter; and one look at 0 % is a pause between two steps.
+The fold remembers what one answer alone cannot show: a kernel counter matters only when it rises, a
+list of accelerators only when it shrinks, and 0 % once is a pause between two steps. It is bounded
+and takes constant time for each answer.
 """
 
 from __future__ import annotations

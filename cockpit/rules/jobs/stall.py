@@ -311,7 +311,7 @@ SLACK = 15.0
 _NO_CAUSE = ("harmless_noise", "success", "unknown", "killed")
 
 
-def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
+def log_started_over(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-23: the log holds nothing of the attempts before the present one."""
     log, job = history.facets.log, job_of(history)
     value = log.value

@@ -1,15 +1,14 @@
-"""C-07, checkpoint not advancing: late, stuck or torn; C-08, rollback cover thin.
+"""Checkpoint rules: C-07 (late, stuck or torn), C-08 (rollback cover thin), and retention (A-6).
 
-Cover is thin when complete checkpoints that were there are gone, or a protected one is. What a
-rollback takes away is no loss of cover: it lowers the newest step, and the count begins anew
-there. A clean-up of ours never goes below the depth, so it never opens C-08.
+Cover is thin when complete checkpoints that existed are gone, or a protected one is missing. What a
+rollback deletes is no loss of cover: it lowers the newest step, and the count starts again there.
+A clean-up by the cockpit never goes below the depth, so it never opens C-08.
 
-A-6: which checkpoints a clean-up may delete, and why each of the others stays. Pure.
-
-What is not known is kept, and so is what is not surely this run's. Suspect ones are no cover: they
-are counted apart, so that none of them takes the place of a good one. Always kept are the newest
-ones, the final one, what a launch resumed from, recovery sources, milestones, what the trainer
-would load, and what is being written.
+Retention decides which checkpoints a clean-up may delete, and why each of the others stays. It
+keeps what is unknown and what is not surely this run's. Suspect checkpoints are counted apart, so
+that none of them takes the place of a good one. It always keeps the newest ones, the final one,
+what a launch resumed from, recovery sources, milestones, what the trainer would load, and what is
+being written.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ _SIZES: Final = late_regex(
     r"|nproc|world_?size|device_count|tpu_type|accelerator|mesh|parallel",
     re.I,
 )
-_BESIDE: Final = late_regex(r"eval|valid|test|predict|infer|generat", re.I)
+_OTHER_FILES: Final = late_regex(r"eval|valid|test|predict|infer|generat", re.I)
 
 
 def resized(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -231,7 +231,7 @@ def resized(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return [
         key
         for key in differing(was, now)
-        if _SIZES.search(key) is not None and _BESIDE.search(key) is None
+        if _SIZES.search(key) is not None and _OTHER_FILES.search(key) is None
     ]
 
 

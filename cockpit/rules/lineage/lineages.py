@@ -1,18 +1,16 @@
-"""Which saves in a run's roots are of its present lineage, and which may not be (SPEC K). Pure.
+"""Which saves are of the run's present lineage, and which are suspect (SPEC K). Pure.
 
-A folder may hold the saves of two runs, or of a stretch that was trained again. What speaks against
-a save keeps it from being deleted and from being picked:
+A folder may hold the saves of two runs, or of steps that were trained again. A save is neither
+deleted nor picked if
 
-- a lower step was saved after it, so training began again before it;
-- it lies beyond the last step that this run has logged, and is older than all that is known of it;
-- its time tells nothing (a copy), and neither do the steps.
+- a lower step was saved after it: training started again before it;
+- it lies beyond the last step that this run logged, and is older than everything known of the run;
+- its time is that of a copy, and the steps decide nothing either.
 
-Which checkpoints are suspect, and why (SPEC K): the listing held against the rows.
-
-Saved at or after the first non-finite step, or the first step of an open spike or climb, of the
-trajectory that saved it. The step decides; the time of the save tells which trajectory it was,
-where training went back and passed the same steps again. What cannot be told is suspect too: it
-is marked with its reason, and a person may take it by name.
+A save is suspect from the first non-finite step on, or from the first step of an open spike or
+climb, of the trajectory that saved it. The step decides. The time of the save tells which
+trajectory it was, where training went back and passed the same steps again. A save of which this
+cannot be decided is suspect too; it is marked with the reason, and a person may choose it by name.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ def with_lineages_marked(history: History) -> Facets:
     value = facet.value
     if value is None or not value.items:
         return history.facets
-    strays, mixed = found_in(value, history)
+    strays, mixed = strays_in(value, history)
     found = with_lineages(value, strays, mixed)
     if found is value:
         return history.facets
@@ -84,7 +82,7 @@ def with_lineages_marked(history: History) -> Facets:
     return history.facets.model_copy(update={"checkpoints": checkpoints})
 
 
-def found_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stray], str | None]:
+def strays_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stray], str | None]:
     """Return by path why saves are not the run's, and why nothing may be deleted, if that is so."""
     known = _known_of(history)
     saves = [

@@ -66,7 +66,7 @@ def elsewhere(
             yield Elsewhere(each, path, allowed[0])
 
 
-def said_by_config(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput]:
+def config_paths(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput]:
     """Yield the output paths that a flattened config names, absolute ones only."""
     for key, value in config.items():
         name = key.rpartition(".")[2].lower()
@@ -80,7 +80,7 @@ def said_by_config(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput
             yield StatedOutput(f"{who} ({key})", path)
 
 
-def said_by_command(words: Sequence[str]) -> Iterator[StatedOutput]:
+def command_paths(words: Sequence[str]) -> Iterator[StatedOutput]:
     """Yield the output paths that a command's flags name, absolute ones only."""
     for flag, value in flags_of(words).items():
         name = flag.lstrip("-+~").rpartition(".")[2].replace("-", "_").lower()
@@ -88,7 +88,7 @@ def said_by_command(words: Sequence[str]) -> Iterator[StatedOutput]:
             yield StatedOutput(f"the command ({flag})", value)
 
 
-def said_by_record(who: str, text: str | None, root: str | None) -> Iterator[StatedOutput]:
+def record_paths(who: str, text: str | None, root: str | None) -> Iterator[StatedOutput]:
     """Yield the path that a record names, if it is one; a relative one must be the root's end."""
     path = (text or "").strip().strip("`*<> ").rstrip("/")
     if not path or re.search(r"\s", path) or root is None:
@@ -183,7 +183,7 @@ def stated_outputs(history: History) -> Iterator[StatedOutput]:
     """Yield who names the output: the launch as it was recorded, and the config that runs."""
     used, settings, job = history.used, history.settings, job_of(history)
     if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
-        yield from said_by_command(used.command)
+        yield from command_paths(used.command)
         if used.output_root is not None:
             yield StatedOutput(f"launch {used.launch_id}", used.output_root)
     if settings is not None:
@@ -195,11 +195,11 @@ def _recorded(run: RunSpec, history: History) -> Iterator[StatedOutput]:
     records = history.facets.records.value
     if records is not None and run.output_root is not None:
         own = run.output_root.seen_from(run.job)
-        yield from said_by_record("the logbook", records.output_root, own)
+        yield from record_paths("the logbook", records.output_root, own)
 
 
 def _by_config(settings: Settings) -> list[StatedOutput]:
-    return list(said_by_config(settings.source, settings.values))
+    return list(config_paths(settings.source, settings.values))
 
 
 _BY_CONFIG: Final[Memo[list[StatedOutput]]] = Memo(_by_config)

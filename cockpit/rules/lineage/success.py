@@ -221,7 +221,7 @@ QUIET: Final = 2
 ISSUE_EVERY: Final = 86400.0
 MINUTE: Final = 60.0
 """Entries carry their time in minutes: one of the event's own minute counts as after it."""
-_TOLD_ELSEWHERE: Final = ("C-03", "C-19", "C-24")
+_REPORTED_ELSEWHERE: Final = ("C-03", "C-19", "C-24")
 """The monitor says nothing of the run; C-19 asks for the entry at the end of a run by itself."""
 
 
@@ -334,7 +334,7 @@ def newest_event(report: RunReport) -> float | None:
 
 
 def _contradicts_success(alert: Alert) -> bool:
-    return alert.severity.rank >= Severity.ALERT.rank and alert.id not in _TOLD_ELSEWHERE
+    return alert.severity.rank >= Severity.ALERT.rank and alert.id not in _REPORTED_ELSEWHERE
 
 
 def _last(last: float | None) -> str:

@@ -275,7 +275,7 @@ ENOUGH = 20
 HELD = 5
 """Rows whose median is a level that was held, while the window is filling."""
 
-BESIDE = 0.1
+OTHER_METRICS = 0.1
 """Share of a loss within which others are at its own level."""
 
 BY_NOISE = 6
@@ -368,7 +368,7 @@ class SpikeFold(ExcursionFold):
         if loss <= held + max(least, BY_NOISE * noise(self.order)):
             return False
         before = islice(self.order, self.order.index(self.ranked[0]))
-        return sum(abs(each - loss) <= BESIDE * loss for each in before) < ENOUGH
+        return sum(abs(each - loss) <= OTHER_METRICS * loss for each in before) < ENOUGH
 
     def freeze(self) -> LossTrend:
         """Return the value."""

@@ -1,6 +1,8 @@
 """The fold of logged rows into a ``Trend``: the one place where rows become memory.
 
-Each metric has its fold; that of the step and its clock (how fast, how far, when last) is here.
+Each metric has its own fold. The fold of the step and its clock (how fast, how far, when) is here.
+``stretch`` takes quiet rows by columns. Measured: a backtest of 200,000 rows takes 2.0 s of
+processor time with it and 3.6 s without, which is more than ``bench.histories`` allows.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cockpit.rules.metrics.nonfinite import (
 from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
-from cockpit.rules.metrics.usual import FEWEST, SoundColumns, calm_rows
+from cockpit.rules.metrics.usual import FEWEST, SoundColumns, sound_columns
 from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64
@@ -274,7 +276,7 @@ class TrendFold:
 
         The result is that of ``add`` for each. No time between two is above ``longest`` (s).
         """
-        columns = None if self._whole or not rows else calm_rows(rows)
+        columns = None if self._whole or not rows else sound_columns(rows)
         if columns is None or self.climb.above or self.climb.is_open:
             return 0
         steady = self.loss.steady and (self.grad.steady or "grad_norm" not in columns.beside)

@@ -1,6 +1,7 @@
-"""How far a run is, and how long it still takes (C-20: the final step is never guessed).
+"""How far a run is, how long it still takes, and which final step counts.
 
-Which final step counts, by what the present job tells beside the run file (SPEC C-20).
+The final step is never guessed (C-20): it comes from the run file, else from what the present job
+says of itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cockpit.rules.metrics.writers import Mixed, mixed
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, steps_now, stopped
 
 
-def told_final_step(run: RunSpec, history: History) -> tuple[FinalStepSource, ...]:
+def final_step_sources(run: RunSpec, history: History) -> tuple[FinalStepSource, ...]:
     """Return all that tells the final step, whose word counts most first.
 
     First whoever wrote it into the run file, then the config shown by the job, then the
@@ -46,7 +47,7 @@ def _living(history: History) -> Iterator[FinalStepSource]:
 
 def with_final_step(run: RunSpec, history: History) -> RunSpec:
     """Return the run with the final step that counts, its source, and all that was told of it."""
-    told = told_final_step(run, history)
+    told = final_step_sources(run, history)
     chosen = next((each for each in told if each.step is not None), None)
     if chosen is None:
         why = next((each.text for each in told if each.why is not None), None)

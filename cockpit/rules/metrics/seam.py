@@ -22,7 +22,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
-from cockpit.rules.metrics.usual import NORMAL, SoundColumns, any_told
+from cockpit.rules.metrics.usual import NORMAL, SoundColumns, has_value
 
 RANKS: Final = 14
 EACH: Final = 14
@@ -118,7 +118,7 @@ class SeamFold:
         seam = self.seam
         if self._step is None or seam is None:
             return self._step is not None
-        rated = seam.lr_now is not None or not any_told(rows.lrs)
+        rated = seam.lr_now is not None or not has_value(rows.lrs)
         return rated and rows.steps[0] > seam.last + self._window
 
     def take(self, rows: SoundColumns, astray: bool) -> None:

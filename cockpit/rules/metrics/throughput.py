@@ -36,7 +36,7 @@ HELD = 6
 BEGINS = 3
 """Cadences after a job's start within which its first low window begins, if it was never fast."""
 
-TOLD = 300
+REPORTED = 300
 """Characters of the settings that differ."""
 
 SHOWN = 6
@@ -279,7 +279,7 @@ def resized_since(run: RunSpec, history: History, since: float | None) -> tuple[
         return ()
     each = ", ".join(f"{key}: {former.values[key]} → {now.values[key]}" for key in changed[:3])
     text = f"the baseline is this job's own; the previous job had {each}"
-    return present.evidence(f"{now.source} against the previous job", text[:TOLD])
+    return present.evidence(f"{now.source} against the previous job", text[:REPORTED])
 
 
 def _other_batch(seen: ThroughputTrend) -> Iterator[Evidence]:

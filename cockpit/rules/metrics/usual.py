@@ -15,7 +15,7 @@ BLOCK: Final = 48
 """Rows that are folded together at most."""
 FEWEST: Final = 8
 """Rows that are worth it."""
-BESIDE: Final = ("grad_norm", "z_loss", "router_loss", "router_entropy")
+SIDE_METRICS: Final = ("grad_norm", "z_loss", "router_loss", "router_entropy")
 
 
 class SoundColumns(NamedTuple):
@@ -49,14 +49,14 @@ class SoundColumns(NamedTuple):
         )
 
 
-def calm_rows(rows: Sequence[Row]) -> SoundColumns | None:
+def sound_columns(rows: Sequence[Row]) -> SoundColumns | None:
     """Return rows by columns; ``None`` where some are not like the others, or not sound."""
     steps, ats, losses, rates, norms, _, *others, skipped, lrs, batches = zip(*rows, strict=True)
-    if None in steps or None in ats or not _sound(losses) or 0.0 in losses or any_told(skipped):
+    if None in steps or None in ats or not _sound(losses) or 0.0 in losses or has_value(skipped):
         return None
-    beside = dict(zip(BESIDE, (norms, *others), strict=True))
-    beside = {name: column for name, column in beside.items() if any_told(column)}
-    told = rates if any_told(rates) else None
+    beside = dict(zip(SIDE_METRICS, (norms, *others), strict=True))
+    beside = {name: column for name, column in beside.items() if has_value(column)}
+    told = rates if has_value(rates) else None
     if not all(map(_sound, beside.values())) or not (told is None or _sound(told)):
         return None
     if batches.count(batches[0]) < len(batches):
@@ -64,7 +64,7 @@ def calm_rows(rows: Sequence[Row]) -> SoundColumns | None:
     return SoundColumns(rows, steps, ats, losses, told, beside, lrs, batches[0])
 
 
-def any_told(column: Sequence[float | None]) -> bool:
+def has_value(column: Sequence[float | None]) -> bool:
     """Tell whether some row has a value."""
     return column.count(None) < len(column)
 

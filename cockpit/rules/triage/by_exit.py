@@ -335,7 +335,7 @@ def _ended_by_itself(log: Log) -> bool:
     return any(index < first and not healed(log, index) for index in log.naming(FIRST_END))
 
 
-def told_otherwise(log: Log) -> bool:
+def task_failed(log: Log) -> bool:
     """Tell whether a task is said to have ended with another status than 0, and no training after.
 
     Behind a pipe (``| tee``), or in a script that goes on, it is not the job's.
@@ -425,7 +425,7 @@ _WORDS: Final = late_regex(
 """The same in words: ``attempt 1 CUDA error: … on gpu2; attempt 2 CUDA error: … on gpu2``."""
 
 
-def told_again(log: Log) -> list[int]:
+def failed_before(log: Log) -> list[int]:
     """Return the lines (0-based) that tell of an earlier end like this one; a request's are none.
 
     What training has outlived since is over, unless it is told of starts before this one.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm, PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
-from cockpit.rules.triage.by_exit import LAST_WORDS, told_again, told_otherwise
+from cockpit.rules.triage.by_exit import LAST_WORDS, failed_before, task_failed
 from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
 from cockpit.rules.triage.exceptions import BEGIN
 from cockpit.rules.triage.lines import EVIDENCE, Log, alternatives, answer
@@ -81,7 +81,7 @@ def diagnose(
     lines = Log.of(log, over=phase != "running")
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
-        other = told_otherwise(lines) and not counted_to_the_end(lines)
+        other = task_failed(lines) and not counted_to_the_end(lines)
         doubted = short is None and (exit_code not in (None, 0) or other)
         return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
@@ -155,7 +155,7 @@ def _never_again(log: Log, found: Triage) -> Triage:
     """
     if found.action != "relaunch" or found.name not in REPEATABLE:
         return found
-    told = told_again(log)
+    told = failed_before(log)
     return answer(log, found.name, "escalate", "likely", told) if told else found
 
 

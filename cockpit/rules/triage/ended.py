@@ -99,7 +99,7 @@ def ended(
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     if (
         sign is not None
-        and not (ordered and stopped and _is_beside(log, sign, found, stopped[0]))
+        and not (ordered and stopped and _is_consequence(log, sign, found, stopped[0]))
         and _decides(log, sign, found, raised)
     ):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
@@ -118,7 +118,7 @@ def _typed(log: Log, before: int) -> list[int]:
     return [i for i in log.naming(BY_COMMAND) if trained < i < before and not log.went_on(i)]
 
 
-def _is_beside(log: Log, sign: Sign, found: list[int], order: int) -> bool:
+def _is_consequence(log: Log, sign: Sign, found: list[int], order: int) -> bool:
     """Tell whether a sign only followed somebody's order, or training had outlived it before."""
     if sign.name in _ECHOED and order < found[0]:
         return True
@@ -168,7 +168,7 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
     time was up did not run into the limit by working.
     """
     standing: list[tuple[Sign, list[int]]] = []
-    again = _begun_again(log, raised)
+    again = _restart_before_failure(log, raised)
     for sign in SIGNS:
         found = [
             index
@@ -233,7 +233,7 @@ def _is_devices(log: Log, index: int) -> bool:
     return bool(numbers) and not numbers & PROGRAMS_XIDS and not log.went_on(index)
 
 
-def _begun_again(log: Log, raised: Raised | None) -> int:
+def _restart_before_failure(log: Log, raised: Raised | None) -> int:
     """Return the line at which the job began once more before it failed, -1 if it did not.
 
     What had taken it away before has not ended what began behind it.

@@ -58,7 +58,7 @@ class Stamp(NamedTuple):
     dated: bool
 
 
-def told_in(line: str) -> Stamp | None:
+def stamp_in(line: str) -> Stamp | None:
     """Return the stamp in a line's head, durations apart; ``None`` without one."""
     return _stamp_in(line[: HEAD + 40], HEAD, dated=False)
 
@@ -66,7 +66,7 @@ def told_in(line: str) -> Stamp | None:
 def event_in(line: str) -> Stamp | None:
     """Return the stamp in a line's head, or else the time at which Slurm says that it cancelled."""
     at = line.find(_AT, 0, FAR)
-    return told_in(line) or (_stamp_in(line[at:], FAR, dated=True) if at >= 0 else None)
+    return stamp_in(line) or (_stamp_in(line[at:], FAR, dated=True) if at >= 0 else None)
 
 
 def is_later(one: Stamp, other: Stamp) -> bool:
@@ -260,14 +260,14 @@ class Log:
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
-        whole = cls(places, read, newest_step=_told_in(log, places), report=report)
+        whole = cls(places, read, newest_step=_last_step_in(log, places), report=report)
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
         rest = whole.places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
         before = whole.places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(rest, read.model_copy(update=said), before, _told_in(log, rest), report)
+        return cls(rest, read.model_copy(update=said), before, _last_step_in(log, rest), report)
 
     @cached_property
     def earlier(self) -> Log:
@@ -458,7 +458,7 @@ def _figure(found: re.Match[str]) -> str:
     return text if spelled else "1"
 
 
-def _told_in(log: PresentLog, places: Sequence[LogLine]) -> int | None:
+def _last_step_in(log: PresentLog, places: Sequence[LogLine]) -> int | None:
     """Return the step that the last line of progress tells, if it is one of these lines."""
     if log.told is None:
         return None

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.by_exit import told_again
+from cockpit.rules.triage.by_exit import failed_before
 from cockpit.rules.triage.exceptions import Raised, by_exception, decisive, exceptions
-from cockpit.rules.triage.lines import DAY, EVIDENCE, Log, answer, told_in
+from cockpit.rules.triage.lines import DAY, EVIDENCE, Log, answer, stamp_in
 from cockpit.rules.triage.log_text import left_trend, norms_lost, scales_spent
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.words import (
@@ -71,7 +71,7 @@ def stamps_of(log: Log, since: int) -> Iterator[Stamp]:
     """Yield the stamps of the lines from ``since`` on; a clock without a date may pass midnight."""
     newest: dict[str, float] = {}
     for index in range(since, len(log.lines)):
-        told = told_in(log.lines[index])
+        told = stamp_in(log.lines[index])
         if told is None:
             continue
         form, at, dated = told
@@ -152,14 +152,14 @@ def _while_it_moves(log: Log, found: Triage) -> Triage:
     """
     if found.action != "none":
         return found
-    still = stands_still(log) or _unsaved(log) or _said_since(log) or _on_fewer(log)
+    still = stands_still(log) or _unsaved(log) or _unusual_since(log) or _on_fewer(log)
     if not still:
         return found
     name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name
     return answer(log, name, "escalate", "likely", still)
 
 
-def _said_since(log: Log) -> list[int]:
+def _unusual_since(log: Log) -> list[int]:
     """Return the lines after all progress, if ``SAID`` of them tell of no usual work.
 
     Where no word is known, that training was seen before them proves nothing of now (SPEC T).
@@ -269,7 +269,7 @@ _BEEN: Final = (
     r"waited|waiting|pending|queued|in (?:the )?queue|elapsed|unschedulable|unscheduled|stuck|still"
     r"|unavailable|held|no (?:capacity|quota|resources)|not (?:ready|scheduled|started|placed)"
 )
-_TOLD: Final = late_regex(
+_WAITED_FOR: Final = late_regex(
     rf"\b(?:{_BEEN})\b(?!.{{0,40}}\b(?:every|poll|interval|retry|back-?off|next|eta|estimat\w*"
     r"|expect\w*|start\w* in|time-?out|limit|at most|up to|left|remain\w*|deadline"
     r"|wall ?time|request\w*|duration)\b"
@@ -293,7 +293,7 @@ def waited_long(log: Log, waiting: Sequence[int]) -> list[int]:
     ``waiting`` are the lines (0-based) that say that it waits. Figures of one line are told
     by that line alone; stamps are held against each other where they are of one look.
     """
-    told = [i for i in log.matching(_TOLD) if _longest(log.lines[i]) >= PATIENCE]
+    told = [i for i in log.matching(_WAITED_FOR) if _longest(log.lines[i]) >= PATIENCE]
     if told:
         return told
     first: dict[str, tuple[int, float]] = {}
@@ -307,7 +307,7 @@ def waited_long(log: Log, waiting: Sequence[int]) -> list[int]:
 
 
 def _longest(line: str) -> float:
-    times = (text for found in _TOLD.finditer(line) for text in found.groups() if text)
+    times = (text for found in _WAITED_FOR.finditer(line) for text in found.groups() if text)
     return max(map(_seconds, times), default=0.0)
 
 
@@ -421,7 +421,7 @@ def _former_end(log: Log) -> Triage | None:
             goes_on = sign.name in ("preempted", "walltime", "node_death")
             return answer(log, sign.name, "wait" if goes_on else "escalate", "sure", found)
     kills = [] if last is None else [i for i in log.naming(KILLED) if i > last]
-    again = [i for i in told_again(log) if last is not None and i > last]
+    again = [i for i in failed_before(log) if last is not None and i > last]
     if kills and again:
         return answer(log, "killed", "escalate", "likely", [*kills, *again])
     return None

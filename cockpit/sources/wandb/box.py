@@ -306,7 +306,7 @@ class Box:
         """Know nothing of a run any more but what was brought of its files."""
         self._runs.pop(name, None)
 
-    def look(self, runs: Sequence[BoxRun], allowed: float) -> None:
+    def refresh(self, runs: Sequence[BoxRun], allowed: float) -> None:
         """Find the files of runs, bring what is new and what their readers want.
 
         One look at a time: another one waits for its turn. Raises ``HostError`` when the host did
@@ -413,7 +413,7 @@ class BoxCurves:
         if found and not rows.lacking:
             return
         try:
-            self._box.look([self._run], ALLOWED)
+            self._box.refresh([self._run], ALLOWED)
             self.trouble = ""
         except HostError as error:
             if not found:

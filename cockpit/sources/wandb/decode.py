@@ -332,7 +332,7 @@ class RowReader:
     def __init__(self, keys: MetricKeys, layout: KeyLayout) -> None:
         self._keys = keys
         first = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
-        wanted = (*first, *keys.beside)
+        wanted = (*first, *keys.other_names)
         self._names = wanted
         inside = any(name in layout.keys and layout.keys[name] is None for name in wanted if name)
         self.needles: Sequence[Needles] | None = None

@@ -166,7 +166,7 @@ class Fragment:
         return self.mtime if recorded is None else recorded - self.offset
 
     @property
-    def seen(self) -> tuple[str, int, float, int]:
+    def version(self) -> tuple[str, int, float, int]:
         """What a later look is compared with: equal means that nothing is new."""
         return self.path, self.size, self.mtime, self._turns
 

@@ -163,7 +163,7 @@ class MetricKeys(NamedTuple):
         return any((self.loss, self.throughput, self.grad_norm))
 
     @property
-    def beside(self) -> tuple[str | None, ...]:
+    def other_names(self) -> tuple[str | None, ...]:
         """The names of what is logged beside loss, rate and gradient, in a row's order."""
         first = (self.z_loss, self.router_loss, self.router_entropy, self.skipped)
         return (*first, self.lr, self.batch)

@@ -360,7 +360,7 @@ def row_of(raw: Raw, keys: MetricKeys) -> Row:
         raw.get(keys.throughput) if keys.throughput is not None else None,
         raw.get(keys.grad_norm) if keys.grad_norm is not None else None,
         False,
-        *[None if name is None else raw.get(name) for name in keys.beside],
+        *[None if name is None else raw.get(name) for name in keys.other_names],
     )
 
 

@@ -290,7 +290,14 @@ class OnlineRun:
 
     def _wanted(self) -> list[str]:
         keys = self._keys
-        named = (*SUMMARY_TIME, keys.step, keys.loss, keys.throughput, keys.grad_norm, *keys.beside)
+        named = (
+            *SUMMARY_TIME,
+            keys.step,
+            keys.loss,
+            keys.throughput,
+            keys.grad_norm,
+            *keys.other_names,
+        )
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def _specs(self, page: Page | None) -> list[str]:

@@ -306,8 +306,8 @@ class RunFiles:
         ``beside`` says which other runs lie there, where the run file names none.
         """
         self._spec = spec
-        self._beside = beside or self._beside_here
-        self._found = found or self._found_here
+        self._beside = beside or self._other_runs_here
+        self._found = found or self._find_local
         self._lock = Lock()
         self._fragments: dict[str, Fragment] = {}
         self._order: list[Fragment] = []
@@ -333,7 +333,12 @@ class RunFiles:
             self._stat_files()
             self.read_out = self._pass.read_out(self._order, self._keys)
             held = self._writing()
-            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order), held)
+            seen = (
+                self._keys,
+                self._pass.progress,
+                tuple(one.version for one in self._order),
+                held,
+            )
             if self._value is None or self._value[0] != seen:
                 self._value = (seen, self._tracker_value(held))
             return with_state(self._value[1], clock.now())
@@ -398,7 +403,7 @@ class RunFiles:
             file.path: kept.get(file.path) or Fragment(file, metrics) for file in files
         }
 
-    def _found_here(self) -> list[LaunchFile]:
+    def _find_local(self) -> list[LaunchFile]:
         place, run_id = "" if self._spec.dir is None else self._spec.dir.path, self._spec.run_id
         paths = find(place, run_id, self._held.of)
         if not paths:
@@ -431,7 +436,7 @@ class RunFiles:
             return frozenset(one.path for one in self._order if one.file.written)
         return self._held_files.of([one.path for one in self._order]) or frozenset()
 
-    def _beside_here(self) -> tuple[str, ...]:
+    def _other_runs_here(self) -> tuple[str, ...]:
         """Return what is said of other runs in the folder, where the run file names none."""
         place = self._spec.dir
         if place is None or not place.here or self._spec.run_id is not None:

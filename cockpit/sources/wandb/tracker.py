@@ -135,21 +135,21 @@ class OfflineWandb:
             host = _host_of(query.run)
             if host is not None:
                 groups.setdefault(host, []).append(query.run)
-        found = await asyncio.gather(*(self._host_look(*group) for group in groups.items()))
+        found = await asyncio.gather(*(self._ask_host(*group) for group in groups.items()))
         return {name: error for group in found for name, error in group.items()}
 
-    async def _host_look(self, name: str, runs: Sequence[RunSpec]) -> dict[str, HostError]:
+    async def _ask_host(self, name: str, runs: Sequence[RunSpec]) -> dict[str, HostError]:
         host = self._host(name)
         own = [host.box.run(run.name, run.wandb) for run in runs if run.wandb is not None]
         allowed = AWAY if host.looked else FIRST
         end = self._clock.monotonic() + allowed
         async with host.turn:
             try:
-                await offload(host.box.look, own, allowed, deadline=allowed + 0.5, key=host)
+                await offload(host.box.refresh, own, allowed, deadline=allowed + 0.5, key=host)
                 if not host.looked and await self._lacking(own):
                     left = end - self._clock.monotonic()
                     if left > CLOSER:
-                        await offload(host.box.look, own, left, deadline=left + 0.5, key=host)
+                        await offload(host.box.refresh, own, left, deadline=left + 0.5, key=host)
             except HostError as error:
                 return {run.name: error for run in runs}
             except TimeoutError as error:

@@ -7,9 +7,9 @@ from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.command import fill, values_of
 from cockpit.rules.lineage.paths import (
     StatedOutput,
-    said_by_command,
-    said_by_config,
-    said_by_record,
+    command_paths,
+    config_paths,
+    record_paths,
 )
 from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
@@ -73,14 +73,14 @@ def test_settings_that_are_written_to_and_not_those_that_are_read() -> None:
         "trainer.output_dir": '"/o"', "load.checkpoint_path": '"/old"', "save_dir": '"rel"',
         "init_from.base_path": '"/older"', "x.base_path": '"gs://b"', "output_dir_level": '"/z"',
     }  # fmt: skip
-    assert [said.path for said in said_by_config("c", config)] == ["/o", "gs://b"]
+    assert [said.path for said in config_paths("c", config)] == ["/o", "gs://b"]
     words = ("train", "--output-dir", "/a", "trainer.save_path=/b", "--load-checkpoint-path=/c")
-    assert [said.path for said in said_by_command(words)] == ["/a", "/b"]
+    assert [said.path for said in command_paths(words)] == ["/a", "/b"]
 
 
 def test_a_record_may_be_relative_to_the_root_s_end() -> None:
     def paths(text: str | None) -> list[str]:
-        return [said.path for said in said_by_record("logbook", text, "/x/runs/toy")]
+        return [said.path for said in record_paths("logbook", text, "/x/runs/toy")]
 
     assert paths("`runs/toy`") == ["/x/runs/toy"]
     assert paths("`runs/other`") == ["runs/other"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.records.issue.outbox import refused, said_of
+from cockpit.records.issue.outbox import not_sent_text, refused
 from cockpit.runtime.http import HttpError, LostAnswerError
 
 
@@ -30,4 +30,6 @@ def test_what_a_person_must_settle_is_told_from_what_passes(error: HttpError, fi
 
 def test_a_missing_network_is_said_with_its_beginning() -> None:
     error = HttpError(ErrorKind.REFUSED, "api.github.com: the connection was refused")
-    assert said_of(error, 1_800_000_000.0).startswith("no network since 2027-01-15 08:00Z (api.")
+    assert not_sent_text(error, 1_800_000_000.0).startswith(
+        "no network since 2027-01-15 08:00Z (api."
+    )

@@ -10,7 +10,7 @@ import pytest
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import JobValue, LogValue, Row
-from cockpit.rules.jobs.stall import log_begun_anew
+from cockpit.rules.jobs.stall import log_started_over
 from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 from tests.rules.making import T0, folded, history, job, log, run_spec
@@ -21,7 +21,7 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. 
 
 def told(value: LogValue, of: JobValue, *rows: Row) -> list[Alert]:
     past = history(T0 + 200, job=of, log=value)
-    return list(log_begun_anew(run_spec(), past.model_copy(update={"log_trend": folded(rows)})))
+    return list(log_started_over(run_spec(), past.model_copy(update={"log_trend": folded(rows)})))
 
 
 def followed(path: Path, first: str, then: str) -> LogValue:

@@ -14,7 +14,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.rules.jobs.stall import log_begun_anew
+from cockpit.rules.jobs.stall import log_started_over
 from cockpit.runtime import process
 from cockpit.runtime.shell import Completed
 from cockpit.sources.logs import remote
@@ -58,7 +58,7 @@ def test_it_is_read_where_its_writer_goes_on(
         path.unlink() if name is None else path.rename(tmp_path / name)
         value = value_of(look())
         assert value.moved_from is not None and value.moved_from.endswith(str(path))
-        (alert,) = log_begun_anew(run_spec(), history(T0, job=job(), log=value))
+        (alert,) = log_started_over(run_spec(), history(T0, job=job(), log=value))
         if name is None:
             assert "/proc/" in value.path and "cp /proc/" in alert.next_action
             assert alert.title == "The log was deleted under its writer"

@@ -97,7 +97,7 @@ def test_what_tells_of_stability_is_found_beside_the_loss() -> None:
         "router/layer_1/entropy",
     )
     four = ("moe/z_loss", "moe/aux_loss", "router/entropy", "skipped_steps")
-    assert found.beside == (*four, None, None)
+    assert found.other_names == (*four, None, None)
     assert found.loss == "train/loss"
 
 
@@ -105,7 +105,7 @@ def test_the_run_file_names_them_too() -> None:
     configured = MetricNames(z_loss="zz", router_loss="rl", router_entropy="re", skipped="sk")
     assert all(interesting(name, configured) for name in ("zz", "rl", "re", "sk"))
     rows = [frozenset(("train/loss", "zz", "rl", "re", "sk", "z_loss"))]
-    assert choose(rows, configured).beside == ("zz", "rl", "re", "sk", None, None)
+    assert choose(rows, configured).other_names == ("zz", "rl", "re", "sk", None, None)
 
 
 @pytest.mark.parametrize(
