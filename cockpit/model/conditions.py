@@ -256,7 +256,7 @@ CONDITIONS: Final = (
         "info",
         rules=(
             "jobs.stall:log_frozen",
-            "jobs.stall:log_begun_anew",
+            "jobs.stall:log_started_over",
         ),
         consequence_of=(
             "C-01",

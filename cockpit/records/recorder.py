@@ -157,9 +157,9 @@ LOCKED_FOR = 5.0
 """Seconds for which another git may hold a lock without its being a hindrance."""
 
 
-async def trouble_with(path: Path, limits: Limits | None = None) -> str | None:
+async def trouble_with(path: Path) -> str | None:
     """Return why a record could not be written into ``path`` by this user now; else ``None``."""
-    asked = limits or Limits()
+    asked = Limits()
     try:
         real = await offload(documents.real_path, path, deadline=asked.local)
         said = await offload(_of_file, real, deadline=asked.local)

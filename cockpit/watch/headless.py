@@ -39,7 +39,7 @@ DEFAULT_FOLDER: Final = "scratch"
 
 
 class MonitorState(Frozen):
-    """IRIS's fields plus ``run``, ``owner``, ``cadence_s`` and ``last_signal``.
+    """IRIS's fields that a watch knows, and ``run``, ``owner``, ``cadence_s`` and ``last_signal``.
 
     ``ts`` is epoch seconds here and milliseconds in the file. A field that is ``None`` is not
     written, so that it keeps what someone else has put there.
@@ -53,11 +53,6 @@ class MonitorState(Frozen):
     last_signal: str | None = None
     restart_count: int | None = None
     config: str | None = None
-    mcp_url: str | None = None
-    tunnel_session: str | None = None
-    server_session: str | None = None
-    tunnel_log: str | None = None
-    server_log: str | None = None
     resubmit_command: str | None = None
 
     @field_serializer("ts")

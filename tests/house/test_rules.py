@@ -274,7 +274,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "success_without_artifacts": hollow_success,
     "host_pressure": full_disk,
     "log_frozen": log_still,
-    "log_begun_anew": truncated,
+    "log_started_over": truncated,
     "records_overdue": unrecorded,
     "duplicate_job": twice,
     "log_mixed": shared_log,

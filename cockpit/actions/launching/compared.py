@@ -225,7 +225,7 @@ def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iter
     if book is not None:
         root = value_of(book.contract, "Output root")
         own = None if run.output_root is None else run.output_root.seen_from(run.job)
-        yield from record_paths("the logbook", root, own)
+        yield from record_paths(root, own)
 
 
 MOST: Final = 200_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from cockpit.hosts.script import run_script
@@ -58,15 +58,13 @@ _UP: Final = re.compile(r"^Slurmctld\([^)]*\) .*\bis UP", re.M)
 _ACCOUNTING: Final = re.compile(r"^AccountingStorageType\s*=\s*(.*)$", re.M)
 
 
-async def checkup(
-    run: Run, host: str | None, wall: Callable[[], float] = time.time
-) -> list[EndpointFinding]:
+async def checkup(run: Run, host: str | None) -> list[EndpointFinding]:
     """Return what is found at one cluster, asked once; never raises."""
     where, mark = where_of(host), new_mark()
     found = await parts(run, host, where, mark, checkup_script(mark))
     if isinstance(found, Trouble):
         return [_bad(where, found)]
-    return list(_findings(where, found, wall()))
+    return list(_findings(where, found, time.time()))
 
 
 def _findings(where: str, found: dict[str, str], now: float) -> Iterator[EndpointFinding]:

@@ -21,23 +21,23 @@ NO_TASK: Final = "4294967294"
 _PATTERN: Final = re.compile(r"%(%|(\d*)([AajJNnstuxb]))")
 
 
-def output_of(record: Record, user: str = "") -> str | None:
+def output_of(record: Record) -> str | None:
     """Return the file that a job writes to, ``None`` where that is not known (yet)."""
-    return _filled_in(record.output, record, user)
+    return _filled_in(record.output, record)
 
 
-def error_output_of(record: Record, user: str = "") -> str | None:
+def error_output_of(record: Record) -> str | None:
     """Return the file of its standard error, ``None`` where that is not one of its own."""
-    found = _filled_in(record.error_output, record, user)
-    return None if found in (output_of(record, user), "/dev/null") else found
+    found = _filled_in(record.error_output, record)
+    return None if found in (output_of(record), "/dev/null") else found
 
 
-def _filled_in(path: str, record: Record, user: str) -> str | None:
+def _filled_in(path: str, record: Record) -> str | None:
     if not path or (NO_TASK in path and record.waits_for_tasks):
         return None
     if "\\" in path:  # sbatch: a backslash switches all patterns off
         return _absolute(path.replace("\\", ""), record.workdir)
-    values = _values(record, user)
+    values = _values(record)
     unknown = [found[3] for found in _PATTERN.finditer(path) if found[3] and not values[found[3]]]
     if unknown:
         return None
@@ -52,7 +52,7 @@ def _filled(found: re.Match[str], values: dict[str, str]) -> str:
     return value.zfill(width) if value.isdecimal() else value
 
 
-def _values(record: Record, user: str) -> dict[str, str]:
+def _values(record: Record) -> dict[str, str]:
     array = record.kind == "array"
     task = record.tasks if record.tasks.isdecimal() else ""
     return {
@@ -65,7 +65,7 @@ def _values(record: Record, user: str) -> dict[str, str]:
         "n": "0",
         "s": "batch",
         "t": "0",
-        "u": user,
+        "u": "",  # whose job it is is not asked for: such a path stays unknown
         "x": record.name,
     }
 

@@ -170,10 +170,10 @@ class _StopError(Exception):
     """Why a seal cannot be made; one line."""
 
 
-async def seal_plan(repo: Place, run: str, step: int, limits: Limits | None = None) -> SealFacts:
+async def seal_plan(repo: Place, run: str, step: int) -> SealFacts:
     """Return what a seal would find; changes nothing and never raises."""
     try:
-        return await _facts(await _open(repo, limits), run, step)
+        return await _facts(await _open(repo, None), run, step)
     except (_StopError, GitError, HostError, OSError) as error:
         return SealFacts(trouble=_failure_text(repo, error))
 

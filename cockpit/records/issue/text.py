@@ -39,7 +39,7 @@ def code(text: object, limit: int = 1000) -> str:
     plain = scrub(clean(text, limit))
     if not plain:
         return UNKNOWN
-    ticks = "`" * (_longest_run(plain, "`") + 1)
+    ticks = "`" * (_longest_ticks(plain) + 1)
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
     return f"{ticks}{pad}{plain}{pad}{ticks}"
 
@@ -52,7 +52,7 @@ def block(lines: str | Iterable[str]) -> str:
     if left_out > 0:
         shown = [f"… {left_out:,} lines before", *shown[-MOST_LINES:]]
     plain = scrub("\n".join(shown))
-    fence = "`" * max(3, _longest_run(plain, "`") + 1)
+    fence = "`" * max(3, _longest_ticks(plain) + 1)
     return f"{fence}text\n{plain}\n{fence}"
 
 
@@ -75,9 +75,8 @@ def _opened(found: re.Match[str]) -> str:
     return f"{sign}{_APART}" if sign[0].isdigit() else f"\\{sign}"
 
 
-def _longest_run(text: str, char: str) -> int:
-    runs = re.findall(f"{re.escape(char)}+", text)
-    return max(map(len, runs), default=0)
+def _longest_ticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 ALERTS_SHOWN: Final = 5
@@ -234,9 +233,9 @@ def sealed(  # noqa: PLR0913 - each is a line of the comment
     return _paragraphs(_headline(run, f"sealed at step {wording.steps(step)}"), details, launch)
 
 
-def handed_off(report: RunReport, *, by: str, to: str, next_check_at: float | None = None) -> str:
+def handed_off(report: RunReport, *, by: str, to: str) -> str:
     """Return the comment on a hand-off: who owns the run now, and how it stands."""
-    due = next_check_at if next_check_at is not None else report.next_check_at
+    due = report.next_check_at
     details = fields(
         (
             ("Handed over by", person(by)),

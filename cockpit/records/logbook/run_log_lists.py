@@ -174,12 +174,10 @@ _NAME: Final = re.compile(
 )
 
 
-def human_date(day: date, *, year: bool = False) -> str:
-    """Return ``Friday, Feb 20th``, or with its year ``Friday, Feb 20th, 2026``."""
-    text = (
-        f"{_DAYS[day.weekday()]}, {_MONTHS[day.month - 1]} {day.day}{_ENDINGS.get(day.day, 'th')}"
-    )
-    return f"{text}, {day.year}" if year else text
+def human_date(day: date) -> str:
+    """Return ``Friday, Feb 20th``."""
+    ending = _ENDINGS.get(day.day, "th")
+    return f"{_DAYS[day.weekday()]}, {_MONTHS[day.month - 1]} {day.day}{ending}"
 
 
 class _Item(NamedTuple):

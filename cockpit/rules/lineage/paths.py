@@ -88,16 +88,16 @@ def command_paths(words: Sequence[str]) -> Iterator[StatedOutput]:
             yield StatedOutput(f"the command ({flag})", value)
 
 
-def record_paths(who: str, text: str | None, root: str | None) -> Iterator[StatedOutput]:
+def record_paths(text: str | None, root: str | None) -> Iterator[StatedOutput]:
     """Yield the path that a record names, if it is one; a relative one must be the root's end."""
     path = (text or "").strip().strip("`*<> ").rstrip("/")
     if not path or re.search(r"\s", path) or root is None:
         return
     if _is_place(path):
-        yield StatedOutput(who, path)
+        yield StatedOutput("the logbook", path)
     elif "/" in path:
         ours = root.rstrip("/").endswith(f"/{path.removeprefix('./')}")
-        yield StatedOutput(who, root if ours else path)
+        yield StatedOutput("the logbook", root if ours else path)
 
 
 def _is_place(path: str) -> bool:
@@ -195,7 +195,7 @@ def _recorded(run: RunSpec, history: History) -> Iterator[StatedOutput]:
     records = history.facets.records.value
     if records is not None and run.output_root is not None:
         own = run.output_root.seen_from(run.job)
-        yield from record_paths("the logbook", records.output_root, own)
+        yield from record_paths(records.output_root, own)
 
 
 def _by_config(settings: Settings) -> list[StatedOutput]:

@@ -80,7 +80,7 @@ def test_settings_that_are_written_to_and_not_those_that_are_read() -> None:
 
 def test_a_record_may_be_relative_to_the_root_s_end() -> None:
     def paths(text: str | None) -> list[str]:
-        return [said.path for said in record_paths("logbook", text, "/x/runs/toy")]
+        return [said.path for said in record_paths(text, "/x/runs/toy")]
 
     assert paths("`runs/toy`") == ["/x/runs/toy"]
     assert paths("`runs/other`") == ["runs/other"]

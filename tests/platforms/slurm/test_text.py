@@ -56,7 +56,7 @@ def test_more_than_one_word(state: str, phase: Phase) -> None:
     [
         ("/o/slurm-%j.out", "/o/slurm-71.out"),
         ("%x_%A_%a.log", "/w/my job_70_3.log"),
-        ("/o/%5a-%b-%u-%N", "/o/00003-3-ada-gpu1"),
+        ("/o/%5a-%b-%N", "/o/00003-3-gpu1"),
         ("/o/100%%-%s%t%n", "/o/100%-batch00"),
         ("/o/\\%j", "/o/%j"),
         ("/o/plain", "/o/plain"),
@@ -67,7 +67,7 @@ def test_patterns_of_the_output_are_filled(pattern: str, path: str) -> None:
         id="70_3", raw="71", base="70", kind="array", tasks="3", name="my job", workdir="/w",
         node="gpu1.cluster", output=pattern,
     )  # fmt: skip
-    assert output_of(task, user="ada") == path
+    assert output_of(task) == path
 
 
 def test_an_output_that_is_not_known_yet_is_not_guessed() -> None:
