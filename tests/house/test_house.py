@@ -125,3 +125,28 @@ def test_locks_pin_hashes_and_name_no_address(lock: str) -> None:
     names = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
     assert names and all("==" in name for name in names)
     assert text.count("--hash=sha256:") >= len(names)
+
+
+def imports_inside(folder: str) -> dict[str, set[str]]:
+    """Each module of a folder with those of the same folder that it imports, now or late."""
+    paths = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / folder).rglob("*.py")]
+    names = {".".join(path.parts).removesuffix(".__init__") for path in paths}
+    found: dict[str, set[str]] = {}
+    for path, tree in sources(folder, words=("import",)):
+        name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        taken = found.setdefault(name, set())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{each.name}" for each in node.names}
+                taken |= inner & names or {str(node.module)}
+        taken &= names - {name}
+    return found
+
+
+@pytest.mark.parametrize("folder", ["cockpit/actions"])
+def test_no_modules_import_each_other(folder: str) -> None:
+    left = imports_inside(folder)
+    assert len(left) > 40
+    while leaves := {name for name, taken in left.items() if not taken & left.keys()}:
+        left = {name: taken for name, taken in left.items() if name not in leaves}
+    assert left == {}, "a circle: move what is shared below both"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.action import ActionContext
+from cockpit.actions.core.recording import linked_issue
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.base import Command
@@ -25,8 +26,6 @@ from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, finding, lacking, passed, warned
 from cockpit.text.scrub import shown
 
-_ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
-
 
 def kept_records(context: ActionContext, book: Logbook | None, trouble: str | None) -> list[Check]:
     """Check that logbook and issue exist and name each other; an ordinary run is only warned."""
@@ -38,12 +37,6 @@ def kept_records(context: ActionContext, book: Logbook | None, trouble: str | No
         why = run.final_step_source or "set final_step or final_step_from"
         final = lacking(run, rows.FINAL_STEP, f"final step not known: {why}")
     return [_logbook(context, book, trouble), _issue(run, book), *retention(run), final]
-
-
-def linked_issue(book: Logbook | None) -> str | None:
-    """Return the address of the issue that the Run Contract links, if it links one."""
-    found = _ADDRESS.search((value_of(book.contract, "Issue") if book is not None else None) or "")
-    return None if found is None else found.group()
 
 
 def _logbook(context: ActionContext, book: Logbook | None, trouble: str | None) -> Check:

@@ -6,11 +6,11 @@ is there already is found. A run without a logbook or an issue skips them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.setup import linked_issue
 from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.execution import ordered
 from cockpit.model import check_rows as rows
@@ -18,6 +18,7 @@ from cockpit.model.plan import Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
+from cockpit.records.logbook.reading import Logbook, value_of
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.logbook_lines import message_lines
@@ -31,6 +32,7 @@ INTENT_WITHIN: Final = 5.0
 """Seconds for which an intent may wait for its push before the deed goes on."""
 NO_LOGBOOK: Final = "no logbook in cockpit.toml (records.logbook)"
 NO_ISSUE: Final = "no issue in cockpit.toml (records.issue)"
+_ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 
 
 def log_step(
@@ -189,6 +191,12 @@ async def records_ready(context: ActionContext) -> list[Check]:
         else warned(rows.RECORDS, text)
     )
     return [check]
+
+
+def linked_issue(book: Logbook | None) -> str | None:
+    """Return the address of the issue that the Run Contract links, if it links one."""
+    found = _ADDRESS.search((value_of(book.contract, "Issue") if book is not None else None) or "")
+    return None if found is None else found.group()
 
 
 def logbook_check(run: RunSpec) -> Check:

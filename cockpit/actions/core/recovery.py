@@ -21,6 +21,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.execution import QUIET, look_up, run_steps, where_to_look
 from cockpit.actions.core.guards import Claims
+from cockpit.actions.core.new_run import new_run
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import LaunchState, LookUp
@@ -135,7 +136,7 @@ async def _looked_up(
         text += "; check by hand"
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
     found = await look_up(
-        platform, _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
+        platform, _launched_run(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
     )
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is LaunchState.UNKNOWN:
@@ -151,13 +152,9 @@ async def _looked_up(
     )  # fmt: skip
 
 
-def _subject(run: RunSpec, entry: JournalEntry) -> RunSpec:
+def _launched_run(run: RunSpec, entry: JournalEntry) -> RunSpec:
     """Return the run whose launch it was: a new lineage is looked up under its own root."""
-    if entry.action != "lineage":
-        return run
-    from cockpit.actions.launching.lineage import subject
-
-    return subject(run, entry.plan)
+    return new_run(run, entry.plan.params) if entry.action == "lineage" else run
 
 
 def declared_over(plan: Plan) -> dict[int, Approval]:

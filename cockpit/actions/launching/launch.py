@@ -10,7 +10,6 @@ from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.code import DEADLINE, Material, gather
 from cockpit.actions.checks.jobs import adoption_checks, job_name
 from cockpit.actions.checks.places import places
-from cockpit.actions.checks.setup import linked_issue
 from cockpit.actions.core.action import (
     Action,
     ActionContext,
@@ -26,6 +25,7 @@ from cockpit.actions.core.recording import (
     approvals_text,
     instance_step,
     lasting,
+    linked_issue,
     log_step,
     logbook_check,
 )

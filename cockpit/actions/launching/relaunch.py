@@ -33,7 +33,6 @@ from cockpit.actions.launching.compared import (
 from cockpit.actions.launching.launch_records import (
     FAILED_STEP,
     FAILURE,
-    LOST,
     RESTARTS,
     RESUMES_FROM,
     STATE_FILE,
@@ -43,7 +42,7 @@ from cockpit.actions.launching.launch_records import (
     trouble_step,
 )
 from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, platform_of, submit, verify
-from cockpit.actions.stopping.losses import loss_of
+from cockpit.actions.stopping.losses import LOST, loss_of
 from cockpit.actions.stopping.stop import (
     SAVE,
     can_save,

@@ -20,7 +20,7 @@ from cockpit.actions.core.action import (
     safe,
 )
 from cockpit.actions.core.recording import approvals_text, comment_step, log_step
-from cockpit.actions.launching.launch_records import results_step
+from cockpit.actions.core.run_log import results_step
 from cockpit.actions.sealing import code as seal_code
 from cockpit.actions.sealing.code import CodeToSeal
 from cockpit.model import check_rows as rows

@@ -32,6 +32,8 @@ from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.source import Anew, nothing_there
 from cockpit.text.checks import blocked, passed, warned
 
+LOST: Final = "lost"
+"""The fact that says what was really lost, measured when the job had ended."""
 GAPS: Final = 5
 """How many of the last gaps between checkpoints tell how far apart they are."""
 

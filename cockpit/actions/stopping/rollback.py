@@ -20,7 +20,7 @@ from cockpit.actions.core.action import (
     yes_param,
 )
 from cockpit.actions.core.recording import MARKED, comment_step, event_name, intent_step, log_step
-from cockpit.actions.launching.launch_records import status_step
+from cockpit.actions.core.run_log import status_step
 from cockpit.actions.retention.at_rest import (
     RunRoots,
     listing,

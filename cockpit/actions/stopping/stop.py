@@ -25,10 +25,11 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.evidence import archive
 from cockpit.actions.core.execution import STOPS, order, ordered, planned, spared, told_words
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.launching.launch_records import LOST, status_step
+from cockpit.actions.core.run_log import status_step
 from cockpit.actions.stopping import losses
 from cockpit.actions.stopping.losses import (
     CANCEL,
+    LOST,
     SUCCESSORS,
     NoSaveError,
     Saves,

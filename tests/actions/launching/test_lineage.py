@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.new_run import new_run, typed_root
 from cockpit.actions.launching.lineage import PARAM as FORK
-from cockpit.actions.launching.lineage import fork_allowed, new_run, subject, typed_root
+from cockpit.actions.launching.lineage import fork_allowed
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
@@ -163,4 +164,4 @@ def test_a_place_is_made_normal() -> None:
 
 async def test_its_launch_is_looked_up_where_it_was_made(old: Place) -> None:
     plan = await old.plan("lineage", **params(old))
-    assert subject(old.spec, plan).output_root == place_of(str(old.folder / "new"))
+    assert new_run(old.spec, plan.params).output_root == place_of(str(old.folder / "new"))
