@@ -2,8 +2,8 @@
 
 They kept one ``store.sqlite``. Where several machines wrote it, they took turns by numbered files
 in ``store.sqlite.locks``: the highest names the holder, the guarded file, and whether it is held.
-Whoever opens first copies all of it into its own store, and leaves a mark in its place, which no
-older cockpit opens. Everybody else finds the mark and begins an empty store of their own.
+Whoever opens first copies all of it into its own store, and marks it in one transaction so that no
+older cockpit opens it. Everybody else finds the mark and begins an empty store of their own.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
-from cockpit.runtime.regular import open_regular
 from cockpit.store.ownership import Holder, lives, this_holder
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
-from cockpit.store.store import OLD_NAME, unpack
+from cockpit.store.store import LOST, OLD_NAME, check_files, unchanged, unpack
 
 TAKEN: Final = 1_000_000
-"""The version of a mark: older cockpits refuse it as a store of a newer one."""
+"""The version of a marked store: older cockpits refuse it as one of a newer cockpit."""
+BEAT: Final = 1.0
+"""Seconds between two signs of life of a holder."""
 SILENT: Final = 6.0
-"""Seconds without a sign of life (one is due each second) after which a holder counts as gone."""
+"""Seconds without a sign of life after which a holder counts as gone."""
 WAIT: Final = 8.0
 LOOK: Final = 0.1
 SIZE: Final = 2048
@@ -40,18 +42,34 @@ class OldStoreError(Exception):
 def old_store(path: Path) -> Path | None:
     """Return the old store beside ``path`` if nobody has taken it over yet."""
     old = path.with_name(OLD_NAME)
-    if path.name == OLD_NAME or not os.path.lexists(old) or _version(old) == TAKEN:
+    if path.name == OLD_NAME or not os.path.lexists(old) or taken_by(path) is not None:
         return None
     return old
 
 
 def taken_by(path: Path) -> str | None:
-    """Return the name of the store that has taken over the old one beside ``path``."""
-    mark = path.with_name(OLD_NAME)
-    if path.name == OLD_NAME or _version(mark) != TAKEN:
+    """Return the name of the store that has taken over the old one beside ``path``.
+
+    ``None`` also where a cut-off write must be undone first: whoever takes over does that.
+    """
+    old = path.with_name(OLD_NAME)
+    if path.name == OLD_NAME or not old.exists():
         return None
-    with closing(sqlite3.connect(f"{mark.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        return str(connection.execute("SELECT store FROM taken_over").fetchone()[0])
+    check_files(old)
+    with suppress(sqlite3.Error), closing(_connect(unchanged(old))) as connection:
+        return _taker(connection)
+    return None
+
+
+def left_behind(path: Path) -> str | None:
+    """Say why ``path``, which is not there, is more than a store that nobody has begun."""
+    if (old := old_store(path)) is not None:
+        return f"{old} is of an older version; open the cockpit once"
+    if taken_by(path) != path.name:
+        return None
+    if _copy_of(path).exists():
+        return f"{path} was not finished when it took over {OLD_NAME}; open the cockpit once"
+    return None if path.exists() else f"{path} was deleted; {LOST}"
 
 
 def take_over_old_store(path: Path) -> None:
@@ -60,48 +78,72 @@ def take_over_old_store(path: Path) -> None:
     A kill at any moment leaves either the old store or a finished copy, which is found again.
     Raises ``OldStoreError``, ``sqlite3.Error`` or ``OSError``.
     """
-    copy = path.with_name(f"{path.name}.taking")
+    copy = _copy_of(path)
     if old_store(path) is not None:
-        with _turn(path.with_name(OLD_NAME)) as old:
-            _copy_and_mark(old, copy, path.name)
+        with _turn(path.with_name(OLD_NAME)) as turn:
+            _copy_and_mark(turn, copy, path.name)
     if taken_by(path) == path.name and copy.exists():
         with suppress(FileNotFoundError):  # another process of this machine was faster
             copy.rename(path)
 
 
-def _copy_and_mark(old: Path, copy: Path, store: str) -> None:
-    alone = _locks(old).is_dir()
-    target = f"{old.absolute().as_uri()}?mode=rw" + "&vfs=unix-none" * alone
-    with closing(sqlite3.connect(target, uri=True, isolation_level=None)) as writer:
-        if alone:
+def _copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.taking")
+
+
+def _taker(connection: sqlite3.Connection) -> str | None:
+    """Return what the mark in an old store says."""
+    if int(connection.execute("PRAGMA user_version").fetchone()[0]) != TAKEN:
+        return None
+    return str(connection.execute("SELECT store FROM taken_over").fetchone()[0])
+
+
+def _copy_and_mark(turn: _Turn, copy: Path, store: str) -> None:
+    """Copy the old store and mark it, in one transaction of SQLite's.
+
+    Nothing else may open its file here: closing that would drop the locks of this transaction.
+    """
+    target = f"{turn.file.absolute().as_uri()}?mode=rw" + "&vfs=unix-none" * turn.alone
+    with closing(_connect(target)) as writer:
+        if turn.alone:
             writer.execute("PRAGMA locking_mode = EXCLUSIVE")  # nobody else is there to lock out
         else:
             writer.execute("BEGIN IMMEDIATE")
-        if _version(old) == TAKEN:  # while this process waited
+        if _taker(writer) is not None:  # while this process waited
             return
         _check(writer)
-        with closing(writer if alone else sqlite3.connect(target, uri=True)) as reader:
-            for each in (copy, *(copy.with_name(copy.name + end) for end in ("-wal", "-shm"))):
-                each.unlink(missing_ok=True)
-            _copy(reader, copy)
-        if not alone:
-            _rename_tables(writer)
-        _mark(old, store)
-        if not alone:
-            writer.execute("COMMIT")
+        for each in (copy, *(copy.with_name(copy.name + end) for end in ("-wal", "-shm"))):
+            each.unlink(missing_ok=True)
+        with nullcontext(writer) if turn.alone else closing(_connect(target)) as reader:
+            _copy(reader, copy)  # from a connection that writes nothing: SQLite wants it so
+        if turn.alone:
+            writer.execute("BEGIN IMMEDIATE")
+        _mark(writer, store)
+        turn.check()
+        writer.execute("COMMIT")
 
 
-def _rename_tables(old: sqlite3.Connection) -> None:
-    """Let an older cockpit fail that waits to write into this very file."""
+def _connect(target: str) -> sqlite3.Connection:
+    return sqlite3.connect(target, uri=True, isolation_level=None)
+
+
+def _mark(old: sqlite3.Connection, store: str) -> None:
+    """Leave the old store to nobody: no older cockpit opens it, and one that has it open fails."""
     query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     for (table,) in old.execute(query).fetchall():
-        old.execute(f"ALTER TABLE {table} RENAME TO taken_{table}")
+        old.execute(f'ALTER TABLE "{table}" RENAME TO "taken_{table}"')
+    old.execute("CREATE TABLE taken_over (store TEXT NOT NULL)")
+    old.execute("INSERT INTO taken_over VALUES (?)", (store,))
+    old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    old.execute(f"PRAGMA user_version = {TAKEN}")
 
 
 def _check(old: sqlite3.Connection) -> None:
     """Raise ``OldStoreError`` unless this is a store that this version can read and go on with."""
     version = int(old.execute("PRAGMA user_version").fetchone()[0])
-    if int(old.execute("PRAGMA application_id").fetchone()[0]) != APPLICATION_ID:
+    owner = int(old.execute("PRAGMA application_id").fetchone()[0])
+    filled = old.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if owner != APPLICATION_ID and (version or filled):
         raise OldStoreError(f"{OLD_NAME} beside it is not the cockpit's; move it away")
     if version > len(MIGRATIONS):
         raise OldStoreError(f"{OLD_NAME} beside it is of a newer cockpit; update this one")
@@ -121,27 +163,7 @@ def _copy(old: sqlite3.Connection, copy: Path) -> None:
         if made.execute("PRAGMA integrity_check(1)").fetchall() != [("ok",)]:
             raise OldStoreError(f"{OLD_NAME} beside it is not whole; move it away to begin anew")
     _sync(copy)
-
-
-def _mark(old: Path, store: str) -> None:
-    """Put a mark in the old store's place, under every name that it is known by."""
-    mark = old.with_name(f".{OLD_NAME}.{secrets.token_hex(4)}")
-    mark.touch(mode=0o600)
-    with closing(sqlite3.connect(mark, isolation_level=None)) as made:
-        made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        made.execute(f"PRAGMA user_version = {TAKEN}")
-        made.execute("CREATE TABLE taken_over (store TEXT NOT NULL)")
-        made.execute("INSERT INTO taken_over VALUES (?)", (store,))
-    _sync(mark)
-    if old.name != OLD_NAME:
-        shown = mark.with_name(f"{mark.name}-shown")
-        os.link(mark, shown)
-        mark.replace(old)
-        mark = shown
-    mark.replace(old.with_name(OLD_NAME))
-    for end in ("-wal", "-shm", "-journal"):
-        old.with_name(old.name + end).unlink(missing_ok=True)
-    _sync(old.parent)
+    _sync(copy.parent)
 
 
 def _sync(path: Path) -> None:
@@ -152,28 +174,56 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _version(path: Path) -> int | None:
-    """Return the version in a database's head; ``None`` for what is not there."""
-    try:
-        with open_regular(str(path)) as (handle, _):
-            return int.from_bytes(os.pread(handle, 4, 60), "big")
-    except FileNotFoundError:
-        return None
-
-
 def _locks(old: Path) -> Path:
     return old.with_name(f"{OLD_NAME}.locks")
 
 
+class _Turn:
+    """The right to take over ``file``; ``alone``: it holds against other machines as well."""
+
+    def __init__(self, file: Path, number: Path | None = None) -> None:
+        self.file = file
+        self.alone = number is not None
+        self._number = number
+        self._over = threading.Event()
+        self._beats = threading.Thread(target=self._beat, daemon=True)
+        if self.alone:
+            self._beats.start()
+
+    def check(self) -> None:
+        """Raise ``OldStoreError`` if another machine has taken this process for dead."""
+        number = self._number
+        if number is not None and max(_numbers(number.parent), default=0) != int(number.name):
+            raise OldStoreError(f"another machine took {OLD_NAME} over meanwhile: try again")
+
+    def _beat(self) -> None:
+        """Give signs of life: a copy may take longer than others wait."""
+        beats = 0
+        while not self._over.wait(BEAT):
+            beats += 1
+            self._write("held", beats)
+
+    def end(self) -> None:
+        """Let others have it."""
+        self._over.set()
+        self._beats.join()
+        self._write("free", 0)
+
+    def _write(self, state: str, beats: int) -> None:
+        if self._number is not None:
+            with suppress(OSError), self._number.open("r+b") as file:
+                file.write(_text(state, self.file.name, beats))
+
+
 @contextmanager
-def _turn(shown: Path) -> Iterator[Path]:
+def _turn(shown: Path) -> Iterator[_Turn]:
     """Give the file that holds the old store, while no older cockpit of any machine writes it.
 
     One that never had several machines has no lock of theirs: SQLite's own is enough.
     """
     folder = _locks(shown)
     if not folder.is_dir():
-        yield Path(os.path.realpath(shown))
+        yield _Turn(Path(os.path.realpath(shown)))
         return
     until, watched, since = time.monotonic() + WAIT, b"", time.monotonic()
     while True:
@@ -187,10 +237,11 @@ def _turn(shown: Path) -> Iterator[Path]:
         if time.monotonic() >= until:
             raise OldStoreError(f"another machine is writing {OLD_NAME}: end its cockpits first")
         time.sleep(LOOK)
+    turn = _Turn(shown.with_name(file), mine)
     try:
-        yield shown.with_name(file)
+        yield turn
     finally:
-        mine.write_bytes(_text("free", file))
+        turn.end()
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -226,7 +277,7 @@ def _take(folder: Path, number: int, file: str) -> Path | None:
     return place if max(_numbers(folder)) == number else None
 
 
-def _text(state: str, file: str) -> bytes:
+def _text(state: str, file: str, beats: int = 0) -> bytes:
     said = {"holder": this_holder().model_dump(), "nonce": secrets.token_hex(8), "file": file}
-    text = f"{state} {0:012d}\n{json.dumps(said)}"
+    text = f"{state} {beats:012d}\n{json.dumps(said)}"
     return text.encode().ljust(SIZE - 1) + b"\n"

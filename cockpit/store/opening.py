@@ -15,7 +15,16 @@ from typing import Final
 from cockpit.model.report import RunReport
 from cockpit.model.wording import moment
 from cockpit.runtime.mounts import file_system
-from cockpit.store.store import NO_HISTORY, OLD_NAME, Store, StoreError, StoreView, pack, unpack
+from cockpit.store.store import (
+    LOST,
+    NO_HISTORY,
+    OLD_NAME,
+    Store,
+    StoreError,
+    StoreView,
+    pack,
+    unpack,
+)
 
 OTHERS_WRITE: Final = 0o022
 OPEN_WITHIN: Final = 9.0
@@ -116,8 +125,5 @@ def described(path: Path) -> str:
 
 
 def loss_text(at: float) -> str:
-    """Return what it means that a store was deleted while a cockpit was using it."""
-    return (
-        f"it was deleted while a cockpit was running and begun anew at {moment(at)}: "
-        "actions, acknowledgements and consents from before are not known any more"
-    )
+    """Return what it means that this machine's store was deleted."""
+    return f"it was deleted and begun anew at {moment(at)}: {LOST}"

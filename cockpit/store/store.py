@@ -32,6 +32,7 @@ SHORT_SECONDS = 0.05
 OLD_NAME = "store.sqlite"
 """The store of older cockpits, which all machines with one home shared (``old_store``)."""
 NO_HISTORY = "the cockpit goes on without history"
+LOST = "actions, acknowledgements and consents from before are not known any more"
 V = TypeVar("V", bound=Frozen)
 
 
@@ -72,6 +73,8 @@ class Store:
         self._depth = 0
         self._closed = False
         self._was_open = False
+        self._deleted = False
+        """Whether this machine had a store here, which is gone."""
         self.begun_anew: float | None = None
         """When this process found that the file was gone and made another (epoch s)."""
         with self._entered():
@@ -182,15 +185,16 @@ class Store:
     def _connect(self, file: Path) -> sqlite3.Connection:
         check_files(file)
         if self.read_only:
-            target = self._unchanged(file)
+            self._check_there(file)
+            target = unchanged(file)
         else:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not file.exists() and os.path.lexists(self.path.with_name(OLD_NAME)):
                 self._take_over_old()
             file.touch(mode=0o600, exist_ok=True)
-            target = "mode=rw"
+            target = f"{file.as_uri()}?mode=rw"
         return sqlite3.connect(
-            f"{file.as_uri()}?{target}",
+            target,
             uri=True,
             timeout=SHORT_SECONDS if self._waited_in_vain else BUSY_SECONDS,
             isolation_level=None,
@@ -199,25 +203,27 @@ class Store:
 
     def _take_over_old(self) -> None:
         """Begin with what an older cockpit has kept; raises ``StoreError``."""
-        from cockpit.store.old_store import OldStoreError, take_over_old_store
+        from cockpit.store.old_store import OldStoreError, left_behind, take_over_old_store
 
         try:
             take_over_old_store(self.path)
+            self._deleted = left_behind(self.path) is not None
         except OldStoreError as error:
             raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
+        except sqlite3.Error as error:
+            what = f"{self.path.with_name(OLD_NAME)}: {_reason(error)}"
+            raise StoreError(f"{what}; {NO_HISTORY}") from error
 
-    def _unchanged(self, file: Path) -> str:
-        """Return how SQLite reads a store without changing anything in its folder."""
-        if not file.exists():
-            if os.path.lexists(self.path.with_name(OLD_NAME)):
-                from cockpit.store.old_store import old_store
+    def _check_there(self, file: Path) -> None:
+        """Raise ``StoreError`` if there is nothing to read, and say whether there should be."""
+        if file.exists():
+            return
+        if os.path.lexists(self.path.with_name(OLD_NAME)):
+            from cockpit.store.old_store import left_behind
 
-                if (old := old_store(self.path)) is not None:
-                    raise StoreError(f"{old} is of an older version; open the cockpit once")
-            raise EmptyStoreError(f"{self.path} is not there yet; {NO_HISTORY}")
-        # a file with a log of writes is read as it lies while nobody has it open
-        live = not _has_log(file) or file.with_name(f"{file.name}-wal").exists()
-        return "mode=ro" if live else "mode=ro&immutable=1"
+            if (why := left_behind(self.path)) is not None:
+                raise StoreError(why)
+        raise EmptyStoreError(f"{self.path} is not there yet; {NO_HISTORY}")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -231,7 +237,7 @@ class Store:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA mmap_size = 0")
         if found < len(MIGRATIONS):
-            lost = self._was_open and not found
+            lost = (self._was_open or self._deleted) and not found
             self._migrate()
             if lost:  # the former file went away while a cockpit was using it
                 self.begun_anew = time.time()
@@ -310,6 +316,15 @@ def check_files(path: Path) -> None:
     """Raise ``OSError`` unless a store's files, those that are there, are regular ones."""
     for end in ("", "-journal", "-wal", "-shm"):
         check_regular(path.with_name(path.name + end))
+
+
+def unchanged(file: Path) -> str:
+    """Return how SQLite reads a store without changing anything in its folder.
+
+    A file with a log of writes is read as it lies while nobody has it open.
+    """
+    live = not _has_log(file) or file.with_name(f"{file.name}-wal").exists()
+    return f"{file.absolute().as_uri()}?mode=ro{'' if live else '&immutable=1'}"
 
 
 def _has_log(file: Path) -> bool:

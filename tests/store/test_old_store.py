@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -19,11 +23,13 @@ from cockpit.store.journal import Busy, Journal
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.opening import described
 from cockpit.store.ownership import Holder, this_holder
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import EmptyStoreError, Store, StoreError
 from tests.store.other_machine import BIG, elsewhere
 from tests.store.test_launches import plan
+from tests.waiting import until
 
 DEAD = Holder(host="login9", pid=1, machine="9", boot="9")
+SOAK = bool(os.environ.get("SOAK"))
 ROOT = Path(__file__).parents[2]
 
 
@@ -96,8 +102,10 @@ def test_an_older_cockpit_that_has_it_open_begins_nothing_more(path: Path) -> No
     late = sqlite3.connect(old.path, isolation_level=None)  # it waited for its turn meanwhile
     assert late.execute("SELECT count(*) FROM actions").fetchone() == (1,)
     assert unfinished(path) == ["r-1"]
-    with pytest.raises(StoreError, match="newer cockpit"):
+    with pytest.raises(StoreError, match="no such table"):
         Journal(old).begin("r", plan(), "ada", DEAD, 20.0, exclusive=False)
+    with pytest.raises(StoreError, match="newer cockpit"):
+        Store(old.path)
     with pytest.raises(sqlite3.Error, match="no such table"):
         late.execute("UPDATE actions SET message = 'late'")
     late.close()
@@ -169,41 +177,148 @@ def test_a_write_that_was_cut_off_is_undone(path: Path, *, shared: bool) -> None
     assert unfinished(path) == ["r-1"]
 
 
-class KilledError(BaseException):
-    """Stands for the end of the process at one moment."""
+def killed_at(line: int, path: Path) -> bool:
+    """Open the store in a process that dies at so many lines of the takeover; tell if it did."""
+    pid = os.fork()
+    if pid == 0:
+        left = line
+
+        def trace(frame: FrameType, event: str, _: object) -> object:
+            nonlocal left
+            if frame.f_code.co_filename != old_store.__file__:
+                return None
+            left -= event == "line"
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        sys.settrace(trace)  # type: ignore[arg-type]
+        Store(path).close()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("moment", range(12))
 def test_a_kill_at_any_moment_loses_nothing_and_doubles_nothing(
-    moment: int, path: Path, monkeypatch: pytest.MonkeyPatch, *, shared: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, shared: bool
 ) -> None:
-    old = fill(path)
-    if shared:
-        share(old)
-    left = moment
-
-    def dying(call: Callable[..., object]) -> Callable[..., object]:
-        def called(*args: object, **named: object) -> object:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise KilledError
-            return call(*args, **named)
-
-        return called
-
-    with monkeypatch.context() as patch:
-        for where, what in (
-            (old_store, "_sync"), (os, "link"), (Path, "replace"), (Path, "rename"),
-            (Path, "unlink"), (Path, "write_bytes"),
-        ):  # fmt: skip
-            patch.setattr(where, what, dying(getattr(where, what)))
-        with suppress(KilledError):
-            Store(path).close()
     monkeypatch.setattr(old_store, "SILENT", 0.0)  # of the one that was killed
+    whole = path.with_name("whole")
+    whole.mkdir()
+    if shared:
+        share(fill(whole / path.name))
+    else:
+        with closing(Store(fill(whole / path.name))):  # open, so that its log is beside it
+            killed = shutil.copytree(whole, path.with_name("killed"))
+        whole = killed
+        assert (whole / "store.sqlite-wal").exists()
+    for line in itertools.count(0, 1 if SOAK else 11):
+        folder = shutil.copytree(whole, path.with_name(f"at-{line}"))
+        place = folder / path.name
+        died = killed_at(line, place)
+        if not place.exists():
+            with pytest.raises(StoreError, match="open the cockpit once"):
+                Store(place, read_only=True)
+        assert unfinished(place) == ["r-1"], f"killed at line {line}"
+        assert unfinished(folder / "store-other.sqlite") == [], f"killed at line {line}"
+        shutil.rmtree(folder)
+        if not died:
+            assert line > 100
+            return
+
+
+def cut_off(path: Path, patch: pytest.MonkeyPatch) -> None:
+    """End a takeover before the finished copy has its name."""
+
+    def cut(_: Path, __: Path) -> None:
+        raise KeyboardInterrupt
+
+    with patch.context() as inner, pytest.raises(KeyboardInterrupt):
+        inner.setattr(Path, "rename", cut)
+        Store(path)
+
+
+def test_who_only_looks_says_that_a_takeover_was_cut_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(path)
+    cut_off(path, monkeypatch)
+    with pytest.raises(StoreError, match="open the cockpit once") as told:
+        Store(path, read_only=True)
+    assert not isinstance(told.value, EmptyStoreError), "there is an unfinished action"
+    with pytest.raises(EmptyStoreError):
+        Store(path.with_name("store-other.sqlite"), read_only=True)
     assert unfinished(path) == ["r-1"]
-    assert unfinished(path.with_name("store-other.sqlite")) == []
+
+
+def test_a_store_that_was_deleted_after_the_takeover_is_missed(path: Path) -> None:
+    fill(path)
+    assert unfinished(path) == ["r-1"]
+    path.unlink()
+    with pytest.raises(StoreError, match="was deleted; actions") as told:
+        Store(path, read_only=True)
+    assert not isinstance(told.value, EmptyStoreError)
+    assert unfinished(path) == []
+    assert "was deleted and begun anew" in described(path)
+    assert "begun anew" not in described(path.with_name("store-other.sqlite"))
+
+
+def test_nobody_else_writes_while_it_is_copied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = fill(path)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
+    code = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+    copy, said = old_store._copy, []
+
+    def slow(*args: Any) -> None:
+        copy(*args)
+        argv = [sys.executable, "-c", code, str(old)]
+        said.append(subprocess.run(argv, check=False, capture_output=True, text=True).stderr)
+
+    monkeypatch.setattr(old_store, "_copy", slow)
+    assert unfinished(path) == ["r-1"]
+    assert len(said) == 1 and "database is locked" in said[0]
+
+
+def test_a_long_copy_gives_signs_of_life(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = share(fill(path))
+    copy, beats = old_store._copy, []
+
+    def slow(*args: Any) -> None:
+        copy(*args)
+        until(lambda: (locks / f"{8:012d}").read_bytes()[:17] >= b"held 000000000003")
+        beats.append(3)
+
+    monkeypatch.setattr(old_store, "_copy", slow)
+    monkeypatch.setattr(old_store, "BEAT", 0.001)
+    assert unfinished(path) == ["r-1"]
+    assert beats == [3]
+    assert (locks / f"{8:012d}").read_bytes().startswith(b"free")
+
+
+def test_one_that_was_taken_for_dead_takes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = share(fill(path))
+    copy = old_store._copy
+
+    def slow(*args: Any) -> None:
+        copy(*args)
+        (locks / f"{9:012d}").write_bytes((locks / f"{7:012d}").read_bytes())
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="another machine took"):
+        patch.setattr(old_store, "_copy", slow)
+        Store(path)
+    with closing(Store(path.with_name("store.sqlite"))) as store:
+        assert [each.launch_id for each in Journal(store).unfinished("r")] == ["r-1"]
+    assert unfinished(path) == ["r-1"]
+
+
+def test_an_empty_file_is_taken_as_one_in_which_nothing_is(path: Path) -> None:
+    path.with_name("store.sqlite").touch()
+    assert unfinished(path) == []
+    with pytest.raises(StoreError, match="newer cockpit"):
+        Store(path.with_name("store.sqlite"))
 
 
 def test_many_that_open_at_once_have_one_store_with_all_of_it(path: Path) -> None:
@@ -235,6 +350,6 @@ def test_who_only_looks_leaves_it_and_says_what_to_do(path: Path) -> None:
 
 def test_what_is_no_store_of_ours_stays(path: Path) -> None:
     path.with_name("store.sqlite").write_text("something else of 100 bytes" * 4)
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match=r"/store\.sqlite: the file is corrupt .* move it away"):
         Store(path)
     assert path.with_name("store.sqlite").read_text().startswith("something")

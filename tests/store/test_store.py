@@ -199,7 +199,7 @@ def test_that_it_was_begun_anew_is_said_in_the_footer_and_by_doctor(
         each.unlink()
     RunMemory(store).add_launch("r", LaunchedJob(at=2.0, job_id="new"))
     (_, said) = writer.notices
-    assert said is not None and "was deleted while a cockpit was running" in said
+    assert said is not None and "was deleted and begun anew" in said
     store.close()
     main(["doctor"])
     line = next(line for line in capsys.readouterr().out.splitlines() if "begun anew" in line)
