@@ -21,7 +21,7 @@ from cockpit.text.logbook_lines import message_line
 
 
 def tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
-    """Append what is told; False where there is no such folder. Blocking, raises ``OSError``."""
+    """Append the messages; False where there is no such folder. Blocking, raises ``OSError``."""
     root = local_root(run)
     if root is None or not Path(root).is_dir():
         return False

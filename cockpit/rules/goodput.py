@@ -250,7 +250,7 @@ def _kind(spell: Spell, hole: Break) -> str:
         return "waiting_s"
     if spell.phase is not Phase.RUNNING:
         return "unwatched_s"
-    # A job that began after the last step, or a trainer that went back by itself, starts anew.
+    # A job that began after the last step, or a trainer that went back by itself, starts again.
     begun = hole.step == UNTRAINED or spell.since > hole.since + CLOCK_SKEW
     in_place = hole.back and spell.since <= hole.since and spell.until >= hole.until
     return "starting_s" if begun or in_place else "stalled_s"
@@ -317,7 +317,8 @@ def _unread_restarts(history: History, stepping: Stepping, begins: Sequence[Begi
 def _unseen(history: History, stepping: Stepping) -> int:
     """Return how many restarts that the job's system counts have left no trace in the rows.
 
-    Their log was begun anew. One within the rows is a time without steps, or a step that went back.
+    Their log was overwritten. A restart within the rows is a time without steps, or a step
+    that went back.
     """
     job, first = job_of(history), stepping.first_at
     if job is None or not job.restarts or first is None:
@@ -358,7 +359,7 @@ def _without_unknown(
 
 
 def _two_writers(history: History) -> str | None:
-    """Return that two launches write one W&B run: their rows cannot be told apart (C-25)."""
+    """Return that two launches write one W&B run: their rows cannot be distinguished (C-25)."""
     tracker = history.facets.tracker.value
     if tracker is None or not tracker.writers or history.trend is history.log_trend:
         return None

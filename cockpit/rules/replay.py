@@ -27,13 +27,13 @@ BY_ROWS: Final = (non_finite, unstable, loss_spike, resume_mismatch, throughput_
 MOST: Final = 20_000
 """Events that are kept of the rows between two looks; those after them are counted."""
 DESCRIBED: Final = 8
-"""Rows after an opening at which it is described anew; then after twice as many, and so on."""
+"""Rows after an opening at which it is described again; then after twice as many, and so on."""
 
 
 class Happened(NamedTuple):
     """An alert as it opened, at which step and when; and where it closed, if it did.
 
-    Times are the rows' own (epoch seconds), ``None`` where no row has told any.
+    Times are the rows' own (epoch seconds), ``None`` where no row has one.
     """
 
     alert: Alert
@@ -176,7 +176,7 @@ NOT_REPLAYED: Final = tuple(
 )
 """Conditions that no history of rows tells of."""
 USUAL: Final = 32
-"""Rows after which the usual time between two of them is taken anew."""
+"""Rows after which the usual time between two of them is taken again."""
 ALONE: Final = 128
 """Rows that are taken one by one, at most, where they cannot be taken together."""
 

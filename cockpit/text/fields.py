@@ -186,7 +186,7 @@ class LabelledNumber(NamedTuple):
 
 @lru_cache(maxsize=512)
 def fields(shape: str) -> tuple[LabelledNumber, ...]:
-    """Return the numbers of a line's shape from left to right; a time of day is none."""
+    """Return the numbers of a line's shape from left to right, without times of day."""
     return tuple(_fields(shape))
 
 
@@ -246,7 +246,7 @@ def _is_unit(word: str, after: str) -> bool:
 def _labels_next(line: str, end: int, words: tuple[str, ...]) -> bool:
     """Tell whether a rate's unit names the number after it: ``lr 3.0e-4 tok/s 67890``.
 
-    It does where what stands before has a name of its own, which is none of a rate, and the
+    It does where what stands before has a name of its own, which names no rate, and the
     number after it would have neither name nor unit.
     """
     following = _NUMBER.match(line, end + 1) if line[end : end + 1] == " " else None

@@ -226,7 +226,7 @@ _APART: Final = "\N{ZERO WIDTH SPACE}"
 
 
 def message_line(told: SharedFact) -> str:
-    """Return the line, without a bullet; ``read_messages`` gives back what was told."""
+    """Return the line, without a bullet; ``read_messages`` reads it back."""
     parts = "".join(f", {name} {_span(text)}" for name, text in told.parts.items() if text)
     moment = datetime.fromtimestamp(told.at, UTC).isoformat(timespec="microseconds")
     at = moment.replace("+00:00", "Z")
@@ -239,7 +239,7 @@ def message_lines(told: Iterable[SharedFact]) -> str:
 
 
 def read_messages(text: str, source: str, until: float) -> tuple[SharedFact, ...]:
-    """Return what a logbook's entries tell; what lies after ``until`` was not told by then."""
+    """Return the messages in a logbook's entries, but for those later than ``until``."""
     if not any(f"{what}:" in text for what in KINDS):
         return ()
     found = [

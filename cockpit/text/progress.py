@@ -426,7 +426,7 @@ def progress_columns(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alik
     """Return what ``progress_of`` says of lines whose figures read so, column by column.
 
     ``None`` if a line among them may need more than this: a rounded or grouped figure, one that
-    is not finite, a rate of nothing, a bar that is not begun.
+    is not finite, a rate of nothing, a bar that has not started.
     """
     counts = [_counts(*each) for each in zip(meaning.figures[:2], columns, strict=False)]
     loss = _values(meaning.loss, columns[2])

@@ -332,7 +332,7 @@ def _row(verb: str) -> ActionEntry:
 
 
 def _print_step(step: StepResult) -> None:
-    """Say what is being done; how it ended is told once, with the result."""
+    """Say what is being done; the outcome is printed once, with the result."""
     if step.state is StepState.BEGUN:
         note = f": {step.note}" if step.note else ""
         say(f"{step.name}{note} …")

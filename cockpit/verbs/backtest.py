@@ -1,4 +1,4 @@
-"""``cockpit backtest``: what the rules would have told of a whole history, and when."""
+"""``cockpit backtest``: which alerts a whole history would have raised, and when."""
 
 from __future__ import annotations
 

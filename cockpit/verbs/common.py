@@ -101,7 +101,7 @@ class OutputError(Exception):
 
 
 def is_terminal(*streams: TextIO | None) -> bool:
-    """Return whether each of these is a terminal; a stream that was closed (``<&-``) is none."""
+    """Return whether each of these is a terminal; a closed stream (``<&-``) is not."""
     return all(stream is not None and stream.isatty() for stream in streams)
 
 

@@ -43,7 +43,7 @@ POLL_EVERY = 1.0
 HEADLESS_PATIENCE = 10.0
 """Seconds in which the runs may save and leave by themselves: their files are looked at later."""
 LEAVING_PATIENCE = 1.0
-"""The same when a person leaves the UI and waits: the next demo begins anew anyway."""
+"""The same when a person leaves the UI and waits: the next demo starts again anyway."""
 NOT_MADE = 70
 EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
 DESCRIPTION = """\
@@ -197,7 +197,7 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
 class Ending:
     """A signal that ends the demo (exit code 128 + its number).
 
-    It is kept: what a handler raises while a finalizer runs is told on stderr and lost.
+    It is kept: what a handler raises while a finalizer runs is printed on stderr and lost.
     """
 
     def __init__(self) -> None:

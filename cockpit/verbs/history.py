@@ -121,7 +121,8 @@ async def known_past(
 ) -> Past:
     """Return what is known of a run's past, here and from others; raises ``StoreError``.
 
-    Without a store that is what others told alone. Raises ``TimeoutError`` for a store that hangs.
+    Without a store it is only what other cockpits reported. Raises ``TimeoutError`` for a store
+    that hangs.
     """
     past = Past(run=spec.name, until=until, actions=(), alerts=(), launches=(), observation=None)
     if store is not None:
@@ -141,7 +142,7 @@ def _past_of(store: Store, key: str, spec: RunSpec, until: float | None) -> Past
 
 
 async def _shared_facts(run: RunSpec) -> tuple[SharedFact, ...]:
-    """Return what was told of a run wherever others read it; bounded, changes nothing."""
+    """Return the facts that cockpits share about a run; bounded, changes nothing."""
     clock = SystemClock()
     found = (await Records(clock, None, Remotes(clock)).observe([run]))[run.name].value
     return () if found is None else found.told

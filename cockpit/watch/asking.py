@@ -60,7 +60,7 @@ def with_current_job(
     The newest of the last launch or adoption and of the monitor's state file wins over
     ``job.id``, unless that was edited after that launch: then the run file names the newest. When
     they name another job than ``job.id``, the text says so. A launch of another run, told in a
-    logbook that both write to, is none of this one's.
+    logbook that both write to, does not count.
     """
     if run.job is None or platform is None or platform.found_by_files:
         return run, None
@@ -211,7 +211,7 @@ class Tracker(Protocol):
         """Return the newest rows, without reading the ones before them."""
 
     def forget(self, names: Iterable[str]) -> None:
-        """Begin anew with runs: the next rows of each are its first ones."""
+        """Start again with runs: the next rows of each are its first ones."""
 
 
 @dataclass(frozen=True)

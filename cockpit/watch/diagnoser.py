@@ -146,7 +146,7 @@ class Diagnoser:
 
 
 def _asked_of(state: RunState, case: Case, stalled: bool) -> _AskedQuestion | None:
-    """Return what is to be found out anew of a run; an answer that holds no more is let go."""
+    """Return what to find out about a run; an answer that no longer holds is dropped."""
     question, log = question_of(case, has_stall_diagnosis(state) or stalled), state.facets.log.value
     if question is None:
         if not _outlives(state, case):

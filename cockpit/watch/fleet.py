@@ -48,7 +48,7 @@ class Fleet:
         platform_of: PlatformOf = lambda _run: None,
         forget: Callable[[Iterable[str]], None] = lambda _names: None,
     ) -> None:
-        """``forget`` is told of which runs the tracker's rows are to begin anew, by name."""
+        """``forget`` takes the names of the runs whose tracker rows start again."""
         self.file = file
         self._platform_of = platform_of
         self._forget = forget
@@ -151,7 +151,7 @@ def tracker_of(run: RunSpec) -> tuple[object, ...]:
 
 
 def _with_last_step(facets: Facets) -> Facets:
-    """Return facets of the store with the step that the log's lines told last."""
+    """Return facets of the store with the newest step in the log's lines."""
     log = facets.log.value
     told = last_step(line.plain for line in log.lines) if log is not None else None
     if log is None or told is None:

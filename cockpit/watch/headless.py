@@ -334,7 +334,7 @@ class HeadlessWatch:
             await asyncio.shield(self._beaten)
 
     async def _beat(self) -> None:
-        """Beat; say who told people meanwhile if this process hung, and see who took what over."""
+        """Beat; after a hang say who notified people meanwhile and who took which run over."""
         me, every = self._me, self._beat_every
         beaten = await self._ask(lambda own: own.beat(me, moment(self._clock), every))
         if beaten is None:

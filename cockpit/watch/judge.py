@@ -72,7 +72,7 @@ def keep_moment(state: RunState, store_writer: StoreWriter, *, round_over: bool)
 def is_written(state: RunState) -> bool:
     """Tell whether what is stored of a run says the same as its report, but for when it looked.
 
-    It is written anew after ``SAME_FOR`` at the latest, and each run at another moment: a start
+    It is written again after ``SAME_FOR`` at the latest, and each run at another moment: a start
     after a crash shows what was seen until then. That it was looked at is observed each cadence.
     """
     report, stored = state.report, state.stored
@@ -215,7 +215,7 @@ class Judge:
             await self.judge(self._waiting.take(BATCH))
 
     def announce_remembered(self) -> None:
-        """Tell the last known state of the runs of which nothing has been told yet."""
+        """Publish the last known state of the runs that have not been published yet."""
         for state in self._fleet.states.values():
             if state.announced is None and state.report is not None:
                 self._news.call(state.report)
@@ -228,7 +228,7 @@ class Judge:
         patience: float = PATIENCE,
         mark: bool = True,
     ) -> None:
-        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told.
+        """Judge these runs now, off the event loop; with ``keep`` it is remembered and published.
 
         A log that must be read first (SPEC T) is waited for, ``patience`` seconds. Without
         ``mark`` what they have in common with others is as it was marked a moment ago.
@@ -366,7 +366,7 @@ class Judge:
 
 
 class CadenceLoop:
-    """Keeps each run's cadence: it is judged and told once in each, changed or not."""
+    """Keeps each run's cadence: a run is judged and published once in each, changed or not."""
 
     def __init__(
         self,

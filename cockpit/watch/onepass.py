@@ -64,7 +64,7 @@ class OnePass:
     async def _chain(
         self, runs: Sequence[RunSpec], after: Sequence[RunSpec], *, feed: bool
     ) -> None:
-        # what others told names the job, and rejects checkpoints
+        # what other cockpits reported names the job, and rejects checkpoints
         first = (self._facet(facet, runs) for facet in ("tracker", "monitor", "records"))
         await asyncio.gather(*first)
         rows = (self._rows(runs),) if feed else ()

@@ -72,7 +72,7 @@ def timeline(
 ) -> Timeline:
     """Return what is known to have happened to a run; raises ``StoreError``.
 
-    ``report`` is its newest: what others told of it and its checkpoints are taken from there.
+    ``report`` is its newest: it has what other cockpits reported of the run, and its checkpoints.
     Blocking: reads the logbook's file.
     """
     entries, lacks = _entries(run, now)
@@ -230,7 +230,7 @@ def _gone_checkpoints(memory: RunMemory, key: str, report: RunReport | None) -> 
 
 
 def _shared_facts(report: RunReport | None, own: set[tuple[str, float]]) -> Iterator[Happening]:
-    """Yield what others told; ``own`` is what stands in this store's journal."""
+    """Yield what other cockpits reported; ``own`` is what this store's journal has."""
     records = None if report is None else report.facets.records.value
     for each in () if records is None else records.told:
         if (each.typed_by, round(each.at, 3)) not in own:

@@ -102,7 +102,7 @@ def settle(
     """Hold what came and went against the ``known`` open alerts and those closed ``lately``.
 
     One that is the end of an alert which was seen open is no event of its own: it ends that one,
-    and what holds now has opened anew, if that was more than ``grace`` (s) later.
+    and what holds now has opened again, if that was more than ``grace`` (s) later.
     """
     still = dict(known)
     holds = {alert.key: alert for alert in judged}
@@ -413,7 +413,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
 
 
 def owner_of(state: RunState, facets: Facets) -> OwnerNow:
-    """Return who answers for a run, by the run file and by what was told to all, here or there."""
+    """Return who owns a run, by the run file and by the facts that cockpits share."""
     spec, records = state.spec, facets.records.value
     told = (*(() if records is None else records.told), *state.shared.handed)
     return owner_now(spec.name, spec.dri, told)
@@ -422,10 +422,10 @@ def owner_of(state: RunState, facets: Facets) -> OwnerNow:
 def taken_elsewhere(
     known: Mapping[str, Kept], told: Sequence[SharedFact], now: float
 ) -> dict[str, Kept]:
-    """Return the open alerts with who has taken them, also where that was told by others.
+    """Return the open alerts with who acknowledged them, here or in another cockpit.
 
-    The newest word counts; one told of a lesser severity, or of an alert that had not begun
-    then, is none.
+    The newest one counts; one about a lesser severity, or about an alert that had not opened
+    then, does not.
     """
     return {key: _taken_over(kept, told, now) for key, kept in known.items()}
 

@@ -53,7 +53,7 @@ TRACKER: str = "the tracker's config"
 
 
 class SettingsSeen:
-    """Two configs, bounded by what the sources read; made anew only where one has changed.
+    """Two configs, bounded by what the sources read; made again only where one has changed.
 
     What a job shows is its own. What a tracker tells is of the execution in which its launch
     began: systems are asked one after another, so a restart may be seen in the tracker before it
@@ -397,7 +397,7 @@ class RunState:
         return with_signs_of_life(facet, self.facets)
 
     def _with_rows(self, old: LogValue | None, told: LogValue) -> LogValue:
-        """Return what was told of the log with the rows of former looks before its own.
+        """Return what is known of the log with the rows of former looks before its own.
 
         Each answer holds only the rows of new lines; most are the very answer of the look before.
         """
@@ -473,7 +473,7 @@ class RunState:
 
     @property
     def shared_facts(self) -> tuple[SharedFact, ...]:
-        """What others told of the run, in its records and under its output root."""
+        """What other cockpits reported of the run, in its records and under its output root."""
         records = self.facets.records.value
         return () if records is None else records.told
 

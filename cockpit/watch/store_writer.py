@@ -108,7 +108,7 @@ class StoreWriter:
 
     @property
     def notices(self) -> tuple[str | None, ...]:
-        """What is wrong with the store now, and whether it was begun anew meanwhile."""
+        """What is wrong with the store now, and whether it was started again meanwhile."""
         begun = None if self._store is None else self._store.begun_anew
         return self.notice, None if begun is None else f"the store: {loss_text(begun)}"
 

@@ -83,7 +83,7 @@ Event = TypeVar("Event")
 
 
 class Listeners(Generic[Event]):
-    """Callbacks that are told of each event, in the order in which they joined."""
+    """Callbacks that get each event, in the order in which they joined."""
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[Event], object]] = []

@@ -319,7 +319,7 @@ class Stopper:
 
 
 def _not_stopped(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:
-    """Return the error of a job that surely was not told to stop; others were perhaps."""
+    """Return the error for a job that was surely not asked to stop, though others may have been."""
     why = shown(error) or "the controller did not answer in time"
     if told:
         return LostError(f"{', '.join(told)} told to stop, and {job.id} was not: {why}")

@@ -318,7 +318,7 @@ def _none_runs(job: Job) -> bool:
 
 
 def task_counts(job: Job) -> Tasks | None:
-    """Return how many of a job's tasks run; ``None`` where that is not told."""
+    """Return how many of a job's tasks run; ``None`` where that is not known."""
     if job.tasks <= 0:
         return None
     over = sum(job.counts.get(word, 0) for word in _OVER)

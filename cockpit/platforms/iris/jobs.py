@@ -79,7 +79,7 @@ class _Place:
         self._asking: asyncio.Task[None] | None = None
 
     def be_patient(self, patient: bool) -> None:
-        """Say how long a look may take; a request less, so that it is its error that is told."""
+        """Say how long a look may take; a request takes less, so that its own error is reported."""
         self.patience = PATIENT if patient else QUICK
         self.controller.deadline = self.patience - SPARE
 

@@ -215,7 +215,7 @@ class Stream:
             tail.joined = False
 
     async def _lost(self, user: str, tails: Sequence[Tail], cursor: int) -> bool:
-        """Tell, now and then while no line comes, whether the server has begun to count anew."""
+        """Tell whether the server counts from the start again; asked while no line comes."""
         if any(not tail.joined and tail.trouble is None for tail in tails):
             return False  # enough is asked at this look
         self._silent[user] += 1

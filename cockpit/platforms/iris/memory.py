@@ -226,7 +226,7 @@ _CONFIG: Final = re.compile(r"Resolved configuration</h2>\s*<pre>(.*?)</pre>", r
 
 
 class Details:
-    """What was told of single jobs of one controller, by id and submission."""
+    """What is known of single jobs of one controller, by id and submission."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -418,7 +418,7 @@ class Controller:
         return True
 
     async def backends(self) -> list[str]:
-        """Return the kind of each backend that places tasks, an empty word where none is told.
+        """Return the kind of each backend that places tasks, an empty word where none is given.
 
         Raises ``MissingMethodError`` before October 2026.
         """
@@ -479,7 +479,7 @@ class Controller:
         return found
 
     async def _answered(self, ask: Callable[[Mapping[str, str]], Awaitable[Answer]]) -> Answer:
-        """Return the answer; a kept token that is refused is made anew, once."""
+        """Return the answer; a kept token that is refused is made again, once."""
         for last in (False, True):
             headers = await self._headers()
             try:

@@ -124,7 +124,7 @@ def deciding(tree: Tree, spec: JobSpec) -> Job:
 
 
 def value_of(tree: Tree, spec: JobSpec, end: End | None = None, *, never: bool) -> JobValue:
-    """Return what is told of a run's job; ``end`` is how the deciding job ended.
+    """Return what is known of a run's job; ``end`` is how the deciding job ended.
 
     ``never`` tells that the job waits for what cannot come.
     """
@@ -162,7 +162,7 @@ def _phase(tree: Tree, shown: Job) -> Phase:
 
 
 def _pending_since(job: Job) -> float | None:
-    """Return since when a job waits; one that ran before waits again, since when is not told."""
+    """Return since when a job waits; one that ran before waits again, since when is not known."""
     return job.submitted_at if job.started_at is None else None
 
 

@@ -193,7 +193,7 @@ def phase_of(job: RayJob) -> Phase:
 def reason_of(job: RayJob) -> str | None:
     """Return why a job is as it is: its error type and message in one line, secrets masked.
 
-    Of a traceback the last line is told, which names the error itself.
+    Of a traceback it is the last line, which names the error itself.
     """
     said = scrub(job.status_text)
     lines = [line.strip() for line in said.splitlines() if line.strip()]

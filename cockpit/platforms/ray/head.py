@@ -217,7 +217,7 @@ class Head:
     async def session(self) -> str:
         """Return what the head calls itself since it began, empty where it does not tell.
 
-        A head that has begun anew has forgotten its jobs, unless its memory is kept elsewhere:
+        A head that has started again has forgotten its jobs, unless its memory is kept elsewhere:
         then it goes by its former name.
         """
         answer = await self._get("/api/version", PATIENCE)
@@ -226,7 +226,7 @@ class Head:
     async def find(self, submission_id: str) -> RayJob | None:
         """Return the job of this submission id, whatever it does; ``None`` if there is none now.
 
-        Raises ``HttpError`` where this is not told.
+        Raises ``HttpError`` where this is not known.
         """
         headers = await self._tokens.headers(self._job)
         url = f"{self.base}/api/jobs/{quote(submission_id, safe='')}"

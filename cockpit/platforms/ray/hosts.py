@@ -1,7 +1,7 @@
 """The health of the node that a run's driver is on, as the dashboard of its head has gathered it.
 
 One request for all nodes. The dashboard answers with what it has, however old, and only then
-gathers anew: a summary that is older than ``STALE`` is asked for again after a moment, and is
+gathers again: a summary that is older than ``STALE`` is asked for again after a moment, and is
 unknown if it is still old (so it is for good where the head's GCS hangs).
 """
 
@@ -117,7 +117,7 @@ def _id(summary: Mapping[str, object]) -> str:
 
 
 def _disks(disks: Mapping[str, object]) -> list[Disk]:
-    """Return the disks, each once: Ray's own folder is told besides the disk that it lies on."""
+    """Return each disk once: Ray reports its own folder besides the disk that holds it."""
     found: dict[tuple[float, float], Disk] = {}
     for mount, raw in list(disks.items())[:_MOST_DISKS]:
         free, percent = figure(mapping(raw).get("free")), figure(mapping(raw).get("percent"))

@@ -36,7 +36,7 @@ class Wait(NamedTuple):
 async def waits(
     head: Head, jobs: Sequence[RayJob], supervisors: Mapping[str, Supervisor]
 ) -> dict[str, Wait]:
-    """Return what these pending jobs wait for, by id, as far as it is told; raises ``HttpError``.
+    """Return what these pending jobs wait for, by id, as far as it is known; raises ``HttpError``.
 
     Asks for the nodes once, and for the autoscaler only where no node is large enough.
     """
@@ -69,7 +69,7 @@ def is_fixed(report: Mapping[str, object]) -> bool:
     """Tell whether nothing adds nodes: each node is a type of its own, and none is on its way.
 
     So Ray reports of clusters that were put together by hand; an autoscaler names the types of
-    its configuration. Without a report this cannot be told.
+    its configuration. Without a report this is not known.
     """
     types = mapping(report.get("nodeTypeMapping"))
     by_hand = bool(types) and all(str(kind).startswith("node_") for kind in types.values())
@@ -110,7 +110,7 @@ _KEPT: Final = 10_000
 
 
 class Listed(NamedTuple):
-    """What one look at a head told: all its jobs, and of our own what they wait for."""
+    """What one answer of a head contains: all its jobs, and what our own wait for."""
 
     jobs: tuple[RayJob, ...]
     current: Mapping[str, RayJob | None]

@@ -77,7 +77,7 @@ def _of_submitter(words: Sequence[str]) -> Iterator[Check]:
 
 
 def _submits(words: Sequence[str]) -> Sequence[str] | None:
-    """Return the options of `ray job submit` in a command, ``None`` if it is none."""
+    """Return the options of `ray job submit` in a command, ``None`` if it is another command."""
     for place in range(len(words) - 2):
         program = words[place].rpartition("/")[2]
         if program == "ray" and tuple(words[place + 1 : place + 3]) == ("job", "submit"):
@@ -244,7 +244,7 @@ class RayLaunches:
         )
 
     async def _wait_for_start(self, head: Head, job: RayJob) -> RayJob:
-        """Return the job once it is no longer about to begin: it has begun, or it waits."""
+        """Return the job once it has started, or is known to wait."""
         until = self._clock.monotonic() + STARTS_WITHIN
         while phase_of(job) is Phase.WAITING and self._is_young(head, job):
             if self._clock.monotonic() >= until:

@@ -102,7 +102,7 @@ def _tag(job: RayJob) -> str:
 
 
 def launch_id_of(run: RunSpec, job: RayJob) -> str | None:
-    """Return the launch id that a job was submitted under, ``None`` if it is none of this run."""
+    """Return the launch id that a job was submitted under, ``None`` if it is not of this run."""
     name = job.submission_id
     if name is None or not name.startswith(f"{run.name}-i"):
         return None

@@ -46,7 +46,7 @@ def handle_of(job: RayJob) -> dict[str, str]:
 async def stop(head: Head, jobs: Sequence[LiveJob], grace: float, clock: Clock) -> None:
     """Stop exactly these jobs, and return once the head says that they are over.
 
-    Raises ``CannotError`` where one lives on that was not told, or does not heed it,
+    Raises ``CannotError`` where one lives on that was not asked to stop, or ignores it,
     ``LostError`` where this is not known.
     """
     targets = [_target(job) for job in jobs]
@@ -92,7 +92,7 @@ async def _end(head: Head, target: Target, grace: float, clock: Clock) -> None:
 async def _wait_for_end(
     head: Head, target: Target, grace: float, lost: str | None, clock: Clock
 ) -> None:
-    """Wait for the head's word that it is over; ``lost`` is why it may not have been told."""
+    """Wait until the head says that it is over; ``lost`` is why the stop may not have arrived."""
     left = Awake(grace + GONE_WITHIN, MAX_POLL_GAP, clock.monotonic)
     waits = Awake(WAITS_FOR, MAX_POLL_GAP, clock.monotonic)
     last = lost or "it has not said that it is over"

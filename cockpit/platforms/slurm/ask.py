@@ -370,9 +370,9 @@ Run = Callable[..., Awaitable[Completed]]
 
 @dataclass(frozen=True)
 class ClusterRecords:
-    """What a cluster has told: records by command, its machine's clock, and who asks there.
+    """What a cluster answered: records by command, its machine's clock, and the user who asked.
 
-    ``no_accounting`` is why accounting was asked in vain.
+    ``no_accounting`` is why accounting gave no answer.
     """
 
     queue: tuple[Record, ...]
@@ -445,7 +445,7 @@ async def ask(
 
 
 def _alone(found: dict[str, str]) -> dict[str, str]:
-    """Return what was told of a job that was asked for alone, by its number."""
+    """Return what is known of a job that was asked for alone, by its number."""
     return {
         name.removeprefix("twice."): text for name, text in found.items() if name[:6] == "twice."
     }

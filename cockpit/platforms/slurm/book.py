@@ -60,7 +60,7 @@ def _urgency(record: Record) -> int:
 
 @dataclass(frozen=True)
 class Book:
-    """The records of one answer, by their own number; ``uid`` is who asked, empty if not told."""
+    """The records of one answer, by their own number; ``uid`` is who asked, empty if not known."""
 
     records: dict[str, Record]
     uid: str = ""
@@ -117,7 +117,7 @@ def book_of(told: ClusterRecords, former: Iterable[Record] = ()) -> Book:
     scontrol was asked right after squeue: its word is the newer one, and it tells more. What it
     alone tells of is not believed: a name may hold the text of a whole record. Both beat
     accounting, which calls a requeued job ended (SPEC J). ``former`` are ends that were
-    told before the controller forgot them.
+    known before the controller forgot them.
     """
     records = {each.raw: each for each in told.queue}
     began = {each.base for each in told.queue if each.waits_for_tasks}

@@ -227,7 +227,7 @@ def _texted(record: Record, known: Mapping[str, Record]) -> Record:
 
 
 def _misnamed(run: RunSpec) -> Live | None:
-    """Return that nothing can be told of a run whose job has a name that no job has."""
+    """Return that nothing is known of a run whose job name no job has."""
     named = run.job.id if run.job is not None else None
     return None if named is None or is_job_id(named) else Live(unknown=_no_id(named))
 
@@ -237,7 +237,7 @@ def _no_id(named: str) -> str:
 
 
 def _live(found: Lineage, told: ClusterRecords, book: Book) -> Live:
-    """Return what lives of a lineage; what starts after it by itself is told by its job (J)."""
+    """Return what lives of a lineage; what starts after it by itself is shown by its job (J)."""
     jobs = [*found.rivals]
     if found.job is not None and found.job.lives:
         why = found.mark.why if found.mark is not None else "the recorded job"

@@ -306,7 +306,7 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
     ]
     living = [one for one in freed if one.lives]
     if len(living) > 1:
-        return None  # which of them goes on for the run is not told
+        return None  # which of them goes on for the run is not known
     return living[0] if living else max(freed, key=_number, default=None)
 
 

@@ -48,7 +48,7 @@ from cockpit.text.scrub import scrub
 SCHEDULED: Final = 5.0
 """Seconds within which a scheduler has looked at a new job: by then it runs, or waits."""
 SENT: Final = "sent"
-"""The key of what is told of sbatch where its answer is not known."""
+"""The key of what is known of sbatch where its answer is not known."""
 _NOTHING: Final = "none of your jobs there has it as its comment"
 
 
@@ -112,7 +112,7 @@ class LookingUp:
     async def _closed(
         self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
     ) -> LookUp:
-        """End what is held and close the id; one that was let go is told of instead."""
+        """End what is held and close the id; a job that was released is reported instead."""
         noted = await self._noted(run, host, launch_id, [])
         if noted.get("state") == RUNNING and noted.get("job") in held:
             text = f"job {noted['job']} was released, and is held again"
@@ -146,7 +146,7 @@ class LookingUp:
     async def _ended(
         self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
     ) -> LookUp:
-        """See that what was held is over, and that it has not begun in between."""
+        """Check that what was held is over, and that it did not start in between."""
         book = await self._book(run, host)
         if isinstance(book, Trouble):
             return _unknown(book.line)

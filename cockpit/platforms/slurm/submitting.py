@@ -359,7 +359,7 @@ class Submitting:
     async def _let_go(
         self, host: str | None, found: Mapping[str, str], job: str, launch_id: str
     ) -> None:
-        """Judge what the release has told; raises ``CannotError``, ``LostError``."""
+        """Judge the answer to the release; raises ``CannotError``, ``LostError``."""
         note = found.get("note", "")
         if note.startswith("used"):
             if "rc=0" not in found.get("cancel", ""):

@@ -90,7 +90,7 @@ def value_of(
     queued: Sequence[LiveJob] = (),
     freed: float | None = None,
 ) -> JobValue:
-    """Return what is told of a job that came after the ``passed`` ones of its chain.
+    """Return what is known of a job that came after the ``passed`` ones of its chain.
 
     ``queued`` comes after it by itself; ``freed`` is when the last one before it ended.
     """
@@ -251,7 +251,7 @@ def _ended(job: Job) -> float | None:
 
 
 def _restarts(job: Job, passed: Sequence[str]) -> int | None:
-    """Return how often it has begun anew: requeues, the jobs before it, the tasks before it."""
+    """Return how often it has started again: requeues, the jobs before it, the tasks before it."""
     own = job.main.restarts
     before = 0
     if job.one_by_one:

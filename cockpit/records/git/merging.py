@@ -205,7 +205,7 @@ async def is_ancestor(repository: Repository, old: str, new: str) -> bool:
 
 
 async def replay(repository: Repository, head: str, onto: str, own: str) -> Replayed:
-    """Return our commits between ``onto`` and ``head`` made anew on top of ``onto``.
+    """Return our commits between ``onto`` and ``head`` made again on top of ``onto``.
 
     Raises ``CannotReplayError`` and ``GitError``.
     """

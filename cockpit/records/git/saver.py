@@ -243,12 +243,12 @@ class _Job:
     note: str | None = None
 
     def at(self, stage: SaveStage, busy: str | None = None) -> None:
-        """Tell how far it is, and what is done now."""
+        """Report how far it is, and what is done now."""
         self.stage = stage
         self.on_stage(Recorded(stage=stage, commit=self.commit, busy=busy))
 
     def end(self, trouble: str | None) -> Recorded:
-        """Return the end, told as well."""
+        """Return the outcome, and report it to ``on_stage``."""
         safe = None if trouble is None else scrub(clean(trouble, 1000))
         as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
         recorded = Recorded(

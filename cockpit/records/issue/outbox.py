@@ -149,7 +149,7 @@ class Poster:
             return await self._looked_for(post, newest, lost)
         try:
             found, _ = await self._marked(post, newest)
-        except HttpError:  # it is posted; whether another one is too cannot be told now
+        except HttpError:  # it is posted; whether another one is too is not known now
             return [own]
         return found if own.id in {comment.id for comment in found} else [*found, own]
 

@@ -135,7 +135,7 @@ class Creator:
             return await self._looked_for(place, name, text, lost)
         try:
             ours = (await self._same_title(place, name, text, pages=1)).ours
-        except HttpError:  # it is there; whether another one is too cannot be told now
+        except HttpError:  # it is there; whether another one is too is not known now
             return _SameTitle((own,), ())
         known = own.number in {issue.number for issue in ours}
         return _SameTitle(ours if known else (*ours, own), ())

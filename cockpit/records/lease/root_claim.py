@@ -286,7 +286,7 @@ async def _launched_elsewhere(root: Place, launch_id: str | None) -> str | None:
 
 
 def held_by(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:
-    """Return the claim of whoever holds it; ``alive`` ``None`` where that cannot be told."""
+    """Return the claim of whoever holds it; ``alive`` ``None`` where that is not known."""
     if written is None:
         return _block("another cockpit has just taken the claim")
     when = datetime.fromtimestamp(written.at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -155,7 +155,7 @@ def _runs(text: str) -> Iterator[list[Span]]:
 
 
 def _after_front_matter(text: str) -> int | None:
-    """Return where the front matter ends; ``None`` where it is begun and never ended."""
+    """Return where the front matter ends; ``None`` where it is never closed."""
     if not text.removeprefix("\ufeff").startswith("---"):
         return 0
     found = _FRONT_END.search(text)

@@ -175,7 +175,7 @@ def normal(value: str) -> str:
 
 
 def foreign(value: str) -> str:
-    """Return a value as text and no more: no reader finds anything told or rejected in it.
+    """Return a value as plain text: no reader takes any of it for a message or a rejection.
 
     After ``normal``: a character that is taken out could join what was apart.
     """

@@ -417,7 +417,7 @@ class BookThen(NamedTuple):
 async def book_then(path: str, at: float) -> BookThen:
     """Return a logbook as it stood at ``at`` (seconds since the epoch); never raises.
 
-    What was written and not committed by then cannot be told from what came later, but by the
+    What was written and not committed by then is not known from what came later, but by the
     dates of its entries, where git knows nothing.
     """
     try:

@@ -183,7 +183,7 @@ def _ends_nothing(book: MarkdownFile, line: str) -> str:
 
 
 def _same_head(line: str, head: str) -> bool:
-    """Tell whether a line heads the same entry: how a logbook writes times is seen from it anew."""
+    """Tell whether a line heads the same entry, however the logbook writes its times."""
     if line == head:
         return True
     there, mine = read_stamp(line), read_stamp(head)
@@ -248,7 +248,7 @@ def _event_lines(form: EntryForm, entry: EventEntry, *, empties: bool = False) -
 
 
 def _texts(entry: EventEntry) -> tuple[str, str, str, str]:
-    """Return the four texts of an event; what is told to others stands below its evidence."""
+    """Return the four texts of an event; messages for other cockpits stand below the evidence."""
     status, evidence, decision, follow = map(
         foreign, (entry.status, entry.evidence, entry.decision, entry.next)
     )

@@ -78,7 +78,7 @@ class _OtherWriter(NamedTuple):
 def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-25: besides the recorded job another one of the lineage lives, or two others do.
 
-    What a launch has left held is told apart: it never starts by itself.
+    A job that a launch left held is reported separately: it never starts by itself.
     """
     job = job_of(history)
     if job is not None:

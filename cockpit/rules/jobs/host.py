@@ -169,7 +169,7 @@ def _killed(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def _disks(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
-    """Yield one alert a disk, whatever it runs out of; a disk that is not told of stays as it was.
+    """Yield one alert a disk, whatever it runs out of; a disk not in the answer keeps its state.
 
     A look that tells of no disk at all tells of none. Where several runs find the same disk of a
     machine full, one of them tells of it and names them; what the others say follows from that.

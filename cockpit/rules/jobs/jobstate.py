@@ -148,7 +148,7 @@ def _moving(at: float | None, seen: float, cadence: float) -> str:
 def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-04: pending for longer than ``pending_after``, at once if it can never start.
 
-    Where the scheduler has told when it means to start it, it is late once that has passed.
+    If the scheduler announced a start time, the job is late once that has passed.
     A process that lives and is silent waits for no capacity: that is C-06's.
     """
     job = job_of(history)
@@ -183,7 +183,7 @@ def partial_since(
 ) -> float | None:
     """Return since when some of a running job's tasks are yet to run, after one more look.
 
-    ``since`` was told of the ``former`` look's job; another one begins anew.
+    ``since`` belongs to the job of the ``former`` answer; another job starts again.
     """
     value, at = job.value, job.observed_at
     if value is None or value.tasks is None or value.phase is not Phase.RUNNING:

@@ -69,7 +69,7 @@ def left_behind(
     """Return the present failure, and the ``known`` one if the run has another job since.
 
     So a failure counts whoever started the next job: a person, a chain, its scheduler. While its
-    job is the present one it may still be told better: its log is read for it.
+    job is the present one its log may still explain it better.
     """
     job, now = job_of(history), failure_of(run, history)
     if now is not None and (now.name in _ITS_TIME or history.stop_ordered_by is not None):
@@ -274,7 +274,7 @@ def restarts_in(marks: Sequence[PhaseMark]) -> tuple[float, ...]:
 
 
 def created_at(monitor: MonitorValue) -> float | None:
-    """Return when a monitor's state file was begun, as its name says (SPEC W)."""
+    """Return when a monitor's state file was created, by its name (SPEC W)."""
     match = _CREATED.search(monitor.path or "")
     if match is None:
         return None

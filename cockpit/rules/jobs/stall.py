@@ -1,4 +1,4 @@
-"""C-06 and C-23: no training step by the step's own clock; a log that has stopped or began anew."""
+"""C-06 and C-23: no training step by the step's own clock; a log that stopped or started over."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Policy(Frozen):
 
 
 class Needed(Frozen):
-    """What else is known of checkpoints; ``sources`` says by path what was begun from it."""
+    """What else is known of checkpoints; ``sources`` says by path which runs started from it."""
 
     now: Instant
     trainer_would_load: str | None = None

@@ -56,7 +56,7 @@ class _Ancestry(NamedTuple):
 
     ``started`` is when the present job began, ``began`` the first sign of this lineage, ``reached``
     the highest step that was ever logged, ``between`` how far a save may lie beyond it: not every
-    step is logged (``None``: not known). ``told`` is when the rows were written last.
+    step is logged (``None``: not known). ``told`` is when the newest row was written.
     """
 
     started: float | None
@@ -68,7 +68,7 @@ class _Ancestry(NamedTuple):
 
 
 def with_lineages_marked(history: History) -> Facets:
-    """Return the facets with the saves of other lineages marked, and the picks made anew."""
+    """Return the facets with the saves of other lineages marked, and the picks made again."""
     facet = history.facets.checkpoints
     value = facet.value
     if value is None or not value.items:
@@ -131,7 +131,7 @@ def _first_sign(history: History) -> float | None:
 
 
 def _reached(history: History) -> int | None:
-    """Return the highest step that a row of this run has told."""
+    """Return the highest step in the rows of this run."""
     tracker, log = history.facets.tracker.value, history.facets.log.value
     told = [trend.stepping.high for trend in (history.trend, history.log_trend)]
     told += [trend.pace.step for trend in (history.trend, history.log_trend)]
@@ -349,7 +349,7 @@ NEVER = (CheckpointState.REJECTED, CheckpointState.INCOMPLETE)
 
 
 def with_suspects_marked(history: History) -> Facets:
-    """Return the facets with suspect checkpoints marked and the relaunch's pick made anew."""
+    """Return the facets with suspect checkpoints marked and the relaunch's pick made again."""
     facet = history.facets.checkpoints
     value = facet.value
     if value is None or not value.items:

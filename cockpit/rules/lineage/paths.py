@@ -343,7 +343,7 @@ def _named_in(settings: Settings) -> Iterator[Claim]:
 
 
 def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
-    """Yield what is wrong with a claim: of which state it is, or that it is none of this run's."""
+    """Yield what is wrong with a claim: its state, or that it is not this run's."""
     value = history.facets.checkpoints.value
     items = [] if value is None or value.unlisted else _meant(value.items, claim, run)
     bad = items and all(item.state in _BAD for item in items)

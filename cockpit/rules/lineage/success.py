@@ -132,7 +132,7 @@ def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
 
 
 def fell_short(run: RunSpec, history: History) -> bool | None:
-    """Tell whether a job ended before its final step; ``None`` where that cannot be told.
+    """Tell whether a job ended before its final step; ``None`` where that is not known.
 
     The end need not be logged: as many steps may be missing as between two logged ones.
     """

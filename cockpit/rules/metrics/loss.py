@@ -46,7 +46,7 @@ class ClimbFold:
     ``loss_climb`` above the best that was held, and is over once ``spike_rows`` losses in a row are
     not above what counts as one. Rows without a finite loss count for nothing. A level that sways
     (a generator's against its discriminator, a policy's) rises and comes back by half or more: a
-    climb must go beyond that. Where training goes back to before the climb it begins anew, and
+    climb must go beyond that. Where training goes back to before the climb it starts again, and
     keeps what the first level was.
     """
 
@@ -251,7 +251,7 @@ def _slow_climb(run: RunSpec, history: History) -> Iterator[Alert]:
 def _loss_alert(
     run: RunSpec, history: History, title: str, since: float | None, lines: Sequence[str]
 ) -> Alert:
-    """Return C-11, told by ``title`` and ``lines``: one identity, however the loss has left."""
+    """Return C-11 with this title and these lines: one identity, however the loss has left."""
     whole = history.rows_from == 0
     return Alert(
         id="C-11",
@@ -343,7 +343,7 @@ class SpikeFold(ExcursionFold):
         self.ranked = sorted(self.order)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start again."""
         super().forget()
         self.held = None
 

@@ -40,7 +40,7 @@ PAUSE = 3.0
 """How many times the usual time between two logged steps is a pause of training."""
 PAUSES = 64
 SHORTEST = 1e-6
-"""Seconds between two rows that are told apart."""
+"""Seconds between two rows that are distinguished."""
 
 
 class PaceFold:
@@ -125,7 +125,7 @@ class PaceFold:
         return rates
 
     def _no_training(self, step: int, carries: bool) -> bool:
-        """Tell whether a row's step is none of training: an epoch, or the samples of an evaluation.
+        """Tell whether a row's step is not a training step: an epoch, or samples of an evaluation.
 
         Once rows carry a metric of training, one that carries none must be the next step.
         """

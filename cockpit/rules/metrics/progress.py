@@ -46,7 +46,7 @@ def _living(history: History) -> Iterator[FinalStepSource]:
 
 
 def with_final_step(run: RunSpec, history: History) -> RunSpec:
-    """Return the run with the final step that counts, its source, and all that was told of it."""
+    """Return the run with the final step that counts, its source, and all statements of it."""
     told = final_step_sources(run, history)
     chosen = next((each for each in told if each.step is not None), None)
     if chosen is None:
@@ -63,7 +63,7 @@ def with_final_step(run: RunSpec, history: History) -> RunSpec:
 
 
 def doubt_about(run: RunSpec) -> str | None:
-    """Return what else is told of the final step, where that is something else."""
+    """Return what else is stated as the final step, if it differs."""
     return differing(run.final_step_told)
 
 

@@ -44,7 +44,7 @@ def first_step_wrong(
     """Return why the first step seen of a launch cannot be right (one line), or ``None``.
 
     ``at`` is when it was logged; without it, or without the usual pace (seconds per step), a
-    step that is too far ahead cannot be told, nor soon after its start: the trainer's clock
+    step that is too far ahead is not known, nor soon after its start: the trainer's clock
     may be ahead, and the step one of the former job's.
     """
     expected = launched.resumes_from
@@ -177,7 +177,7 @@ def _from_last(first: int, started_at: float, history: History) -> bool:
     """Tell whether the trainer may have gone on from an older ``last.ckpt``, as Lightning does.
 
     It is written after the numbered ones, so a kill may leave it behind them; what it held at the
-    start nobody knows once it is written anew.
+    start nobody knows once it is written again.
     """
     value = history.facets.checkpoints.value
     before = () if value is None else value.items
@@ -198,7 +198,7 @@ def _every_step(history: History) -> bool:
 def _saved_before(item: Checkpoint, started_at: float) -> bool:
     """Tell whether a good checkpoint was there before a job began; another clock has its slack.
 
-    One that is suspect is none to expect: whoever goes back to before it does right.
+    A suspect checkpoint is not expected: going back to before it is right.
     """
     slack = CLOCK_SKEW if "://" in item.path else 0.0
     good = item.good and item.own and item.saved_at is not None

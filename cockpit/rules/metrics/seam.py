@@ -155,7 +155,7 @@ class SeamFold:
     def forget(self) -> None:
         """Forget the newest start: another writer writes beside it, and what it loaded is unknown.
 
-        Its rows were not told from the other's; the trend so far may be of both.
+        Its rows were taken for the other writer's; the trend so far may mix both.
         """
         self.seam = None
         self._newest.clear()

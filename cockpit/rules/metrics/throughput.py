@@ -125,7 +125,7 @@ class ThroughputFold:
             self.batch = batch
 
     def _other_unit(self) -> None:
-        """Begin anew: what was held before compares with nothing."""
+        """Start again: what was held before compares with nothing."""
         self.good.clear()
         self.best = self.latest = None
         self._restart()

@@ -102,7 +102,7 @@ class ExcursionFold:
         self.pending = list(seen.pending)
 
     def resume(self, row: Row) -> None:
-        """Begin anew where training goes back to before an excursion.
+        """Start again where training goes back to before an excursion.
 
         The steps that are replayed were never of one trajectory with what came after them. Where
         training goes on from within it, nothing of it is over.
@@ -112,7 +112,7 @@ class ExcursionFold:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start again."""
         self.order.clear()
         self.ranked.clear()
         self.pending = []

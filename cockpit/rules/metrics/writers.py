@@ -20,7 +20,7 @@ LEAP: Final = 2
 EXACT: Final = 4
 """Part of a stride within which a writer must go on that may as well have ended."""
 MOST: Final = 4
-"""Writers beside the present one that are told apart."""
+"""Writers beside the present one that are distinguished."""
 SILENT: Final = 32
 """Rows of others, at least, after which the present writer has ended."""
 PATIENT: Final = 4
@@ -51,7 +51,7 @@ class _Head:
         return UNPROVEN if self.stride else SEEN_ONCE
 
     def misfit(self, step: int) -> int | None:
-        """Return by how much a step misses its next one; ``None`` where it is none of its own."""
+        """Return by how much a step misses its next one; ``None`` if it is not this writer's."""
         gap = step - self.step
         if gap <= 0 or gap > LEAP * self.stride > 0:
             return None
@@ -96,7 +96,7 @@ class WriterFold:
 
     That is the one whose row came before a second one showed, until it is silent for long. After
     ``take``, ``switched`` tells that the row before was another writer's, ``turned`` that the folds
-    begin anew: with another writer, or without the rows in which two were taken for one.
+    start again: with another writer, or without the rows in which two were taken for one.
     """
 
     def __init__(self, value: Writers) -> None:

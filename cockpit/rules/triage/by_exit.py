@@ -242,7 +242,7 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
 def _killed_on_purpose(log: Log) -> bool:
     """Tell whether a person, or who had waited for it in vain, is named beside the kill.
 
-    Or whether it had been told to leave before: by whom is not said, and nobody may undo it.
+    Or whether it had been asked to leave before: the log does not say by whom, so a person decides.
     """
     told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
     sent = min((i for i in log.matching(_SENT) if not log.went_on(i)), default=len(log.lines))
@@ -428,7 +428,7 @@ _WORDS: Final = late_regex(
 def failed_before(log: Log) -> list[int]:
     """Return the lines (0-based) that tell of an earlier end like this one; a request's are none.
 
-    What training has outlived since is over, unless it is told of starts before this one.
+    What training has outlived since is over, unless it is said of starts before this one.
     """
     requests = frozenset((*log.matching(NETWORK), *log.matching(_ASKED)))
     found = {*log.naming(_TOLD), *log.naming(_COLUMN), *_ended_alike(log), *_failed_rows(log)}
@@ -461,7 +461,7 @@ def _is_over(log: Log, index: int) -> bool:
 
 
 def came_again(log: Log, found: Sequence[int]) -> bool:
-    """Tell whether the lines ``found`` tell of several ends: training had begun anew between."""
+    """Tell whether the lines ``found`` tell of several ends: training had started again between."""
     marks = [index for index, _ in log.marks]
     for start in log.restarts:
         at = bisect_right(found, start)

@@ -151,7 +151,7 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
 def _never_again(log: Log, found: Triage) -> Triage:
     """Turn a relaunch down after a failure that had come before (SPEC C-14).
 
-    To be taken away, or to reach a time limit, is none.
+    Preemption and walltime do not count as repeated failures.
     """
     if found.action != "relaunch" or found.name not in REPEATABLE:
         return found
@@ -208,7 +208,7 @@ def _as_sure_as_read(log: Log, found: Triage) -> Triage:
 LONGEST: Final = 1000
 """Bytes of a line that are looked at: a sign stands near the beginning of its line."""
 REMEMBERED: Final = 8192
-"""Shapes of up to ``LONGEST`` bytes whose meaning is kept; then it is found anew."""
+"""Shapes of up to ``LONGEST`` bytes whose meaning is kept; then it is found again."""
 _BROKEN: Final = late_regex(
     r"(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b", re.I
 )
@@ -285,7 +285,7 @@ def _places(data: bytes, shapes: Sequence[bytes], bad: dict[bytes, _Signs]) -> I
 def _possible(shapes: Sequence[bytes]) -> dict[bytes, _Signs]:
     """Return what the lines of each shape may be signs of.
 
-    ``0 errors`` is none and ``3 errors`` is one, so a shape is read with both figures.
+    ``0 errors`` is no alarm and ``3 errors`` is one, so a shape is read with both figures.
     """
     heads = [_SGR.sub(b"", shape)[:LONGEST] for shape in shapes]
     spelled = {at for at, head in enumerate(heads) if _SPELLED.search(head)}

@@ -129,7 +129,7 @@ def broken_off(log: Log) -> Triage | None:
     """Return what ended a program whose exit status says that all was well, if its log says so.
 
     Behind a pipe (``| tee``), or in a script that goes on, a failure has the exit status of what
-    came after it. What a program meets while it shuts down is none.
+    came after it. What a program meets while it shuts down is not a cause.
     """
     raised = _raised(log)
     if raised is None or not any(frame.is_own_code for frame in raised.frames) or is_echo(raised):

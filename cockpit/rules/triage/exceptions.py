@@ -99,7 +99,7 @@ class Frame(NamedTuple):
 
     @property
     def standard(self) -> bool:
-        """True when the file is of Python's own library, which only does as it is told."""
+        """True when the file is of Python's own library, which only does what its caller asks."""
         return _STANDARD.search(self.file) is not None
 
 
@@ -107,7 +107,7 @@ class Raised(NamedTuple):
     """One exception: its short name, message, line (``at``, 0-based) and frames.
 
     ``begin`` is the line (0-based) at which its traceback begins, ``who`` what its launcher
-    put before the line: the rank that raised it, where ranks are told apart. ``module`` is what
+    put before the line: the rank that raised it, where ranks are distinguished. ``module`` is what
     stands before its name, ``causes`` tells that the next one was raised from it.
     """
 
@@ -232,8 +232,8 @@ def decisive(raised: Sequence[Raised]) -> Raised | None:
 
     What only reports that another process has failed is no cause, nor is what a process meets
     when another one has gone (a connection that is reset, a collective that breaks). Where
-    ranks are told apart, the first one that raised is the cause of the others' troubles. One
-    that was raised from another is told by that one.
+    ranks are distinguished, the first one that raised is the cause of the others' troubles. One
+    that was raised from another is explained by that one.
     """
     real = [each for each in raised if each.name not in WRAPPERS]
     if not real:
@@ -297,7 +297,7 @@ TRAINING_CODE: Final = late_regex(
 CONFIG_NAMES: Final = frozenset(("ConfigAttributeError", "ConfigKeyError", "DecodingError"))
 """What a file of settings raises, whatever it sets: ``checkpoint.save_evry`` is no checkpoint."""
 LOOKS_ON: Final = late_regex(r"logger|logging|report|plot|monitor", re.I)
-"""Files of what is told of training while it runs, and changes nothing of it."""
+"""Files of what is known of training while it runs, and changes nothing of it."""
 FOLDERS: Final = 3
 """Innermost parts of a file's path that tell what it is for."""
 DEEP: Final = 6

@@ -72,7 +72,7 @@ def event_in(line: str) -> Stamp | None:
 def is_later(one: Stamp, other: Stamp) -> bool:
     """Tell whether one time lies surely behind the other.
 
-    What lies far behind may be of another zone, or of a day that is not told. Without a date, the
+    What lies far behind may be of another zone, or of an unknown day. Without a date, the
     shorter way round the clock counts.
     """
     apart = one.at - other.at
@@ -353,7 +353,7 @@ class Log:
 
     @cached_property
     def restarts(self) -> list[int]:
-        """The indexes of the lines by which the job began once more; a request's retry is none."""
+        """The indexes of the lines where the job starts again; retried requests do not count."""
         requests = set(self.matching(NETWORK))
         return [index for index in self.naming(STARTED_AGAIN) if index not in requests]
 

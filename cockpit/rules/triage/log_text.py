@@ -122,7 +122,7 @@ KEPT = 500
 
 
 def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return (index, step) of every training line; the source that a traceback quotes is none."""
+    """Return (index, step) of every training line; source quoted in a traceback does not count."""
     found = []
     for index, line in enumerate(lines):
         step = _step(line)

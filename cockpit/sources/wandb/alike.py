@@ -166,7 +166,7 @@ def _shape_of(message: Span, needles: Sequence[Needles]) -> _Shape | None:
 
 
 def _figure(wanted: bool, last: bool) -> bytes:
-    """Return how a figure is spelled; of the last one of all it must be told where it ends."""
+    """Return how a figure is spelled; the last one of all needs an explicit end."""
     if wanted:
         return rb"(%b)" % _FIGURE
     return rb"(?:%b)" % _FIGURE if last else _UNREAD

@@ -78,7 +78,7 @@ class HeldLog(WandbLog):
 
 
 class BoxFile(LaunchFile):
-    """A file on a host, as it was told of last; ``told`` is ``None`` before that."""
+    """A file on a host, as it was reported last; ``told`` is ``None`` before that."""
 
     far = True
 
@@ -108,7 +108,7 @@ class BoxFile(LaunchFile):
         return self.told.version if isinstance(self.told, Answer) else ""
 
     def stat(self) -> Stat:
-        """Return what was told, the time on our clock."""
+        """Return what was reported, its time on our clock."""
         told = self._answer()
         return Stat(told.size, told.mtime - self.skew, told.identity, told.version)
 
@@ -351,7 +351,7 @@ class Box:
                 break  # the files that came in time are known; the rest says that it is not yet
 
     def _trip(self, asked: Asked, until: float, more: str = "") -> bytes:
-        """Run one script that reads files (and does ``more``), take in what it told of them.
+        """Run one script that reads files (and does ``more``), take in its answer.
 
         What was sent before time ran out counts. Raises ``HostError``.
         """

@@ -194,7 +194,7 @@ def config_update(message: Span) -> dict[str, object]:
 
 
 def environment(message: Span) -> Environment:
-    """Decode an environment record: the commit, and what Slurm told the process."""
+    """Decode an environment record: the commit, and the Slurm variables of the process."""
     buffer = message[0]
     commit = None
     slurm: dict[str, str] = {}
@@ -459,7 +459,7 @@ class StepRate:
     """Fills in ``throughput`` (steps per second) row by row, for a run that logs none.
 
     A row at the step or the time of the one before says nothing; one at a lower step or an
-    earlier time (a resumed run) starts anew. Where a metric of training is logged, a row without
+    earlier time (a resumed run) starts again. Where a metric of training is logged, a row without
     one (an evaluation) says nothing either: its step may be any.
     """
 

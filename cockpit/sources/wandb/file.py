@@ -308,5 +308,5 @@ class LocalFile(LaunchFile):
         return stat_of(Path(self.path).stat())
 
     def open(self) -> WandbLog:
-        """Open it anew."""
+        """Open it again."""
         return WandbFile(self.path)

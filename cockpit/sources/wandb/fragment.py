@@ -60,7 +60,7 @@ class Launch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The launch's name, by which launches sort as they were begun."""
+        """The launch's name; sorting by it gives the order of the launches."""
         return launch_name(self.path)
 
 
@@ -98,7 +98,7 @@ def runs_of(
 
 
 def notes_on(runs: Sequence[RunThere], run_id: str) -> tuple[str, ...]:
-    """Return a line that names the runs which go on, or were begun, beside the one that is read."""
+    """Return a line that names the other runs which go on, or started, beside the one read."""
     chosen = next((each for each in runs if each.name == run_id), None)
     if chosen is None:
         return ()
@@ -143,7 +143,7 @@ class Fragment:
         self._clock: Look | None = None
         self._identity: tuple[int, int] | None = None
         self._length = 0
-        """Bytes it had at the last look, whatever of it is to be learned anew."""
+        """Bytes it had at the last look, whatever of it is to be learned again."""
         self._latest: tuple[MetricKeys, Latest] | None = None
         self._sample: tuple[MetricKeys, int, int, list[Row]] | None = None
 
@@ -200,7 +200,7 @@ class Fragment:
         self.size = now.size
 
     def learn_again(self) -> None:
-        """Begin anew with a file of which more is here now; no row is given out twice for it."""
+        """Start again with a file of which more is here now; no row is given out twice for it."""
         self._turns += 1
         self.layout = KeyLayout(self._configured)
         self._latest = None
@@ -300,7 +300,7 @@ def find(place: str, run_id: str | None, holding: Holding = unseen) -> list[str]
 
 
 def others_in(place: str, run_id: str, holding: Holding = unseen) -> tuple[str, ...]:
-    """Return a line that names the runs which go on, or were begun, beside the one that is read."""
+    """Return a line that names the other runs which go on, or started, beside the one read."""
     root = Path(place)
     folder = root / "wandb" if (root / "wandb").is_dir() else root
     if root.is_file():

@@ -304,7 +304,7 @@ class RowChunk(NamedTuple):
     ``caught_up``: nothing more is there for now. ``restarted``: the files (or the keys that are
     read of them) changed, and ``rows`` begin at the first row again. ``share``: how much of the
     bytes (of a server's run: of the steps), 0 to 1, all rows up to these cover. ``later``: there
-    is more, but none before the next look. ``unread``: why none are told now (``caught_up`` no).
+    is more, but none before the next look. ``unread``: why there are none now (``caught_up`` no).
     """
 
     rows: tuple[Row, ...]
@@ -396,7 +396,7 @@ class Pass:
         self._again = True
 
     def _align(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
-        """Begin anew when what was read so far is no longer the run's beginning."""
+        """Start again when what was read so far is no longer the run's beginning."""
         known = [cursor.fragment for cursor in self._cursors]
         same = keys == self._keys and known == list(fragments[: len(known)])
         restarted = self._again or (not same and self._delivered)

@@ -73,7 +73,7 @@ class Where(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The server as people are told of it."""
+        """The server as it is shown to people."""
         return clean(urlsplit(self.base_url).netloc, 300)
 
     @property
@@ -197,7 +197,7 @@ class OnlineWandb:
             former.rows.rewind()
 
     def forget(self, run: str) -> None:
-        """Begin anew with a run: its next rows are its first ones."""
+        """Start again with a run: its next rows are its first ones."""
         self._runs.pop(run, None)
 
     async def _project(self, where: Where, queries: list[Query]) -> dict[str, Facet[TrackerValue]]:

@@ -91,7 +91,7 @@ class Ledger:
         self._narrower = 1
 
     def know(self, last: int | None, lines: int | None) -> bool:
-        """Take in the newest step and the number of rows; return whether all began anew."""
+        """Take in the newest step and the number of rows; return whether all started again."""
         shrunk = self.lines is not None and lines is not None and lines < self.lines
         anew = shrunk and last is not None and last + 1 < self.head
         if anew:

@@ -164,7 +164,7 @@ def newest_head(fragments: Sequence[Fragment]) -> Head:
 
 
 def _dated(fragments: Sequence[Fragment]) -> float | None:
-    """Return when the launch began whose config is told, by its own record, on our clock."""
+    """Return when the launch whose config is shown began, by its own record, on our clock."""
     told = [one for one in fragments if one.head.run is not None]
     run = told[-1].head.run if told else None
     return None if run is None or run.started_at is None else told[-1].started_at
@@ -389,13 +389,13 @@ class RunFiles:
         return min(one.read_to, self._pass.done(one)) // BLOCK * BLOCK
 
     def closer(self, path: str) -> None:
-        """Say that what was missed of a file is here now: it is looked at anew."""
+        """Say that what was missed of a file is here now: it is looked at again."""
         with self._lock:
             if path in self._fragments:
                 self._fragments[path].learn_again()
 
     def _list(self) -> None:
-        """Find the run's files again; one that was replaced begins anew."""
+        """Find the run's files again; one that was replaced starts again."""
         files = self._found()
         kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
         metrics = self._spec.metrics

@@ -123,7 +123,7 @@ class OfflineWandb:
             former.rows.rewind()
 
     def forget(self, run: str) -> None:
-        """Begin anew with a run: its next rows are its first ones."""
+        """Start again with a run: its next rows are its first ones."""
         self._runs.pop(run, None)
         for host in self._boxes.values():
             host.box.forget(run)
@@ -348,7 +348,7 @@ class Wandb:
         return await self._rows(run).recent(run, rows)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Begin anew with runs: the next rows of each are its first ones."""
+        """Start again with runs: the next rows of each are its first ones."""
         for name in names:
             self._parts.pop(name, None)
             self._files.forget(name)
