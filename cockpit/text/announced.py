@@ -27,9 +27,11 @@ _READ: Final = 2000
 _WORTH: Final = late_regex(
     rb"(?i)/runs/|saved locally in|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
 )
+"""Cheap: a line without any of these words announces nothing: ``Resuming from checkpoint``."""
 _PAGE: Final = late_regex(
     r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]*[\w-])", re.I
 )
+"""Such as ``wandb: View run at https://wandb.ai/ada/toy/runs/abc``."""
 _FOLDER: Final = late_regex(
     r"Run data is saved locally in \S*?\b(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w-]{1,128})"
 )
@@ -43,12 +45,14 @@ _LOADED: Final = (
 )
 _GOES_ON: Final = late_regex(rf"{_VERB}[^\n]{{0,60}}?\b(?:from|at)\b", re.I)
 _ABOUT: Final = late_regex(r"checkpoint|ckpt|resum|restor|global_?step|iter_\d|step[-_]\d", re.I)
+"""Such as ``Resuming from global_step 400``."""
 _OTHER: Final = late_regex(
     r"pre-?trained|tokenizer|dataset|teacher|reward|reference model|\bbase model|adapter|\blora\b"
     r"|\bema\b|embedding|shards|data ?loader|\bif\b|\bno \w*checkpoint|not found|cannot|can't|fail"
     r"|unable|would|could|skip|does not exist|from scratch|error|usage:",
     re.I,
 )
+"""What training begins with, and does not go on from: ``Loading the tokenizer``."""
 _ASIDE: Final = late_regex(
     r"(?<![\w/.=-])(?:eval(?:uat\w+)?|validat\w+|predict\w*|inference|upload\w*|test(?:ing)?"
     r"|best (?:\w+ )?(?:model|checkpoint|ckpt|weights)|loaded model weights from the)(?![\w/=-])",
@@ -60,9 +64,11 @@ _STEP: Final = late_regex(
     r"[ =:#]*(?P<step>\d{1,12})\b",
     re.I,
 )
+"""Such as ``resumed at step 400``."""
 _STEP_OF_PATH: Final = late_regex(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_=]?0*(\d{1,12})(?!\d)", re.I
 )
+"""Such as ``out/checkpoint-400``."""
 _NOTICE: Final = late_regex(
     r"(?:spot|preemption|instance|host|node|vm)[ -]?(?:instance )?"
     r"(?:interruption|termination|preemption|eviction|reclaim)"
@@ -76,9 +82,11 @@ _NOTICE: Final = late_regex(
     r"|marking (?:the )?run as preempting",
     re.I,
 )
+"""The machine will be taken away: ``Spot interruption notice received``."""
 _POSSIBLE: Final = late_regex(
     r"\b(?:if|may|might|could|when|in case|handler|enabled|listening|e\.g\.|etc)\b", re.I
 )
+"""It only speaks of a possibility: ``if a notice comes``."""
 _LOOKED_FOR: Final = late_regex(
     r"\b(?:no|not an?|(?:check|wait|poll|watch|monitor|look|listen|clear|test)(?:e?s|ed|ing)?"
     r"|quer(?:y|ied|ying)|ignor(?:es?|ed|ing)|simulat(?:es?|ed|ing)) (?:[\w-]+ ){0,3}$",
@@ -150,6 +158,7 @@ def _loaded(line: str) -> Loaded | None:
 
 LAST: Final = "last"
 _FLAG: Final = late_regex(r"(?:--?|\+)?(?:[\w.-]*[._-])?ckpt[-_]path(?:=(?P<value>.*))?")
+"""Such as ``--ckpt_path=last``."""
 
 
 def ckpt_path_of(command: Command | None) -> str | None:

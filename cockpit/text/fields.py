@@ -126,12 +126,15 @@ _NUMBER = late_regex(
     r"(?:\s*(?:/|\bof\b)\s*(?P<max>0)(?P<max_scale>[kKMGBT](?![\w]))?(?!\w|\.0|/))?"
     r"\s?(?P<unit>%|[A-Za-z]*(?:/[A-Za-z]+)*)"
 )
+"""A number, after every digit was made a 0 (``shape_of``): ``0.0``."""
 _LABEL = late_regex(
     r"(?P<label>[A-Za-z_][\w/.\-@ ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
     r"\s*(?:=>|[:=#]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
 )
+"""The name before a number: ``loss =``."""
 _WORDS = late_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|0")
 _DELIMITERS = late_regex(r"[|,;{}\t\n]|\s-\s|\s{3,}|\)\s|%\)?")
+"""Where the words for one number end: `` | ``."""
 _CLOCK = late_regex(r":0")
 _UNITS = frozenset(("%", "ms", "s", "sec", "secs", "us", "it", "GB", "GiB", "MB", "MiB", "BPC"))
 _PER = frozenset(
@@ -279,6 +282,7 @@ def _label(gap: str) -> _Label:
 _COUNT = r"(?P<n>0(?:\.0)?)(?P<n_scale>[kMGT]?)(?P<n_unit>[A-Za-z]*)"
 _TOTAL = r"(?P<m>0(?:\.0)?)(?P<m_scale>[kMGT]?)(?P<unit>[A-Za-z]*)"
 _TQDM = late_regex(rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?\[(?P<inside>[^\]]*)\]?")
+"""The bar of tqdm: ``0%|00| 0/0 [0:0<0:0, 0.0it/s]``."""
 _OPEN_ENDED = late_regex(
     rf"(?<![\w/.]){_COUNT}(?:/{_TOTAL})? \[(?P<inside>0[0:]*(?:<[0:?]+)?,[^\]]*)\]?"
 )
@@ -287,13 +291,16 @@ _LOGGABLE = late_regex(
     r"(?: rate:(?P<rate>\S+)(?: remaining:\S+(?: elapsed:\S+(?: postfix:(?P<post>.*))?)?)?)?"
 )
 _RICH = late_regex(rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>0:0:0 • .*)")
+"""The bar of rich: ``━━━━╸ 0/0 0:0:0 • 0:0:0``."""
 _KERAS = late_regex(
     r"^\s*(?P<n>0)/(?P<m>0) (?=\[=\]|[━╸╺]|- 0m?s )(?P<inside>.*\bloss: .*)", re.MULTILINE
 )
 _NO_RATE = late_regex(r"(?<![\w.])[?-] ?[A-Za-z]+/s\b|<\?(?=[,\]\s]|$)")
+"""A bar that knows no rate yet: ``?it/s``."""
 _RATE = late_regex(
     r"(?<![\w.])(?P<value>0(?:\.0)?)(?P<scale>[kMG]?)\s?(?P<unit>[A-Za-z]+/[A-Za-z]+)"
 )
+"""Such as ``0.0it/s``."""
 
 
 class Part(NamedTuple):

@@ -101,7 +101,9 @@ _OTHER_WORK = late_regex(
     r"|(?:config\w*|settings|args|h(?:yper-?)?params)(?=[\"']?\s?[:=]\s?[{\[(]))\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
 )
+"""A line about other work than training: ``Saving checkpoint at``."""
 _IN_BRACKETS = late_regex(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
+"""Such as ``[eval] loss``."""
 _IN_CODE = late_regex(r"(?<=\w)\([bfru]{0,2}[\"'][^\"']*$")
 """A string that a call in a line of source begins: ``raise ValueError("step 100 …``."""
 _DOING = late_regex(
@@ -114,11 +116,14 @@ _BEHIND = late_regex(
     r"(?i:\b(?:sav(?:ed|ing)|wr(?:ote|itten)|checkpoint\w*|restor\w+|resum\w+)\b"
     r"|\b(?:val|valid\w*|eval\w*|test(?:ing)?|skipp(?:ed|ing))\s*:)"
 )
+"""Words that come after the number and take it away from training: ``saved at step``."""
 _TRAINING = late_regex(
     r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
     r"|optimi[sz]\w*|fit(?:ting)?|batch\w*|updates?)\b)"
 )
+"""Such as ``train step``."""
 _PREFIXES = late_regex(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
+"""What stands before a line's own words: ``[rank0] (pid=12) INFO``."""
 _LETTERS = late_regex(r"[A-Za-z]{2}")
 
 

@@ -64,6 +64,7 @@ _SAID: Final = late_regex(
 _CODE: Final = late_regex(r"[ \t]*[:,—–-]?[ \t]*(?P<ticks>`+)(?!`)(?P<path>.*?[^`])(?P=ticks)(?!`)")
 _PLAIN: Final = late_regex(r"[ \t]*[:,—–-]?[ \t]*(?P<path>[^\s`(),;]*/[^\s`(),;]*)")
 _UNTIL: Final = late_regex(r"saved until (?P<until>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)Z")
+"""Such as ``saved until 2026-03-11T08:41:07Z``."""
 _BY: Final = late_regex(r"\bby (?P<by>[^:()]+?(?: \(login [^:()]+\))?)(?:: (?P<reason>.*))?$")
 _NEW_ITEM: Final = late_regex(
     r"[ \t]*(?:[-*+•>|#]|\d{1,3}[.)][ \t]|[*_`]{0,3}[A-Za-z][^:|]{0,40}:)"

@@ -176,7 +176,9 @@ def conflict_line(data: bytes) -> int | None:
 
 
 _SHA: Final = late_regex(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,64})\b", re.IGNORECASE)
+"""Such as ``git sha: 9f2c1ab``."""
 _DATED_LINE: Final = late_regex(r"\s{0,3}(?:[-*+|]\s+)?[*_`\[(]{0,3}(?=(?:19|20)\d\d[-/.]\d)")
+"""Such as ``- 2026-03-11 launched``."""
 _CLOSING_MARKS: Final = late_regex(r"(?:^|[ \t])#+$")
 _WORD: Final = late_regex(r"[a-z]+")
 _APART: Final = late_regex(r"(?<=[a-z])(?=[A-Z])")

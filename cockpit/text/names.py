@@ -69,12 +69,16 @@ _NET: Final = re.compile(
     r")",
     re.IGNORECASE,
 )
+"""An address of a machine: ``10.0.3.7``."""
 _VERSION: Final = re.compile(
     r"(?:version|cudnn|nccl|driver|cuda|rocm|release)[ =:v]*$", re.IGNORECASE
 )
+"""A dotted number behind it is no address: ``driver version ``."""
 _MAIL: Final = re.compile(rf"(?<![\w.+@-])(?P<user>[a-z_][\w.+-]*)@(?P<host>{_LABEL}{_TAIL})", re.I)
+"""Such as ``ada@gpu1.cluster``."""
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+"""A commit is no name: ``9f2c1ab``."""
 _FIRST: Final = r"(?:^|(?<=│ )|(?<=\| )|(?<=  ))"
 """Where a line begins, or one that was painted into a frame."""
 
@@ -117,6 +121,7 @@ _SIGNAL: Final = re.compile(
     r"XCPU|XFSZ|PIPE|TRAP|SYS)",
     re.IGNORECASE,
 )
+"""A signal is no name: ``SIGTERM``."""
 _BY_WORD: Final = [(re.compile(each, re.IGNORECASE), kind) for each, kind in _GIVEN]
 _HINT: Final = re.compile(
     r"host|node|nid|gpu|tpu|vm|rack|srv|server|machine|addr|remote|peer|master|user|owner|logname|"
@@ -124,6 +129,7 @@ _HINT: Final = re.compile(
     r"sftp|mosh|nccl|ON |srun|slurm|sbatch|mpirun|instance|home|~|[a-z]:",
     re.IGNORECASE,
 )
+"""A word before which makes the next one a name: ``host``."""
 
 
 def _word_set(text: str) -> frozenset[str]:

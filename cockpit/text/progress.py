@@ -84,13 +84,16 @@ class Meaning(NamedTuple):
 
 
 _BLOCK_HEAD = late_regex(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
+"""The head of a block whose figures stand below it: ``[step=0/0]:``."""
 _DICT_HEAD = late_regex(r"\s*\{[\"'][^{}]*,\s*$")
 _COUNTED_BY_BARS = frozenset(
     ("", "it", "iter", "step", "steps", "batch", "batches", "ba", "update")
 )
 _EPOCH_STEP_LOSS = late_regex(r"^0\|0\|")
 _TABLE_ROW = late_regex(r"^\s*0/0\s+[0.]+[A-Z]")
+"""A row of YOLO's table: ``  0/0   0.0G``."""
 _EPOCHS = late_regex(r"(?i:\bepochs?\b)")
+"""Such as ``Epoch``."""
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
 _WORD = late_regex(r"[A-Za-z]{3}")
 _LOSS_AT = late_regex(
@@ -101,6 +104,7 @@ _LOSS_AT = late_regex(
     r" {0,3}(?::|=|is|was) {0,3}(?P<loss>[-+]?(?:0(?:\.0)?(?:e[-+]?0)?|nan|inf))(?![\w.]))"
 )
 _GLOG = late_regex(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
+"""The prefix of Google's log, which counts no steps: ``I0 0:0:0.0 0 train.py:0] [0]``."""
 
 
 def begins_block(shape: str) -> bool:

@@ -20,7 +20,9 @@ MASK = "****"
 """What stands where a secret stood. It reads as a placeholder, so masking twice is harmless."""
 
 _BEGIN = late_regex(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d+")
+"""Such as ``-----BEGIN OPENSSH PRIVATE KEY-----``."""
 _END = late_regex(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+"""Such as ``-----END OPENSSH PRIVATE KEY-----``."""
 _LOG_PREFIX = r"(?:\[[^\]]*\]:?\s*)?"
 _BODY = late_regex(r"[A-Za-z0-9+/]{32,}={0,2}")
 _TAIL = late_regex(
@@ -161,7 +163,9 @@ _HOOK = late_regex(
     r"|://[\w.-]+/hooks/(?=[a-z0-9]{26}\b|[A-Za-z0-9]{17,24}/)"
     r"|(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/)(?P<value>[\w/@:.-]{8,})"
 )
+"""Such as ``https://hooks.slack.com/services/T0/B0/abcdefghijklmnopqrstuvwx``."""
 _USERINFO = late_regex(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
+"""A password in an address: ``https://ada:secret@host/x``."""
 _SLASHED = late_regex(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
 """A password with slashes in it, which no address may have and tools print all the same."""
 _CONDA = late_regex(
@@ -173,6 +177,7 @@ _ODBC = late_regex(
     r"|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
 )
 _ELEMENT = late_regex(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
+"""Such as ``<password>hunter2</password>``."""
 _NAMED_ELEMENT = late_regex(
     r"(?:<name>\s*(?P<name>[\w.:-]{1,80})\s*</name>\s*<value|\b(?:name"
     r"|key)=[\"'](?P<key>[\w.:-]{1,80})[\"'])"
@@ -190,6 +195,7 @@ _AZURE = late_regex(
 )
 """The 64 bytes of a key of Azure's storage: listed beside ``keyName``, or in a table."""
 _BEARER = late_regex(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
+"""Such as ``Bearer abcdefghijklmnop1234``."""
 _HEADER = late_regex(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
     r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
@@ -200,23 +206,31 @@ _SCHEME = late_regex(
 )
 """Whatever a service calls its own scheme: ``Authorization: GenieKey …``."""
 _DIGEST = late_regex(r"\bresponse=[\"']?(?P<value>[0-9a-f]{32,64})\b")
+"""The answer of HTTP's digest login: ``response="0123456789abcdef0123456789abcdef"``."""
 _PSK = late_regex(r"\b(?i:psk)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>(?=\S*\d)[^\s\"',;]{8,})")
+"""Such as ``psk=wifi-12345``."""
 _KEYGEN = late_regex(r"\bkeygen\b[^|;&]{0,20}?(?P<value>[A-Za-z0-9+/]{43}=)")
 _COOKIE = late_regex(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
+"""Such as ``Set-Cookie: session=abc123``."""
 _NETRC = late_regex(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
+"""An entry of ``.netrc`` in one line: ``machine x login ada password hunter2``."""
 _NETRC_LINE = late_regex(r"^\s*password\s+(?P<value>\S+)\s*$")
+"""The same over several lines: ``  password hunter2``."""
 _CURL_USER = late_regex(
     r"\b(?:curl|wget|http)\s[^|;]{0,120}?(?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@-]*:"
     r"(?P<value>[^\s\"']+)"
 )
+"""Such as ``curl -u ada:hunter2``."""
 _PAIRED = late_regex(
     r"\b(?:auth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"']*[\"']\s{0,3},"
     r"|SecretStr\()\s{0,3}[\"'](?P<value>[^\"']+)"
 )
+"""A password in the code of a request: ``auth=("ada", "hunter2``."""
 _KAGGLE = late_regex(
     r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"(?P<value>[0-9a-f]{32})\b"
 )
+"""Kaggle's key file: ``{"username":"ada","key":"0123456789abcdef0123456789abcdef``."""
 _LOGIN_WORD = late_regex(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
 _CLIENT = late_regex(
     r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}"
@@ -247,7 +261,9 @@ _LICENSE = late_regex(
     re.I,
 )
 _LOGIN_FLAG = late_regex(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
+"""Such as ``docker login -u ada -p hunter2``."""
 _WANDB_LOGIN = late_regex(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
+"""Such as ``wandb login 0123456789abcdef0123456789abcdef01234567``."""
 _PROSE = late_regex(
     r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
     r"(?: for (?:[^:]|:(?=//)){1,60}?)?(?: is(?: now)?:?|:| was"
@@ -303,7 +319,9 @@ _CONTEXTS = (
 """Rules by what stands around a secret, each with words of which one must be on the line."""
 _TELLING = (" is", " was", " =", ": ")
 _HEX_40 = late_regex(r"\b[0-9a-f]{40}\b")
+"""A W&B key looks like a commit: words decide: ``0123456789abcdef0123456789abcdef01234567``."""
 _WANDB_CONTEXT = late_regex(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTALL)
+"""Words that make such a word a key: ``wandb: paste an API key``."""
 
 _HINTS = (
     *("token", "secret", "pass", "key", "auth", "bearer", "basic", "cookie", "wandb", "://", "w&b"),

@@ -22,6 +22,7 @@ _NAMED = late_regex(
 _ENV_FLAG = late_regex(
     r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV|set -[gUux]+)[\"',\s]+$"
 )
+"""A name behind it is a variable's: ``docker run -e ``."""
 _QUOTED = {
     quote: late_regex(rf"{quote}(?P<value>(?:{more}[^{quote}\\]|\\.)*+)")
     for quote, more in (('"', ""), ("'", r"'\\''|'\"'\"'|"), ("`", ""))
@@ -38,12 +39,15 @@ _BARE = late_regex(
 _WORD = late_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGIT = late_regex(r"\d")
 _NUMBER = late_regex(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
+"""A count, not a secret: ``4,096``."""
 _EXPRESSION = late_regex(
     r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\("
     r"|[A-Za-z_]+(?:\.[A-Za-z_]+)*[(\[](?:-?\d{1,3})?$"  # getpass.getpass("…"), config["…"]
 )
+"""Code that fetches a value does not hold it: ``os.environ["TOKEN"]``."""
 _COMMAND = late_regex(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
 _ASSIGNMENT = late_regex(r"[A-Za-z_][\w-]*=[^=]")
+"""Such as ``KEY=value``."""
 _CONTAINER = late_regex(r"\b(?:docker|podman|nerdctl)\s")
 """Their ``-e NAME`` hands a variable on: the next word is the image. Nothing else does."""
 _REFERENCE = late_regex(
@@ -54,6 +58,7 @@ _REFERENCE = late_regex(
 _CALL = late_regex(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
 _MIXED = late_regex(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
 _FILE = late_regex(r"(?:[~.]{0,2}(?:/[\w.@+-]+){2,}|(?:~|\.{1,2})/[\w.@+-]+)/?$")
+"""The name of a file: ``~/.ssh/id_ed25519``."""
 _PLACEHOLDER = late_regex(
     r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
     r"|\$\(.*|\$\{\{.*|\$\{[a-z][\w.]*:[A-Za-z_][\w.]*\}?$|\$?$"
@@ -68,6 +73,7 @@ _PLACEHOLDER = late_regex(
     r"|[A-Za-z]+\?$"
     r"|(?i:your[ _-].*|os\.(?:environ|getenv)\b.*|getenv\b.*|process\.env\b.*)"
 )
+"""It stands for a secret: ``<your token>``."""
 
 
 _LIKE = "x7Kq" * 8
@@ -136,6 +142,7 @@ _RUNS = late_regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FEW_VOWELS = 0.28
 _SHORT_RUNS = 4
 _INSTANT = late_regex(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
+"""A time: ``2026-03-11 08:41``."""
 
 
 class _NamedValue(NamedTuple):

@@ -83,6 +83,7 @@ _PIPED: Final = late_regex(
     r"|\bsecrets? (?:set|create|add)\b"
     r"|\bsecrets?\b[^|]{0,120}(?:stdin|=-))"
 )
+"""A secret that is written into a pipe: ``echo "$PASSWORD" | docker login``."""
 _FED: Final = late_regex(
     r"\bsecrets?\b[^<]{0,160}<\(\s*(?:echo|printf)\s+(?:-n\s+)?"
     r"(?:\"(?P<vd>[^\"]+)|'(?P<vs>[^']+)|(?P<vb>[^\s\"')]+))"
@@ -134,7 +135,9 @@ _ENTRY: Final = late_regex(
 )
 _ENCODED: Final = late_regex(r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{16,}={0,2}$")
 _CELL: Final = late_regex(r"\s*[\"']?(?P<name>[A-Za-z][A-Za-z _.-]{0,40})[\"']?\s*$")
+"""A column's head: `` API key ``."""
 _RULER: Final = late_regex(r"[\s|:+=-]+$")
+"""The line below a table's head: ``|---|---|``."""
 _NOUNS: Final = ("ecret", "ECRET", "assw", "ASSW", "oken", "OKEN", "key", "KEY", "Key")
 
 
@@ -230,6 +233,7 @@ _AWAITS: Final = late_regex(
     r"|[\"']?,?)\s*$"
 )
 _BLOCK: Final = late_regex(r"\b(?P<name>[A-Za-z_][\w.-]*)[\"']?:\s+[|>][-+]?\s*$")
+"""YAML's block: the value follows on the next lines: ``token: |``."""
 _NAMED: Final = late_regex(
     r"^[\s\-{]*[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?,?\s*$"
     r"|^\s*variable\s+\"(?P<variable>[A-Za-z_][\w.-]*)\"\s*\{$",

@@ -247,6 +247,7 @@ _SENDER: Final = late_regex(
 _PGPASS: Final = late_regex(
     r"(?:^|[\s\"'])[\w.*-]{1,80}:(?:\d{4,5}|\*):[\w*-]{1,40}:[\w*-]{1,40}:(?P<value>[^\s\"':]+)"
 )
+"""A line of ``.pgpass``: ``db.host:5432:runs:ada:hunter2``."""
 _STATEMENT: Final = late_regex(
     r"(?i:\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)|\bwith\s+(?:encrypted\s+)?password"
     r"|\b(?:set|encrypted)\s+password(?:\s+for\s+\S+)?\s*=?|\bpassword\s*\()"
@@ -282,10 +283,12 @@ _WORD: Final = late_regex(r"(?:[\w.-]*=)?[\"']?(?P<value>[\w+/.~-]{16,}={0,2})")
 _WITH: Final = late_regex(
     r"\b(?:with|using) (?:the )?password\s+[\"'`]?(?P<value>[^\s\"'`,;]+)", re.I
 )
+"""Such as ``using password hunter2``."""
 _MIXED: Final = late_regex(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/.~=-]+$")
 _RARE: Final = late_regex("secret|credential")
 _LONG: Final = 20
 _HEX: Final = late_regex(r"[0-9a-f]{32,}$")
+"""Such as ``0123456789abcdef0123456789abcdef``."""
 _NEVER: Final = late_regex(r"https?:|[\w.-]*/[\w./-]+\.\w{1,8}$|[a-z][\w-]*(?:/[\w.-]+)+$|\w+\(")
 
 

@@ -49,6 +49,7 @@ EXAMPLE: Final = 'example: cockpit plot my-run loss "grad norm" --steps 1000:200
 HEIGHT: Final = 18
 WIDEST: Final = 400
 _STEPS: Final = re.compile(r"(\d*):(\d*)")
+"""Such as ``1000:2000``."""
 _ITEMS: Final = {"complete": "checkpoint", "incomplete": "torn checkpoint",
                  "rejected": "rejected checkpoint"}  # fmt: skip
 

@@ -252,15 +252,18 @@ _OVERRUN: Final = re.compile(r"execution timeout", re.IGNORECASE)
 _TO_COME: Final = ("pending", "assigned", "building", "preempted", "missing")
 _OVER: Final = ("succeeded", "failed", "killed", "worker_failed", "unschedulable")
 _SCHEDULER: Final = re.compile(r"^Scheduler:\s*")
+"""Such as ``Scheduler: waiting for``."""
 _AUTOSCALER: Final = re.compile(r"^Autoscaler:\s*")
 _NEVER: Final = re.compile(
     r"\b(?:insufficient_resources|no_matching_group|coschedule_mismatch)\b"
     r"|no matching scaling group|scheduling timeout exceeded",
     re.IGNORECASE,
 )
+"""A reason that no waiting ends: ``insufficient_resources``."""
 _FULL: Final = re.compile(r"([\w.-]+)=([a-z_]+)")
 AT_MAX: Final = "at_max_slices"
 _CAUSE: Final = re.compile(r"\b\w*(?:Error|Exception|Interrupt|Exit|Fault)\b.*|.*\b(?:OOM|FATAL)\b")
+"""Such as ``ValueError: bad shape``."""
 
 
 class Waiting(NamedTuple):

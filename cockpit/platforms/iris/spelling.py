@@ -26,6 +26,7 @@ LAUNCH_ID: Final = "{launch_id}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _ID: Final = re.compile(r"/[^/\s]+(?:/[^/\s]+)+")
 _SUBMITTED: Final = re.compile(r"Job submitted: (/\S+)")
+"""Such as ``Job submitted: /ada/toy-i003``."""
 
 
 class Parts(NamedTuple):

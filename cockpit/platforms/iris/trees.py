@@ -31,6 +31,7 @@ MOST: Final = 200
 MOST_FAILED: Final = 3
 _ID: Final = re.compile(r"/[^/\s]+(?:/[^/\s]+)+")
 _LAUNCH: Final = re.compile(r"-i\d{1,6}$")
+"""Such as ``toy-i003``."""
 
 
 class Tree(NamedTuple):

@@ -145,6 +145,7 @@ SKEW: Final = 30.0
 STEADY: Final = 5.0
 """Seconds by which two estimates of that may differ and are one: a start keeps its time."""
 _SESSION: Final = re.compile(r"session_(\d{4})-(\d\d)-(\d\d)_(\d\d)-(\d\d)-(\d\d)")
+"""Such as ``session_2026-03-11_08-41-07_123456_1``."""
 
 
 class Head:

@@ -85,6 +85,7 @@ MOST_LISTED: Final = 500
 _SHELL: Final = "&|;<>`*?#"
 """Signs in a line that mean something to a shell; one in quotes does no harm in ``sh -c``."""
 _LAUNCH: Final = re.compile(r"-i\d{1,6}$")
+"""Such as ``toy-i003``."""
 _VARIABLES: Final = {
     "WANDB_RUN_ID": "wandb.id", "WANDB_PROJECT": "wandb.project", "WANDB_ENTITY": "wandb.entity",
 }  # fmt: skip

@@ -29,6 +29,7 @@ ACCOUNTING: Final = 6
 MOST_ASKED: Final = 500
 """Jobs that accounting is asked about at once."""
 _JOB_ID: Final = re.compile(r"\d{1,12}(_\d{1,8}|\+\d{1,4})?")
+"""Such as ``71_3``."""
 
 PATHS: Final = (
     "PATH=$PATH:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin:/opt/slurm/default/bin"
@@ -316,6 +317,7 @@ _SIGNS: Final = (
     ),
 )
 _PREFIX: Final = re.compile(r"^(squeue|scontrol|sacct|slurm_load_\w+|sh: \d+): ?(error: |fatal: )?")
+"""Such as ``squeue: error: Unable to contact``."""
 _LONGEST: Final = 160
 
 

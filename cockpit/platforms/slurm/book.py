@@ -162,7 +162,9 @@ KEPT: Final = 5000
 SUCCESS: Final = ("afterok", "aftercorr")
 """Kinds of waiting that only a success ends; where one of several (``?``) will do, that is open."""
 _DEPENDS: Final = re.compile(r"(after\w*):(\d+)(?:[_+][\d*]+)?(?:\((\w+)\))?|(singleton)")
+"""Such as ``afterok:71(unfulfilled)``."""
 _SUBMITTED: Final = re.compile(r"(?:\s-d\s*|--dependency[= ])(\S+)")
+"""Such as ``sbatch --dependency=afterok:71 train.sh``."""
 _MORE: Final = re.compile(r"(?<=\d):(?=\d)")
 
 

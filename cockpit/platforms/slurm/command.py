@@ -226,6 +226,7 @@ def _one(word: str, *, first: bool) -> str:
 MOST_NEEDLES: Final = 20_000
 """Characters of what is looked for in the jobs of other users: it travels with the question."""
 _EXPORTED: Final = re.compile(r"--export[= ](\S+)")
+"""Such as ``--export=ALL,LR=1``."""
 _SPECIAL: Final = re.compile(r"[][.*+?(){}|$/]")
 
 

@@ -55,7 +55,9 @@ from cockpit.text.scrub import scrub
 
 SKEW: Final = 5.0
 _UP: Final = re.compile(r"^Slurmctld\([^)]*\) .*\bis UP", re.M)
+"""Such as ``Slurmctld(primary) at ctl is UP``."""
 _ACCOUNTING: Final = re.compile(r"^AccountingStorageType\s*=\s*(.*)$", re.M)
+"""Such as ``AccountingStorageType = accounting_storage/slurmdbd``."""
 
 
 async def checkup(run: Run, host: str | None) -> list[EndpointFinding]:
@@ -107,6 +109,7 @@ def _bad(where: str, trouble: Trouble) -> EndpointFinding:
 
 _NODE: Final = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.M | re.S)
 _LOAD: Final = re.compile(r"\bCPULoad=(\d+(?:\.\d+)?)")
+"""Such as `` CPULoad=3.14``."""
 _STATE: Final = re.compile(r"^\s+State=(\S+)", re.M)
 _REASON: Final = re.compile(r"^\s+Reason=(.+)$", re.M)
 _OUT: Final = re.compile(r"DRAIN|DOWN|FAIL|MAINT|INVAL|NOT_RESPONDING|[*$]")
@@ -182,6 +185,7 @@ def _node(query: Query) -> str | None:
 
 
 _LAUNCH: Final = re.compile(r"(.+)-i\d{3,6}")
+"""Such as ``toy-i003``."""
 
 
 async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:

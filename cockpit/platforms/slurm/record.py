@@ -136,6 +136,7 @@ SACCT: Final = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeLis
 LONGEST_GUESS: Final = 360 * 86400.0
 """An estimate a year ahead is Slurm's way to say that it has none."""
 _BEGINS: Final = re.compile(r"^JobId=(\d+) (.*)$", re.DOTALL)
+"""Such as ``JobId=71 JobName=toy``."""
 _FIELD: Final = re.compile(r"^   (\w[\w/:]*)=(.*)$")
 _PAIR: Final = re.compile(r"(?:^|\s)([A-Z][\w/:]*)=(\S*)")
 _WHOLE: Final = frozenset(
@@ -143,6 +144,7 @@ _WHOLE: Final = frozenset(
 )
 _UNSET: Final = frozenset(("", "N/A", "NONE", "None", "Unknown", "(null)", "INVALID"))
 _HET: Final = re.compile(r"(\d+)\+\d+")
+"""A part of a heterogeneous job: ``70+1``."""
 
 
 def squeue_records(out: str, mark: str) -> list[Record]:
@@ -402,6 +404,7 @@ def _set(text: str) -> str:
 _NEVER: Final = re.compile(
     r"DependencyNeverSatisfied|JobHeld|PartitionNodeLimit|BadConstraints|requeued.{0,20}held", re.I
 )
+"""A reason that no waiting ends: ``DependencyNeverSatisfied``."""
 
 _WORDS: Final = tuple(
     (re.compile(pattern, re.I), plain)

@@ -30,6 +30,7 @@ MAX_POLL_GAP: Final = 20.0
 SAME_WITHIN: Final = 30.0
 """Seconds by which the submit time of one job may seem to differ between two looks."""
 _STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")
+"""What scancel may be given: a job, a task, some tasks, a part: ``70_[3-7]``."""
 
 
 class Stopping:
@@ -158,6 +159,7 @@ def _state_word(book: Book, job: LiveJob) -> str:
 
 
 _LATE: Final = re.compile("timed out|Message receive|send/recv|Zero Bytes|Connection reset", re.I)
+"""The controller may have done it all the same: ``Socket timed out on send/recv operation``."""
 _BEGIN: Final = (
     f"{PATHS}\n" + 'say() { printf \'\\n%s %s\\n\' "$mark" "$*"; }\nexec 4>&1\n' + LIMITED
 )

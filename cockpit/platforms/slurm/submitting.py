@@ -247,6 +247,7 @@ def cancel_words(jobs: Sequence[str], *, pending: bool = True) -> str:
 SLACK: Final = 15.0
 CAP: Final = 200_000
 _NUMBER: Final = re.compile(r"(?:^|Submitted batch job )(\d{1,12})(?:[;\s]|$)", re.MULTILINE)
+"""Such as ``Submitted batch job 71``."""
 _PERHAPS: Final = re.compile(
     "timed out|Message receive|send/recv|Zero Bytes|Connection reset|Unexpected message", re.I
 )

@@ -19,6 +19,7 @@ from cockpit.text.scrub import scrub
 NO_TASK: Final = "4294967294"
 """What Slurm prints for the index of a task that an array does not have yet."""
 _PATTERN: Final = re.compile(r"%(%|(\d*)([AajJNnstuxb]))")
+"""Such as ``slurm-%4j.out``."""
 
 
 def output_of(record: Record) -> str | None:

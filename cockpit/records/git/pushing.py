@@ -33,6 +33,7 @@ _RACED: Final = re.compile(
     r"[^\n]*(?:cannot lock ref|failed to update ref|incorrect old value|already exists|"
     r"failed to lock))"
 )
+"""Somebody else pushed before: ``! [rejected] (fetch first)``."""
 FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
                  "--no-recurse-submodules")  # fmt: skip
 LANDED_WITHIN: Final = 10.0

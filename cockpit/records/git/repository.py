@@ -275,8 +275,11 @@ _NOISE: Final = re.compile(
     r"|Please make sure you have the correct access|and the repository exists"
     r"|fatal: Could not read from remote repository"
 )
+"""Lines of git that do not say why: ``hint: Updates were rejected``."""
 _LOCK: Final = re.compile(r"'([^']+\.lock)'")
+"""Such as ``Unable to create '/r/.git/index.lock'``."""
 _OWNED: Final = re.compile(r"repository at '([^']+)'")
+"""Such as ``detected dubious ownership in repository at '/r'``."""
 _REMEDIES: Final = (
     (
         ("Please tell me who you are", "empty ident name", "unable to auto-detect email"),

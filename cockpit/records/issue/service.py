@@ -48,6 +48,7 @@ _REMOTE: Final = re.compile(
     r"|(?:[A-Za-z0-9._-]{1,64}@)(?P<ssh>[A-Za-z0-9.-]{1,253}):)"
     r"(?P<path>[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}?)(?:\.git)?/?"
 )
+"""Such as ``git@github.com:lab/runs.git``."""
 
 
 class _SameTitle(NamedTuple):

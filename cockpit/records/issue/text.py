@@ -20,8 +20,10 @@ MOST_LINES: Final = 60
 _APART: Final = "\N{ZERO WIDTH SPACE}"
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~$&])")
 _CALL: Final = re.compile(r"@(?=[\w-])|#(?=\d)|\b(?<=GH-)(?=\d)", re.IGNORECASE)
+"""What GitHub would turn into a mention or a link: ``@ada``."""
 _BLOCK: Final = re.compile(r"^([#+=-]|\d+(?=[.)]))")
 _LOGIN: Final = re.compile(r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})(?:/[A-Za-z0-9_.-]{1,100})?")
+"""Such as ``@ada``."""
 
 
 def prose(text: str | None, limit: int = 2000) -> str:

@@ -21,6 +21,7 @@ PREFIX: Final = "refs/cockpit/lease/"
 HELD: Final = "held"
 RELEASED: Final = "released"
 _NUMBER: Final = re.compile(r"-i(\d{1,9})$")
+"""The number in a launch id: ``toy-i003``."""
 _NOBODY: Final = {
     "GIT_AUTHOR_NAME": "cockpit",
     "GIT_AUTHOR_EMAIL": "cockpit@localhost",

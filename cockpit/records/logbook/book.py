@@ -368,6 +368,7 @@ def _bytes(text: str) -> bytes:
 
 
 _EVENT_LOG: Final = re.compile(r"\bevents\b|\bevent[- ]?log\b")
+"""Such as ``event log``."""
 _LOG: Final = re.compile(
     r"(?:\w+ )?log(?:book)?|(?:status )?updates|timeline|history|journal|chronology"
 )
@@ -376,6 +377,7 @@ _NEWEST: Final = re.compile(
     r"|reverse[- ]chronolog",
     re.IGNORECASE,
 )
+"""What a heading says of the order below it: ``newest first``."""
 _BULLET_DEPTH: Final = 7
 _PREAMBLE: Final = 6
 

@@ -155,11 +155,13 @@ HARD: Final = "  "
 _DATED: Final = re.compile(r"[ \t]{0,3}(?P<bullet>[-*+][ \t]+)(?P<rest>.*)")
 _SET_OFF: Final = re.compile(r"[ \t]*[-–—:|·,]+[ \t]*|[ \t]+")
 _FOREIGN_ZONE: Final = re.compile(r"[ \t]+\(?[A-Z]{2,5}\)?(?=[ \t]*[-–—:|·,])")
+"""A zone between a time and its title: `` (PST) -``."""
 _OPENING: Final = re.compile(r"[*_`\[(]{0,3}")
 _BLOCK: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3}")
 _PAIRS: Final = str.maketrans("([", ")]")
 _KNOWN: Final = frozenset(map(plain, KNOWN))
 _ENDING_MARKS: Final = re.compile(r"[ \t]#+$")
+"""Such as ``Title ##``."""
 
 
 def normal(value: str) -> str:

@@ -76,6 +76,7 @@ KNOWN: Final = tuple(
 
 
 _SINCE: Final = re.compile(r"[ \t]*\(since [0-9./-]{8,10}\)[ \t*_`]*$", re.IGNORECASE)
+"""A label with the day from which its value holds: ``Job (since 2026-03-11)``."""
 
 
 def since(label: str, day: str) -> str:
@@ -113,6 +114,7 @@ _RISKY: Final = re.compile(rf"(?P<indent>{_DEEP})(?=\\*(?:{_HEADING}|{_OPENS}))"
 _MARKS: Final = re.compile(rf"{_DEEP}(?:{_HEADING})")
 _GUARDED: Final = re.compile(rf"(?P<indent>{_DEEP})\\(?=\\*(?:{_HEADING}|{_OPENS}))", re.IGNORECASE)
 _UNDERLINE: Final = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+"""Such as ``-----``."""
 _HTML: Final = re.compile(r"[ \t]*<(?P<end>/?)(?P<tag>details)\b", re.IGNORECASE)
 
 

@@ -167,7 +167,9 @@ _MONTHS: Final = (
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 TIMELINE: Final = "timeline.md"
 _ITEM: Final = re.compile(r"(?P<indent> {0,3})(?P<number>\d{1,9})(?P<dot>[.)][ \t]+)(?P<rest>.*)")
+"""An item of the list of run logs: ``3. `toy-r2` — Friday``."""
 _DAY: Final = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
+"""Such as ``2026-03-11``."""
 _NAME: Final = re.compile(
     r"(?:`(?P<code>[^`]+)`|\[(?P<tick>`?)[^\]]+\]\((?P<link>[^)]+)\)|(?P<bare>\S+))"
     r"(?P<mark>[ \t]*[-–—:|]+[ \t]*|[ \t]+)"

@@ -240,8 +240,11 @@ _HOST_WORDS: Final = re.compile(
 _NODE: Final = re.compile(
     r"(?i)\b(?:nid|node|gpu|cn|dgx|tpu-vm|login|compute)-?\d{2,}(?:[.-][\w-]+)*\b"
 )
+"""Such as ``gpu-017``."""
 _PERSON_AT: Final = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\b")
+"""Such as ``ada@gpu1``."""
 _ADDRESS: Final = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
+"""Such as ``10.0.3.7:8265``."""
 _DROPPED: Final = ("wandb_id.txt",)
 _GAP: Final = re.compile(r"\n{3,}")
 

@@ -45,6 +45,7 @@ _LOOSE: Final = 4
 _UNFIT: Final = re.compile(r"[:|]")
 _MARKS: Final = re.compile(r"[`<>*_()\[\],]+")
 _ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
+"""Such as ``- an item``."""
 _WORDS: Final = 4
 """Words that a label may have, where nothing but its colon marks it as one."""
 _KNOWN: Final = frozenset(map(plain, KNOWN))

@@ -380,6 +380,7 @@ OVER: Final = 900.0
 _TAKEN: Final = re.compile(
     r"\b(?:preempt(?:ed|ing|ion)|reclaim(?:ed|ing)|evict(?:ed|ing|ion))\b", re.I
 )
+"""The scheduler took the job away: ``slurmstepd: job 71 was preempted``."""
 _COUNTED: Final = re.compile(r"\bpreempted \d+ times?\b|\b\d+ preempted\b", re.I)
 """How often it was taken before, and what is taken by now: no notice of what is to come."""
 

@@ -26,8 +26,11 @@ _ITS_TIME = ("preempted", "walltime")
 """Ends that a scheduler gives every job: that the next one gets there, too, is no repetition."""
 _ONCE = ("killed", "hardware_fault", "network_transient")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\b\d\d:\d\d:\d\d\S*")
+"""Times are left out when two messages are compared: ``2026-03-11T08:41:07Z``."""
 _HEX = re.compile(r"\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{7,}\b", re.I)
+"""Addresses and hashes are left out, too: ``0x7f3a9c01``."""
 _NUMBER = re.compile(r"[-+]?\d[\d_,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.I)
+"""And figures: ``1,024.5e-3``."""
 _GAPS = re.compile(r"\s+")
 
 
@@ -181,6 +184,7 @@ def restarts_in_place(history: History) -> tuple[Break, ...]:
 
 
 _CREATED: Final = re.compile(r"(?:^|/)(\d{8}-\d{4})[^/]*_monitoring_state\.json$")
+"""Such as ``scratch/20260311-0841_monitoring_state.json``."""
 
 
 _SHOWN: Final = 5

@@ -84,6 +84,7 @@ _SAYS_NOTHING = ("harmless_noise",)
 _SIGNAL = re.compile(r"killed by signal (\d+)")
 """How a local job's exit status is explained (``cockpit/platforms/local/files.py``)."""
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?=:|$)")
+"""Such as ``torch.cuda.OutOfMemoryError: CUDA out of memory``."""
 
 
 def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:

@@ -206,6 +206,7 @@ _NOISE: Final = frozenset((
 ))  # fmt: skip
 """Settings that differ by themselves at each launch: the last part of the key decides."""
 _INTERNAL: Final = late_regex(r"(?:^|\.)_?wandb(?:\.|$)|^_")
+"""Settings of the tracker itself: ``_wandb.runtime``."""
 _MATTERS: Final = late_regex(
     r"batch|max_steps|num_(?:train_)?steps|total_steps|optim|learning_rate|(?:^|[._-])lr(?:$|[._])|"
     r"momentum|beta|weight_decay|warmup|schedule|save|checkpoint|seed|mesh|axis|parallel|shard|"
@@ -220,7 +221,9 @@ _SIZES: Final = late_regex(
     r"|nproc|world_?size|device_count|tpu_type|accelerator|mesh|parallel",
     re.I,
 )
+"""A size that another machine may change without changing the training: ``world_size``."""
 _OTHER_FILES: Final = late_regex(r"eval|valid|test|predict|infer|generat", re.I)
+"""Settings of other work than training: ``eval_suite.yaml``."""
 
 
 def resized(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -27,6 +27,7 @@ KEYS: Final = frozenset((
 ))  # fmt: skip
 """Settings that name where a training writes; those that are read from (load, init) do not."""
 _READS: Final = re.compile(r"load|init|resume|restore|source|pretrained|teacher|cache|data", re.I)
+"""A flag with such a word names what is read, not what is written: ``resume_from``."""
 
 
 class StatedOutput(NamedTuple):
@@ -135,6 +136,7 @@ _NAMED: Final = late_regex(
     re.I,
 )
 _ZONE: Final = late_regex(r"(.+\d)-?[a-f]")
+"""A zone, of which the region is what stands before its letter: ``us-central1-a``."""
 _FLAGS: Final = ("--region", "--zone")
 
 

@@ -43,6 +43,7 @@ _PAIR: Final = late_regex(
     rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|[\w.]{{0,20}}(?:limit|max|total))\b[\s:=]{{0,3}})?"
     rf"{_SIZE.format('most')}"
 )
+"""Such as ``254G / 256G limit``."""
 _OF_ALL: Final = late_regex(
     r"\b(?:rss|ram|host[ _]mem\w*|cgroup|resident|working[ _]set|(?:node|host|system|sys)[ _]"
     r"(?:mem\w*[ _])?used)[ _\w]{0,12}[\s:=]{1,3}"
@@ -55,8 +56,11 @@ _USE: Final = late_regex(
     r"|\bram\b|working[ _]set|resident)",
     re.I,
 )
+"""The memory of a process or host, not of a device: ``Peak RSS: 254 GB``."""
 _LIMIT: Final = late_regex(r"limit|request|total|\bmax(imum)?\b|\bof\b", re.I)
+"""Such as ``memory limit``."""
 _ENDED: Final = late_regex(r"\b(137|-9|killed|failed|oom)\b", re.I)
+"""Such as ``worker-3 killed (137)``."""
 _SHARE: Final = late_regex(
     r"\b(?:host|system|cgroup|container|node|pod|rss|ram|sys)\b[\w ]{0,12}\b(?:mem\w*|ram|usage"
     r"|used|at)\b[^\d%]{0,16}(\d{1,3}(?:\.\d{1,3})?) ?%"
@@ -160,6 +164,7 @@ _LEAVING: Final = late_regex(
     r"|\bemergency (?:save|checkpoint|ckpt|dump|snapshot)",
     re.I,
 )
+"""Such as ``error while dumping the flight recorder``."""
 _BY_ITSELF: Final = r"(?!-?(?:9|137|15|143|0)\b)-?\d"
 """An exit status that is no kill's."""
 OTHER_END: Final = late_regex(rf"\bexit_?code\s*[:=] ?{_BY_ITSELF}", re.I)
@@ -173,7 +178,9 @@ FIRST_END: Final = late_regex(
 )
 """The same in a sentence, which counts where it stands before the others' kills."""
 _VICTIM: Final = late_regex(r"\b(?:process|pid)\W{0,4}(\d{2,10})\b", re.I)
+"""Whom a kernel has killed: ``Killed process 4711 (python)``."""
 _NUMBERED: Final = late_regex(r"\bpids?\b(?:\(s\))?\W{0,4}(\d{2,10})\b", re.I)
+"""Who is missed: ``worker pid 4711 died``."""
 _RECENT: Final = late_regex(r"^(?:\d+s|[1-9]m(?:\d+s)?)\s+(?:\(x\d+ [^)]*\)\s+)?Warning\s")
 """An event of Kubernetes, by its age when it was asked: at most ten minutes."""
 
@@ -209,6 +216,7 @@ _RECEIVED: Final = late_regex(
     r"|\binterrupt (received|caught)\b",
     re.I,
 )
+"""Such as ``Received SIGTERM, shutting down``."""
 _SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
 """A launcher tells the others to leave once one is killed, or once it is told to itself."""
 INTERRUPT_CODES = (130, -2)

@@ -212,6 +212,7 @@ REMEMBERED: Final = 8192
 _BROKEN: Final = late_regex(
     r"(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b", re.I
 )
+"""Such as ``loss: nan``."""
 _ALIKE: Final = bytes.maketrans(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789\r", b"abcdefghijklmnopqrstuvwxyz000000000\n"
 )

@@ -75,6 +75,7 @@ _TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
 _SYNCED = late_regex(r"^wandb: waiting for .{0,40}\bto finish\b", re.I)
 """What W&B's client says at each end, with the exit status beside: ``(failed 255)``."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
+"""The device and the number of an error of NVIDIA's driver: ``NVRM: Xid (PCI:0000:3b:00): 79``."""
 
 
 def ended(

@@ -54,12 +54,14 @@ _FRAME = late_regex(
     r'^[\s>│|]*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>[\w<>.]+))?'
     r"|^│ (?P<boxed>\S+\.py):(?P<at>\d+) in "  # as rich draws it
 )
+"""A frame of a traceback; rich draws boxes around them: ``  File "train.py", line 12, in main``."""
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
 _RAISED = late_regex(
     rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}"
     r"|(?:[a-z_]\w*\.)+(?:_?[A-Z]\w+|\w*error|timeout))"
     r"(?::\s?(?P<text>.*))?$"
 )
+"""Such as ``torch.cuda.OutOfMemoryError: CUDA out of memory``."""
 _ALONE = late_regex(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
     r"|IOError|Exception|(?:struct|socket|select|binascii|zlib)\.error)"
@@ -71,12 +73,14 @@ _ALONE = late_regex(
 )
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""
 _HINT = late_regex(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.(?:[A-Z]|error\b)')
+"""Cheap: a log without it holds no exception: ``Traceback (most recent call last):``."""
 _CAUSED = "The above exception was the direct cause"
 IGNORED = "Exception ignored "
 """Python's word for what was raised where nobody can catch it: it ends no program."""
 _DIGIT = late_regex(r"\d")
 
 _STANDARD = late_regex(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+"""Python's own library: ``/usr/lib/python3.11/json/decoder.py``."""
 
 LONGEST_NAME = 1000
 """Characters of a line in which an exception's name and message are looked for."""

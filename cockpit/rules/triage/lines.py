@@ -43,6 +43,7 @@ _STAMP: Final = late_regex(
     r"(?<!\d)(?:(?P<year>20\d\d)[-/]?(?P<month>[01]\d)[-/]?(?P<day>[0-3]\d)[T ]{1,2})?"
     r"(?<![\d:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?![:\d])(?!.{0,12}<)"
 )
+"""Such as ``2026-03-11 08:41:07``."""
 _LASTS: Final = late_regex(
     r"(?:<|\b(?:eta|elapsed|remaining|left|took|uptime)\b\W{0,3}(?:\d+ days?, )?)$", re.I
 )
@@ -211,6 +212,7 @@ LOOKED = 20
 """Newest lines of training among which a stamp is looked for."""
 
 _FOLDED = late_regex(r"Traceback \(most recent call last\):?\\+n")
+r"""A traceback that a logger put into one line: ``Traceback (most recent call last):\n``."""
 _BREAK = late_regex(r"\\+n")
 _QUOTE = late_regex(r"\\+(?=[\"'])")
 _SGR = late_regex(r"\x1b\[[\d;]*m")

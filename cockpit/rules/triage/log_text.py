@@ -47,6 +47,7 @@ _PREFIX: Final = late_regex(f"^(?:{'|'.join(_PARTS)})+")
 RANK: Final = late_regex(
     r"(?:rank|worker|proc|default|task|node|host|pid=|ip=)[ _-]?\d[\d.]*|^\d+(?=: )"
 )
+"""Such as ``rank 3``."""
 
 
 def bare(line: str) -> str:
@@ -55,6 +56,7 @@ def bare(line: str) -> str:
 
 
 _QUOTED = late_regex(r'^\s*File "[^"]+", line \d+')
+"""Such as ``  File "train.py", line 12``."""
 # Every repetition is bounded: a line of figures alone costs no more than its length.
 _STEP = late_regex(
     r"\b(?:global[_ ]?step|iteration|iter|step|steps|num_updates|(?<=\[)batch(?==))\b"
@@ -65,6 +67,7 @@ _STEP = late_regex(
     r"(?:it/s|s/it)",
     re.I,
 )
+"""Such as ``global_step=4600``."""
 _SETTING = late_regex(
     r"(?:--[\w-]{0,80}|\b(?:(?:max|maximum|total|num|number of|warm[ -]?up|accumulation|decay)[ -]"
     r"(?:[a-z]+[ -])?|(?:save|saving|log|logging|eval|evaluation|per|every)[ -]))$",
@@ -81,6 +84,7 @@ _LOSS = late_regex(
     r"\[?['\"]?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
+"""Such as ``train_loss: 2.31``."""
 _WHOLE = late_regex(r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy)_$", re.I)
 """By such a name it is the loss of all of training; that of a part tells only that it moves."""
 _COUNTED = late_regex(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
@@ -90,14 +94,19 @@ _NORM = late_regex(
     r"|inf(?:inity)?))(?![\w%])",
     re.I,
 )
+"""Such as ``grad_norm=0.87``."""
 _SCALE = late_regex(
     r"\bloss.?scale\b.{0,40}\breducing (?:it )?to (\d[\d.]{0,20}(?:e[-+]?\d{1,3})?)(?!\w)", re.I
 )
+"""A loss scaler at an overflow: ``loss scale: reducing to 32768.0``."""
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
+"""Such as ``Epoch: 3.5``."""
 _COUNT = late_regex(r"\bprogress on:\s?\w{1,40} (\d[\d.,]{0,20}[kM]?)it/", re.I)
 """How far Levanter's line says that it is, rounded."""
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
+"""The count of a progress bar: ``4600/5155 [12:03<``."""
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
+"""An evaluation's loss, which is not training's: ``val_loss: 2.4``."""
 _OTHERS = late_regex(
     r"((\b|_)(val|valid|validation|eval|evaluation|test|dev|held_?out)\w*(/\w{1,40})?[ _/-]*"
     r"|\b(val|valid|validation|eval|evaluation|test set)\b([\s:|\[\]()/\d-]|step|epoch"
@@ -291,6 +300,7 @@ WIDEST: Final = 160
 _ENDS: Final = "The output (if any) follows:"
 _BEGINS: Final = "Sender: LSF System"
 _TELLS: Final = late_regex(r"^(?:Sender: LSF System|Resource usage summary:)")
+"""A report that the scheduler appends to a log: ``Sender: LSF System``."""
 _LOG: Final = r"(?:logs?|tail|stdout|stderr|output|[\w.-]{1,60}\.(?:log|out|err))"
 _WORDS: Final = r"[\w./ :()+,-]{0,60}?"
 _HEADING: Final = late_regex(
@@ -303,6 +313,7 @@ _HEADING: Final = late_regex(
 )
 """A line below which a log stands: ``--- logs ---``, ``last log lines:``, ``$ kubectl logs x``."""
 _NO_HEADING: Final = late_regex(r"^\s*--?\w|\b(?:logging|writing|redirect\w*|saving)\b", re.I)
+"""Not a heading of what follows: ``Writing errors to err.log``."""
 _EARLIER: Final = late_regex(
     r"\b(?:previous|prior|earlier|former|last (?:state|run|job)|continuing|resum\w+|placed on"
     r"|re-?scheduled|moved to|instead|replac\w+|starting (?:again|attempt)|attempt [2-9])\b"

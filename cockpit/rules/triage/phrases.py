@@ -248,6 +248,7 @@ INTRODUCES: Final = late_regex(
 )
 """A line after which possible causes are listed."""
 _ITEM: Final = late_regex(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
+"""An item of a list of advice: ``1. check the network``."""
 LONGEST_LIST: Final = 12
 """Lines of such a list that are passed over."""
 

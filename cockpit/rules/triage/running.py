@@ -96,6 +96,7 @@ _FAILED: Final = late_regex(
     r"\b(?:failed|could ?n[o']t|can ?not|unable to)\b(?!.{0,80}\bretr(?:y|ies|ying)\b)",
     re.I,
 )
+"""No success yet, and no retry announced: ``failed to save``."""
 _SAVED: Final = late_regex(
     rf"\b(?:saved|wrote|written|uploaded|committed|finished|completed?)\b.{{0,80}}{_CHECKPOINT}"
     rf"|{_CHECKPOINT}.{{0,80}}\b(?:saved|written|uploaded|committed|finished|completed?|done)\b",
@@ -285,6 +286,7 @@ _WAITED_FOR: Final = late_regex(
 )
 """Kubernetes' events tell how long they came, Ray's autoscaler counts from its start."""
 _FIGURE: Final = late_regex(r"(\d+(?:\.\d+)?) ?([dhms])", re.I)
+"""Such as ``12.5h``."""
 
 
 def waited_long(log: Log, waiting: Sequence[int]) -> list[int]:
@@ -325,6 +327,7 @@ WAITING: Final = late_regex(
     r"|unschedulable",
     re.I,
 )
+"""Such as ``71 gpu train ada PD 0:00 (Resources)``."""
 _NEVER: Final = late_regex(
     r"DependencyNeverSatisfied|JobHeld|launch failed requeued held|PartitionNodeLimit"
     r"|BadConstraints|autoscaler demand: insufficient_resources\b"
@@ -347,6 +350,7 @@ _NEVER: Final = late_regex(
     r"|doesn't match \w*queue selector",
     re.I,
 )
+"""It can never start, whoever leaves: ``Reason=DependencyNeverSatisfied``."""
 _FOR_NOW: Final = late_regex(
     r"right now|currently|at (this|the) (time|moment)|for now|\byet\b|temporar|backoff|busy|in use"
     r"|\b(un)?used\b|retry|insufficient (?!quota.*maximum)",
@@ -358,15 +362,21 @@ _ASKED: Final = late_regex(
     r"\b(?:max\w*|limit\w*|capacity|largest|at most|only|total|nominal)\b\D{0,40}(?P<most>\d+)",
     re.I,
 )
+"""More is asked for than there is anywhere: ``requested 16 gpus, but at most 8 per node``."""
 _NODES: Final = late_regex(r"\b0/(?P<all>\d+) nodes are available: (?P<why>.*)", re.I)
+"""Kubernetes says why none fits: ``0/12 nodes are available: 12 Insufficient cpu``."""
 _SCALING: Final = late_regex(r"NotTriggerScaleUp|didn.t trigger scale-?up", re.I)
+"""The autoscaler has no node of that kind to add: ``pod didn't trigger scale-up``."""
 _SCALES: Final = late_regex(
     r"\(scaling up\)|waiting for worker scale-?up|\bTriggeredScaleUp\b|"
     r"(?<!didn't )\btriggered scale-?up",
     re.I,
 )
+"""A node is on its way: ``TriggeredScaleUp``."""
 _LATER: Final = late_regex(r"max node group size reached|in backoff|max cluster", re.I)
+"""No node now, perhaps later: ``max node group size reached``."""
 _REASON: Final = late_regex(r"(?<!\d)(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
+"""Such as ``4 node(s) had untolerated taint``."""
 _FOR_GOOD: Final = late_regex(
     r"didn.t match|affinity|selector|taint(?!.*(?:node\.kubernetes\.io|cloudprovider|ToBeDeleted"
     r"|not-ready|unreachable|pressure))|didn.t satisfy|too many pods never",

@@ -34,6 +34,7 @@ NETWORK = late_regex(
     rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+"""Such as ``Connection reset by peer``."""
 REFUSAL = late_regex(
     r"certificate[_ ]verif\w+|\bcertificate (has )?expired|self[- ]signed certificate"
     r"|\b407\b|proxy authentication|\btunnel connection failed: 4\d\d|\binvalid_grant\b"
@@ -46,7 +47,9 @@ REFUSAL = late_regex(
 REMOTE_FILES = late_regex(
     r"\bnfs: server\b|\blustre(error)?: |\b(gpfs|mmfs|beegfs|weka|ceph)\w*: ", re.I
 )
+"""Such as ``nfs: server data1 not responding``."""
 IO_ERROR = late_regex(r"\berrno 5\b|\binput/output error\b", re.I)
+"""Such as ``OSError: [Errno 5] Input/output error``."""
 MOUNT = late_regex(MOUNT_ERRNO, re.I)
 NETWORK_MODULE = late_regex(
     r"^(aiohttp|httpx|httpcore|requests|urllib3|botocore|aiobotocore|s3fs|gcsfs|adlfs|google|azure"
@@ -55,6 +58,7 @@ NETWORK_MODULE = late_regex(
 )
 """Clients of what lies behind a network, as they stand before the name of what they raise."""
 GRPC_STATUS = late_regex(r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED)")
+"""Such as ``StatusCode.UNAVAILABLE``."""
 NETWORK_NAME = late_regex(
     r"Timeout|TimedOut|Unavailable|Connect|Disconnect|Reset|Aborted|Gateway|Incomplete|Protocol"
     r"|TooMany|InternalServer|ServerError|RetryError|Transport|ServiceRequest|ServiceResponse"
@@ -68,15 +72,18 @@ TRACKER = late_regex(
     r"|\bAim (repo|run)\b",
     re.I,
 )
+"""What a tracker's client prints; training goes on without it: ``wandb: Network error``."""
 TROUBLE = late_regex(
     r"error|fail|retry|timed? ?out|refus|denied|unauthori|exception|warning|ignored|\b4\d\d\b", re.I
 )
+"""Such as ``request failed``."""
 
 TASK_DIED = late_regex(
     r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
     r"|floating|illegal|out of memory)",
     re.I,
 )
+"""Such as ``srun: error: gpu1: task 3: Exited with exit code 1``."""
 
 KILLED = late_regex(
     r"\b(sigkill|signal 9)\b|\brc ?[:=] ?(137|-9)\b"
@@ -87,7 +94,9 @@ KILLED = late_regex(
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
 )
+"""Such as ``exit code 137``."""
 TERMINATED = late_regex(r"\bsigterm\b|signal:? ?15\b", re.I)
+"""Such as ``Received SIGTERM``."""
 
 REQUEUED = late_regex(
     r"(?<!not )(?<!not be )\brequeu(ed|ing)\b(?!.{0,20}\b(disabled|not)\b)"
@@ -198,6 +207,7 @@ DRAIN = late_regex(
     r"|\b(node|host)\b.{0,40}\bfor (repair|replacement)",
     re.I,
 )
+"""The node itself is suspected: ``node gpu7 is drained``."""
 
 DONE = late_regex(
     r"training (is )?(already )?(completed?|finished|done)\b|finished training"
@@ -206,6 +216,7 @@ DONE = late_regex(
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
+"""Such as ``Training completed``."""
 THROUGH = late_regex(
     r"(?<!after )training (is )?(already )?(completed?|finished|done)\b|finished training"
     r"|\breached (the )?(final|last|max)\w*[ _]steps?\b|`?max_(steps|epochs)=\d+`? reached",
@@ -213,6 +224,7 @@ THROUGH = late_regex(
 )
 """Training has taken its last step."""
 ALARM = late_regex(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
+"""Such as ``WARNING: overflow``."""
 
 FATAL = late_regex(
     r"\w(Error|Exception)\b|\b(error|fatal|failed|exception|abort(ed|ing)?|assert\w*)\b", re.I
@@ -315,6 +327,7 @@ CONFIG = late_regex(
 CONFIG_FILE = late_regex(
     r"\b\w*(conf(ig)?|settings|args)\w*(/[\w-]{1,60}){0,4}\.(json5?|ya?ml|toml|ini)\b", re.I
 )
+"""Such as ``configs/train.yaml``."""
 SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
 """A file of settings: that it cannot be parsed is no trouble of the data."""
 
@@ -351,6 +364,7 @@ TRAINS = late_regex(
 LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
+"""Such as ``/venv/lib/python3.11/site-packages/torch/nn.py``."""
 MISTAKES = frozenset(
     (
         *("TypeError", "NameError", "UnboundLocalError", "AttributeError", "ImportError"),
@@ -369,6 +383,7 @@ SHAPES = late_regex(
     r"|is invalid|must match|incompatible|expected)\b|\bin loading state_dict\b",
     re.I,
 )
+"""Such as ``shape mismatch for lm_head``."""
 LEAVING = late_regex(
     r"'NoneType'|\bclosed\b|\bshut ?down|\bshutting|\bterminat|\bsignal\b|\bexit|\bdestroy"
     r"|\bgone\b|\bno longer|\bdaemonic|\bchild process|\bcannot schedule|\bworkers?\b|\bnode",
