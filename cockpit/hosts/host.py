@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import cockpit.hosts.claims
-import cockpit.hosts.saves  # noqa: F401 - their functions are calls of the agent
+import cockpit.hosts.saves
+import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts.agent import answer
 from cockpit.hosts.link import WORDS, Answers, Ask, answered, ask, link_to
 from cockpit.model.facet import ErrorKind, Problem, kind_of
@@ -23,11 +24,16 @@ def host_of(place: Place) -> str | None:
     return place.host if place.scheme == SSH else None
 
 
-async def ask_host(host: str | None, asks: Iterable[Ask], deadline: float) -> Answers:
-    """Return each question's answer or problem, from an ssh host or (``None``) from here."""
+async def ask_host(
+    host: str | None, asks: Iterable[Ask], deadline: float, patience: float | None = None
+) -> Answers:
+    """Return each question's answer or problem, from an ssh host or (``None``) from here.
+
+    On a host, no answer is waited for longer than ``patience`` seconds after the one before.
+    """
     wanted = list(dict.fromkeys(asks))
     if host is not None:
-        return await link_to(host).ask(wanted, deadline, patience=deadline)
+        return await link_to(host).ask(wanted, deadline, patience=patience or deadline)
     return dict(zip(wanted, await asyncio.gather(*(_here(each, deadline) for each in wanted)),
                     strict=True))  # fmt: skip
 

@@ -61,7 +61,7 @@ _BEGIN: Final = (
 )
 """Runs what follows. No module of the agent's is taken from the folder it starts in."""
 _AGENT: Final = "cockpit.hosts.agent"
-_PARTS: Final = (("own_folder", "folders", "claims", "saves"),)
+_PARTS: Final = (("own_folder", "folders", "claims", "saves"), ("walking",))
 """Modules with further calls, sent together when one of these is first asked for.
 
 Each after those that it imports.

@@ -1,61 +1,48 @@
-"""Checkpoints on an ssh host: the same judgement as here, one script for all runs of the host."""
+"""Checkpoints on an ssh host: the same judgement as here, one round trip for all its runs."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from cockpit.hosts.script import run_script
+from cockpit.hosts import link, walking
+from cockpit.hosts.host import ask_host
+from cockpit.hosts.link import Answers, Ask, know_pythons
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
-from cockpit.runtime.shell import Completed
-from cockpit.sources.checkpoints import host
+from cockpit.sources.checkpoints import host, survey
 from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import levanter, metadata, put, settle
-from tests.sshd import Sshd, needs_sshd, serving
+from tests.sshd import Sshd, needs_sshd, reachable, serving
 
 QUIET = 3600.0
 HOSTILE = ("it's", '"$(touch pwned)" `id`', "a\nb", "-rf", "*", "é 日本", "\x1b[31m")
 
 
-async def here(where: str | None, script: str, **more: Any) -> Completed:
-    return await run_script(None, script, **more)
-
-
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the scripts that are run; one for a host of no name runs on this machine."""
-    scripts: list[str] = []
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[Ask]]:
+    """Return what is asked in each round trip; a host of the name ``self`` is this machine."""
+    trips: list[list[Ask]] = []
 
-    async def run(where: str | None, script: str, **more: Any) -> Completed:
-        scripts.append(script)
-        return await run_script(None if where == "self" else where, script, **more)
+    async def ask(where: str | None, asks: Iterable[Ask], *limits: float, **more: Any) -> Answers:
+        trips.append(list(asks))
+        return await ask_host(None if where == "self" else where, trips[-1], *limits, **more)
 
-    monkeypatch.setattr(host, "run_script", run)
+    monkeypatch.setattr(host, "ask_host", ask)
     monkeypatch.setattr(reading, "AT_FIRST", 60.0)  # however busy this machine is
     monkeypatch.setattr(reading, "SECONDS", 60.0)
-    return scripts
-
-
-@pytest.fixture(params=["find", "stat"])
-def lister(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let the script list by ``find -printf``, or as where that does not exist."""
-    if request.param == "stat":
-        plain = host.HEAD.replace("find /dev/null -printf ''", "false")
-        assert plain != host.HEAD
-        monkeypatch.setattr(host, "HEAD", plain)
-    return str(request.param)
+    return trips
 
 
 def run_of(*paths: str, name: str = "a", **more: Any) -> RunSpec:
@@ -74,7 +61,7 @@ def states(facet: Facet[CheckpointsValue]) -> list[tuple[int | None, str]]:
 
 @pytest.mark.parametrize("layout", TREES)
 async def test_a_layout_is_judged_as_on_a_disk_here(
-    layout: str, lister: str, asked: list[str], tmp_path: Path
+    layout: str, asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     root = tmp_path / "run's ckpt"
     for path, content in TREES[layout].items():
@@ -92,8 +79,8 @@ async def test_a_layout_is_judged_as_on_a_disk_here(
     assert abs((item.saved_at or 0.0) - (here.saved_at or 0.0)) < 1.0
 
 
-async def test_two_hundred_runs_of_a_host_are_one_script_a_look(
-    asked: list[str], tmp_path: Path
+async def test_two_hundred_runs_of_a_host_are_one_round_trip_a_look(
+    asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     runs = []
     for number in range(200):
@@ -111,7 +98,7 @@ async def test_two_hundred_runs_of_a_host_are_one_script_a_look(
     assert states(await looked(source, *runs)) == [(100, "complete"), (200, "complete")]
 
 
-async def test_hostile_names_are_names(lister: str, asked: list[str], tmp_path: Path) -> None:
+async def test_hostile_names_are_names(asked: list[list[Ask]], tmp_path: Path) -> None:
     root = tmp_path / "it's $(touch pwned)"
     for number, name in enumerate(HOSTILE, 1):
         put(root / name / "metadata.json", metadata(number, time.time()), time.time() - QUIET)
@@ -122,15 +109,14 @@ async def test_hostile_names_are_names(lister: str, asked: list[str], tmp_path: 
     unshown = {number for number, name in enumerate(HOSTILE, 1) if not name.isprintable()}
     assert known == set(range(1, len(HOSTILE) + 1))
     assert found == known - unshown, "no shown path leads to those"
-    unlisted = {HOSTILE.index("a\nb") + 1} if lister == "stat" else set[int]()
-    assert {step for step, state in states(facet) if state == "unknown"} == unshown - unlisted
+    assert {step for step, state in states(facet) if state == "unknown"} == unshown
     assert facet.value is not None and all("\x1b" not in item.path for item in facet.value.items)
     made = [name for folder in (tmp_path, Path("/")) for name in os.listdir(folder)]  # noqa: PTH208
     assert "pwned" not in made
 
 
 async def test_no_checkpoint_below_a_name_that_is_not_shown_is_picked(
-    lister: str, asked: list[str], tmp_path: Path
+    asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     root = tmp_path / "\x1b[2Jrun"
     levanter(root, 100, at=time.time() - QUIET)
@@ -140,7 +126,7 @@ async def test_no_checkpoint_below_a_name_that_is_not_shown_is_picked(
 
 
 async def test_a_link_counts_once_and_a_file_of_torch_is_looked_into(
-    asked: list[str], tmp_path: Path
+    asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     levanter(tmp_path / "run", 100, at=time.time() - QUIET)
     (tmp_path / "run" / "latest").symlink_to("step-100")
@@ -157,7 +143,9 @@ async def test_a_link_counts_once_and_a_file_of_torch_is_looked_into(
     assert len(asked) == 1
 
 
-async def test_data_that_goes_later_is_missed_in_turn(asked: list[str], tmp_path: Path) -> None:
+async def test_data_that_goes_later_is_missed_in_turn(
+    asked: list[list[Ask]], tmp_path: Path
+) -> None:
     for step in range(1, 11):
         levanter(tmp_path, step, at=time.time() - QUIET)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
@@ -168,11 +156,12 @@ async def test_data_that_goes_later_is_missed_in_turn(asked: list[str], tmp_path
 
 
 async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
-    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: list[list[Ask]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in range(1, 41):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    monkeypatch.setattr(host, "CAP", 6000)
+    monkeypatch.setattr(host, "MOST", 40)
+    monkeypatch.setattr(survey, "ROUNDS", 3)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     first = await looked(source, run)
     assert first.value is not None and first.value.unjudged
@@ -192,7 +181,7 @@ async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
     ],
 )
 async def test_a_root_that_cannot_be_listed_is_one_line(
-    path: str, kind: ErrorKind, told: str, asked: list[str], tmp_path: Path
+    path: str, kind: ErrorKind, told: str, asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     put(tmp_path / "file")
     levanter(tmp_path / "run", 100, at=time.time() - QUIET)
@@ -206,28 +195,14 @@ async def test_a_root_that_cannot_be_listed_is_one_line(
     assert (facet.error is None) == (kind is ErrorKind.NOT_FOUND), "one may not exist yet"
 
 
-async def test_what_a_shell_answers_that_is_not_understood_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    answers = [b"", b"Welcome to the cluster!\n", b"C 12", b"C x\0B 0\0E 0\0", b"\0" * 2000]
-
-    async def run(where: str | None, script: str, **more: Any) -> Completed:
-        return Completed(0, answers[0], b"sh: od: not found")
-
-    monkeypatch.setattr(host, "run_script", run)
-    while answers:
-        facet = await looked(Checkpoints(SystemClock()), run_of("ssh://self/x"))
-        assert facet.value is None and facet.error is not None
-        assert facet.error.kind is ErrorKind.BAD_ANSWER
-        assert facet.error.message.startswith("self: its shell's answer cannot be parsed")
-        del answers[0]
-
-
-def test_odd_records_are_left_out() -> None:
-    odd = b"C 5\0B 0\0f x 1.0 1.2 /r\0a\0f 1 1.0\0b\0f 3 1.5 1.2 /r\0c\0=weird\nx|y\0E 0\0B 1\0f 1"
-    clock, answers = host.taken_apart(odd)
-    assert clock == 5.0 and [line.path for line in answers[0].lines] == ["c"]
-    assert answers[0].status == 0 and answers[1].status is None
+@needs_sshd
+async def test_a_host_without_python_says_so_in_one_line() -> None:
+    with reachable() as server:
+        know_pythons({server.host: "no-such-python"})
+        facet = await looked(Checkpoints(SystemClock()), run_of(f"ssh://{server.host}/x"))
+        know_pythons({})
+    assert facet.value is None and facet.error is not None
+    assert facet.error.message.startswith(f"{server.host}: it has no no-such-python: install it")
 
 
 @pytest.fixture
@@ -243,9 +218,10 @@ async def test_a_real_host_is_listed_with_its_own_clock_and_loses_its_link(
     box: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = 3600.0
-    programs = tmp_path / "programs"
-    put(programs / "date", f"#!/bin/sh\necho $(($(/bin/date +%s) + {ahead:.0f}))\n").chmod(0o755)
-    box.rc(f'PATH="{programs}:$PATH"; export PATH')
+    text = link._text
+    fast = f"import time\nreal = time.time\ntime.time = lambda: real() + {ahead}\n"
+    monkeypatch.setattr(link, "_text", lambda name: text(name) + fast * (name == "walking"))
+    link._load.cache_clear()
     levanter(box.home / "run", 100, at=time.time() + ahead - QUIET)
     levanter(box.home / "run", 200, at=time.time() + ahead - 10.0, marker=None)
     monkeypatch.setattr(reading, "AT_FIRST", 60.0)
@@ -261,25 +237,57 @@ async def test_a_real_host_is_listed_with_its_own_clock_and_loses_its_link(
     facet = await looked(source, run)
     assert facet.value is None and facet.error is not None and box.host in facet.error.message
     assert time.monotonic() - began < 15.0
-    monkeypatch.undo()
-    monkeypatch.setenv("PATH", f"{tmp_path}/sshd/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(reading, "SECONDS", 60.0)
     box.start()
     assert states(await looked(source, run)) == [(100, "complete"), (200, "writing")]
+    link._load.cache_clear()
 
 
 async def test_what_was_listed_before_the_time_was_over_counts(
-    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: list[list[Ask]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in range(1, 31):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    slow = host.HEAD.replace("whole='", 'whole=\'[ "$#" -lt 10 ] || sleep 60; ')
-    assert slow != host.HEAD
-    monkeypatch.setattr(host, "HEAD", slow)
-    monkeypatch.setattr(reading, "AT_FIRST", 3.0)
+    monkeypatch.setattr(survey, "ROUNDS", 3)
+    moments = iter(range(10_000))
+    monkeypatch.setattr(walking, "time", Clock(lambda: next(moments) / 10))
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     first = await looked(source, run)
     assert first.value is not None and first.value.latest_complete == 30
     assert first.value.unjudged == 30 - len(first.value.items) > 0
     monkeypatch.undo()
-    monkeypatch.setattr(host, "run_script", here)
+    monkeypatch.setattr(
+        host, "ask_host", lambda where, *more, **limits: ask_host(None, *more, **limits)
+    )
     assert len(states(await looked(source, run))) == 30
+
+
+class Clock(NamedTuple):
+    """A clock that runs fast for whoever looks at it often."""
+
+    monotonic: Callable[[], float]
+
+    def time(self) -> float:
+        return time.time()
+
+
+@needs_sshd
+async def test_a_disk_that_hangs_is_asked_once_and_keeps_no_other_waiting(
+    asked: list[list[Ask]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levanter(tmp_path / "run", 100, at=time.time() - QUIET)
+    good, bad = run_of(f"ssh://self{tmp_path}/run"), run_of("ssh://self/dead/disk/run", name="b")
+    answered = vars(host)["ask_host"]
+
+    async def ask(where: str | None, asks: Iterable[Ask], *limits: float, **more: Any) -> Answers:
+        late = Problem(kind=ErrorKind.TIMEOUT, message="self: a disk hangs there")
+        found = await answered(where, asks, *limits, **more)
+        return {each: late if "/dead" in each.arguments else found[each] for each in found}
+
+    monkeypatch.setattr(host, "ask_host", ask)
+    source = Checkpoints(SystemClock())
+    assert states(await looked(source, good, bad)) == [(100, "complete")]
+    facet = await looked(source, bad, good)
+    assert facet.value is None and facet.error is not None
+    assert facet.error.message == "self: a disk hangs there"
+    assert all(sum("/dead" in each.arguments for each in trip) <= 1 for trip in asked)
