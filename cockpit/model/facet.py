@@ -88,6 +88,10 @@ class Facet(Frozen, Generic[T]):
         """False when the run file does not ask for this facet at all."""
         return self.error is None or self.error.kind is not ErrorKind.NOT_CONFIGURED
 
+    def why_unknown(self, otherwise: str) -> str:
+        """Return why there is no answer, or ``otherwise`` where nothing says so."""
+        return otherwise if self.error is None else self.error.message
+
     def age(self, now: float) -> float | None:
         """Return seconds since the value was observed, or ``None`` if it never was."""
         return None if self.observed_at is None else max(0.0, now - self.observed_at)

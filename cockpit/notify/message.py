@@ -28,7 +28,7 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
-def _line(raw: object) -> str:
+def _one_line(raw: object) -> str:
     return cut(scrub(clean(raw, READ_LIMIT)), TITLE_LIMIT)
 
 
@@ -38,15 +38,15 @@ def _lines(raw: object) -> str:
 
 
 def _address(raw: object) -> str | None:
-    return None if raw is None else _line(raw)
+    return None if raw is None else _one_line(raw)
 
 
 class Message(Frozen):
     """One message about a run. ``event`` is its identity: none is sent twice by one route."""
 
-    run: Annotated[str, BeforeValidator(_line)]
-    event: Annotated[str, BeforeValidator(_line)]
-    title: Annotated[str, BeforeValidator(_line)]
+    run: Annotated[str, BeforeValidator(_one_line)]
+    event: Annotated[str, BeforeValidator(_one_line)]
+    title: Annotated[str, BeforeValidator(_one_line)]
     body: Annotated[str, BeforeValidator(_lines)] = ""
     severity: Severity = Severity.INFO
     url: Annotated[str | None, BeforeValidator(_address)] = None

@@ -127,7 +127,9 @@ class LaunchChecks:
             return old
         return await self._record(key, new, report) if to_record else new
 
-    async def _known_stop(self, key: str, followup: Followup, seen: Seen) -> Seen:
+    async def _known_stop(
+        self, key: str, followup: Followup, seen: LaunchProgress
+    ) -> LaunchProgress:
         """Return a death that our own journal ordered as what it is: a stop, and by whom."""
         if seen.state is not Progressed.DIED:
             return seen
@@ -137,7 +139,7 @@ class LaunchChecks:
         text = f"{followup.launch_id} was stopped by {entry.operator} through the cockpit"
         return seen.model_copy(update={"state": Progressed.STOPPED, "text": text})
 
-    async def _first_seen(self, key: str, old: Followup, seen: Seen) -> Followup:
+    async def _first_seen(self, key: str, old: Followup, seen: LaunchProgress) -> Followup:
         """Keep the first step and the start at once: what shows them passes by."""
         new = old.model_copy(update=seen.kept)
         if new == old:
@@ -205,7 +207,7 @@ def bundle_text(bundle: Bundle | None) -> str:
     return clean(words, 300) and f"it runs {clean(words, 300)}"
 
 
-class Seen(Frozen):
+class LaunchProgress(Frozen):
     """What one report tells of a launch: its state in words, its first step and its start."""
 
     state: Progressed
@@ -224,17 +226,19 @@ class Seen(Frozen):
 
 def followed(
     followup: Followup, report: RunReport, since: Callable[[float], float] | None = None
-) -> Seen:
+) -> LaunchProgress:
     """Judge a launch by a report; pure. A facet that cannot be seen proves nothing.
 
     ``since`` says how long ago an instant is (s), whatever the clock was set to meanwhile.
     """
-    started, queued = _begun(followup, report)
+    started, queued = _job_start(followup, report)
     begun = followup.at if started is None else started
     waited = report.checked_at - begun if since is None else since(begun)
     found = _followed(followup, report, waited)
     if queued and not found.state.final and found.state is not Progressed.WRONG_STEP:
-        found = Seen(state=Progressed.WAITING, text=_waits(report), first_step=found.first_step)
+        found = LaunchProgress(
+            state=Progressed.WAITING, text=_waits(report), first_step=found.first_step
+        )
     told = {"started_at": started, "queued": queued, "bundle": _bundle(followup, report)}
     return found.model_copy(update=told)
 
@@ -246,7 +250,7 @@ def _bundle(followup: Followup, report: RunReport) -> Bundle | None:
     return followup.bundle if told is None else told
 
 
-def _begun(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
+def _job_start(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
     """Return when the launched job began, and whether it was last seen waiting for its turn.
 
     One that was requeued or preempted begins anew: with its new start, or, where its platform
@@ -271,11 +275,11 @@ def _waits(report: RunReport) -> str:
     return f"waiting to start: {reason}" if reason else "waiting to start"
 
 
-def _followed(followup: Followup, report: RunReport, waited: float) -> Seen:
+def _followed(followup: Followup, report: RunReport, waited: float) -> LaunchProgress:
     first = _first_step(followup, report)
     wrong = _wrong(followup, report, first)
     if wrong is not None:
-        return Seen(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
+        return LaunchProgress(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
     job = report.facets.job
     own = job.value if job.value is not None and _own(followup, job.value) else None
     if job.known and own is not None and own.phase.terminal:
@@ -283,30 +287,32 @@ def _followed(followup: Followup, report: RunReport, waited: float) -> Seen:
     beyond, missing = _beyond(followup, report)
     if beyond and not missing:
         text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
-        return Seen(state=Progressed.PASSED, text=text, first_step=first)
+        return LaunchProgress(state=Progressed.PASSED, text=text, first_step=first)
     if waited >= _allowed(followup, report):
         why = "; ".join(missing) or "no step"
         text = f"has not passed step {wording.step(_goal(followup))}: {why}"
-        return Seen(state=Progressed.NOT_PASSED, text=text, first_step=first)
+        return LaunchProgress(state=Progressed.NOT_PASSED, text=text, first_step=first)
     if first is not None:
         text = f"resumed at step {wording.step(first)}; not yet beyond: {'; '.join(missing)}"
-        return Seen(state=Progressed.RESUMED, text=text, first_step=first)
+        return LaunchProgress(state=Progressed.RESUMED, text=text, first_step=first)
     alive = job.known and job.value is not None and job.value.phase is Phase.RUNNING
     state = Progressed.ALIVE if alive else Progressed.WAITING
-    return Seen(state=state, text="no step yet" if alive else "not seen running yet")
+    return LaunchProgress(state=state, text="no step yet" if alive else "not seen running yet")
 
 
-def _over(followup: Followup, report: RunReport, job: JobValue, first: int | None) -> Seen:
+def _over(
+    followup: Followup, report: RunReport, job: JobValue, first: int | None
+) -> LaunchProgress:
     """Judge a job that is over; an exit status of 0 short of the final step is no success."""
     if job.phase is not Phase.SUCCEEDED:
         text = _death(followup, job, first)
-        return Seen(state=Progressed.DIED, text=text, first_step=first)
+        return LaunchProgress(state=Progressed.DIED, text=text, first_step=first)
     early = next((alert.title for alert in report.alerts if alert.no_success), None)
     if early is not None:
         text = f"{followup.launch_id} ended with exit code 0, {early}"
-        return Seen(state=Progressed.DIED, text=text, first_step=first)
+        return LaunchProgress(state=Progressed.DIED, text=text, first_step=first)
     text = f"{followup.launch_id} ended with success"
-    return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    return LaunchProgress(state=Progressed.PASSED, text=text, first_step=first)
 
 
 def _goal(followup: Followup) -> int:

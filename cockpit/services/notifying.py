@@ -65,7 +65,7 @@ class Notifying(Service):
     async def finish(self) -> None:
         """Tell what is still due, after the engine has written its last state down."""
         await self.stop(LAST_WITHIN)
-        await self._look(LAST_WITHIN)
+        await self._send_due(LAST_WITHIN)
 
     async def stop(self, within: float) -> None:
         """Stop listening; a message that is being sent has ``within`` seconds to go out."""
@@ -82,7 +82,7 @@ class Notifying(Service):
     async def _run(self) -> None:
         while not self._ending:
             self._looking = True
-            await self._look(LOOK_WITHIN)
+            await self._send_due(LOOK_WITHIN)
             self._looking = False
             if not self._ending:
                 await self._pause()
@@ -94,7 +94,7 @@ class Notifying(Service):
         if self._clock.monotonic() - begun > EVERY + STOOD_STILL:
             await self._clock.sleep(AFTER_STANDING)
 
-    async def _look(self, within: float) -> None:
+    async def _send_due(self, within: float) -> None:
         if self._notifications.silent:  # every two seconds: no task nor timer for nothing
             self._trouble = None
             return

@@ -64,7 +64,7 @@ def lineage(
         text = "no code repository set ([run.code] repo): cannot tell what would run"
         return [warned(rows.CODE, text, Basis.INFERRED)]
     if facet.value is None or facet.error is not None or facet.value.sha is None:
-        why = facet.error.message if facet.error is not None else "it has no commits yet"
+        why = facet.why_unknown("it has no commits yet")
         return [blocked(rows.CODE, f"code state unknown: {why}")]
     code = Code(spec, facet.value, changes, prior)
     found = [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]

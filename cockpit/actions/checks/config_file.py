@@ -211,7 +211,7 @@ def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
     if was is None:
         text = "no command of the last launch is recorded: flags not compared"
         return Drift((), (finding(rows.FLAGS_UNCOMPARED, text),), 0)
-    if _like(_line(was), _line(now)):
+    if _like(_joined(was), _joined(now)):
         return Drift((), (), len(flags_of(now)))
     old, new = flags_of(was), flags_of(now)
     changed = [key for key in (old | new) if not _like(old.get(key), new.get(key))]
@@ -222,7 +222,7 @@ def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
     return _drift(listed, len(old.keys() & new.keys()))
 
 
-def _line(words: Sequence[str]) -> str:
+def _joined(words: Sequence[str]) -> str:
     """Return words as one line without their bounds: older records have them unquoted."""
     return " ".join(" ".join(words).split())
 

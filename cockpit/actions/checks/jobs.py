@@ -79,7 +79,7 @@ def launch_state(context: ActionContext) -> list[Check]:
             return [passed(rows.LAUNCH_STATE, "the run has no job yet")]
         return [warned(rows.LAUNCH_STATE, f"the run had a job before: {facet.error.message}")]
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
-        why = facet.error.message if facet.error is not None else "no definite answer"
+        why = facet.why_unknown("no definite answer")
         return [blocked(rows.LAUNCH_STATE, f"cannot tell whether the run has a job: {why}")]
     if not job.phase.terminal:
         return [blocked(rows.LAUNCH_STATE, f"the run has a job: {_words(job)}", value=_label(job))]
@@ -263,7 +263,7 @@ def adoption_checks(context: ActionContext, job: NamedJob) -> Iterator[Check]:
     yield _alive(job)
     if job.lives:
         yield _whose(context, job)
-    yield from _beside(context, job)
+    yield from _other_writers(context, job)
 
 
 def _alive(job: NamedJob) -> Check:
@@ -320,7 +320,7 @@ def _elsewhere(run: RunSpec, job: NamedJob) -> str | None:
     return None
 
 
-def _beside(context: ActionContext, job: NamedJob) -> Iterator[Check]:
+def _other_writers(context: ActionContext, job: NamedJob) -> Iterator[Check]:
     """Yield the warning that another job of the lineage lives: then there are two writers."""
     live = context.live
     if live.unknown is not None:

@@ -47,7 +47,7 @@ def recoverable(context: ActionContext) -> list[Check]:
         when = wording.moment(ordered.begun_at)
         text = f"stopped by {ordered.operator} through the cockpit at {when}"
         return [passed(rows.CAUSE, text, Basis.RECORDED, ordered.operator)]
-    told = _told_stop(context, job)
+    told = _stop_by_another(context, job)
     if told is not None:
         text = f"stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
         return [passed(rows.CAUSE, text, Basis.RECORDED, told.typed_by)]
@@ -112,7 +112,7 @@ def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
     return None
 
 
-def _told_stop(context: ActionContext, job: JobValue) -> SharedFact | None:
+def _stop_by_another(context: ActionContext, job: JobValue) -> SharedFact | None:
     """Return the order to stop this very job that another account gave, if one was told."""
     records = context.report.facets.records.value
     since = (job.started_at or 0.0) - SLACK
@@ -310,12 +310,12 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     """Return the checkpoint to begin with, a step or a path, or why it cannot be used."""
     facet = context.report.facets.checkpoints
     if facet.value is None or facet.error is not None:
-        why = facet.error.message if facet.error is not None else "not listed yet"
+        why = facet.why_unknown("not listed yet")
         return None, blocked(rows.SOURCE, f"checkpoints unknown: {why}")
-    found = _named(facet.value, asked.strip())
+    found = _matching(facet.value, asked.strip())
     good = [item for item in found if item.state is CheckpointState.COMPLETE]
     if good and good[-1].step is not None:
-        best = max(good, key=_worth)
+        best = max(good, key=worth)
         pick = Pick(path=best.path, step=best.step or 0, why="chosen by the operator")
         text = f"starts from step {wording.step(pick.step)}, complete: {best.path}"
         if best.suspect is not None:
@@ -329,11 +329,12 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     return None, blocked(rows.SOURCE, text)
 
 
-def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
+def worth(item: Checkpoint) -> tuple[bool, bool, float]:
+    """Return what decides between two complete checkpoints of one step."""
     return (item.good, item.permanent is not False, item.saved_at or 0.0)
 
 
-def _named(value: CheckpointsValue, asked: str) -> Sequence[Checkpoint]:
+def _matching(value: CheckpointsValue, asked: str) -> Sequence[Checkpoint]:
     digits = asked.lower().removeprefix("step-").replace(",", "").replace("_", "")
     if digits.isascii() and digits.isdigit():
         step = int(digits)

@@ -146,7 +146,7 @@ def _notifications(context: ActionContext, dri: str) -> Iterator[tuple[float, st
         step = entry.step("notify")
         notified = step is not None and step.state is StepState.DONE
         done = entry.action == "escalate" and entry.outcome is Outcome.DONE
-        if (notified or done) and same_person(_told_whom(entry) or dri, dri):
+        if (notified or done) and same_person(_notified_dri(entry) or dri, dri):
             yield entry.begun_at, entry.operator
     records = context.report.facets.records.value
     for told in () if records is None else records.told:
@@ -154,7 +154,7 @@ def _notifications(context: ActionContext, dri: str) -> Iterator[tuple[float, st
             yield told.at, f"{told.typed_by} ({told.source})"
 
 
-def _told_whom(entry: JournalEntry) -> str | None:
+def _notified_dri(entry: JournalEntry) -> str | None:
     """Return the DRI of the plan that notified; ``None`` for a plan that names none."""
     return next((check.value for check in entry.plan.checks if check.id == "dri"), None)
 
@@ -178,7 +178,7 @@ def may_resume(context: ActionContext) -> list[Check]:
         text = "resume policy never: it cannot resume, only start a new lineage (cockpit lineage)"
         return [blocked(rows.RESUME_POLICY, text, value="never")]
     if tracker.value is None or tracker.error is not None:
-        why = tracker.error.message if tracker.error is not None else "not seen yet"
+        why = tracker.why_unknown("not seen yet")
         text = f"resume policy must, but it is unknown whether its W&B run exists: {why}"
         return [blocked(rows.RESUME_POLICY, text, value="must")]
     if tracker.value.id is None:

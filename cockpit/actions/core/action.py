@@ -6,7 +6,7 @@ import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
@@ -269,6 +269,16 @@ class Step:
     seen: Callable[[Execution], Awaitable[str | None]] | None = None
 
 
+def looking_first(step: Step, look: Callable[[Execution], Awaitable[None]]) -> Step:
+    """Return a step that looks first; ``look`` raises ``SkipStep`` where nothing is to be done."""
+
+    async def run(execution: Execution) -> str | None:
+        await look(execution)
+        return await step.run(execution)
+
+    return replace(step, run=run)
+
+
 class Action(ABC):
     """One guarded action. ``exclusive`` ones hold the run's lease; ``launches`` get a launch id."""
 
@@ -345,7 +355,7 @@ def other_than(shown: Plan, now: Plan) -> str:
     for name, what in _NAMED.items():
         was, new = getattr(shown, name), getattr(now, name)
         if was != new:
-            return f"{what}: was {_said(was)}, is now {_said(new)}"
+            return f"{what}: was {_in_few_words(was)}, is now {_in_few_words(new)}"
     gone = {check.id for check in shown.checks} - {check.id for check in now.checks}
     if gone:
         return f"the check {min(gone)} is no longer in the plan"
@@ -371,7 +381,7 @@ _NAMED: Final = {
 }
 
 
-def _said(value: object) -> str:
+def _in_few_words(value: object) -> str:
     """Return one field of a plan in few words."""
     if isinstance(value, Pick):
         return f"step {value.step} ({value.path})"

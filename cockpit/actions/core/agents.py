@@ -145,7 +145,7 @@ class AgentGuard:
         except OtherWaitsError as other:
             said = f"{other.act.agent} waits to {other.act.action} {other.act.run} already"
             return refused(plan.plan_id, f"{said}; {NOTHING_DONE}")
-        telling = asyncio.ensure_future(self._told(act, turn.spec) if grace else _nobody())
+        telling = asyncio.ensure_future(self._notify_people(act, turn.spec) if grace else _nobody())
         try:
             why = await self._waited(act, turn, grace, telling)
         except asyncio.CancelledError:
@@ -159,9 +159,9 @@ class AgentGuard:
         if why is not None:
             await self._end(act, Stage.WITHDRAWN, why)
             return refused(plan.plan_id, f"{why}; {NOTHING_DONE}")
-        return await self._begun(act, begin)
+        return await self._carry_out(act, begin)
 
-    async def _begun(self, act: AgentAct, begin: Callable[[], Awaitable[Result]]) -> Result:
+    async def _carry_out(self, act: AgentAct, begin: Callable[[], Awaitable[Result]]) -> Result:
         """Do what may begin now, and write down how it ended."""
         result = await begin()
         refused_it = result.outcome is Outcome.REFUSED
@@ -218,7 +218,7 @@ class AgentGuard:
             return f"the run file has no run {turn.spec.name} any more"
         return _forbidden(found.name, agents_of(file, found), turn.plan.action)
 
-    async def _told(self, act: AgentAct, spec: RunSpec) -> str:
+    async def _notify_people(self, act: AgentAct, spec: RunSpec) -> str:
         """Tell people by their routes what will begin; return who was reached, or that nobody was.
 
         Whoever looks at a cockpit sees it anyway.

@@ -49,7 +49,7 @@ def refused(plan_id: str, message: str) -> Result:
     return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=message)
 
 
-class Said(NamedTuple):
+class Confirmation(NamedTuple):
     """A confirmation: ``shown`` is the id of the plan that was seen, ``seen`` what it would lose.
 
     ``words`` are as typed, without blanks around them.
@@ -91,7 +91,7 @@ class Meaning:
         self._planned = planned
         self._action = action
 
-    async def plan(self, key: str, said: Said) -> Meant | Result:
+    async def plan(self, key: str, said: Confirmation) -> Meant | Result:
         """Return the plan that these words confirm, or the refusal.
 
         What was shown to whoever acts goes before what others have planned since.
@@ -118,7 +118,7 @@ class Meaning:
         ]
         return _counted(plan, said.given, shown)
 
-    async def _by_id(self, said: Said, shown: str, known: Sequence[Plan]) -> Plan | Result:
+    async def _by_id(self, said: Confirmation, shown: str, known: Sequence[Plan]) -> Plan | Result:
         """Return the plan of this id, as it was shown last."""
         mine = [plan for plan in known if plan.plan_id == shown]
         if not mine:
@@ -140,7 +140,7 @@ class Meaning:
     def _why_not(self, shown: Plan, now: Plan) -> str | None:
         return why_not(self._action(now.action), shown, now)
 
-    async def _by_words(self, said: Said, known: Sequence[Plan]) -> Plan | Result:
+    async def _by_words(self, said: Confirmation, known: Sequence[Plan]) -> Plan | Result:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now, words = await self._planned(said.request), said.words
         # A plan that nobody could confirm was no offer.

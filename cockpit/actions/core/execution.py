@@ -226,7 +226,7 @@ def ids_in(facts: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(filter(None, facts.get(name, "").split("\n")))
 
 
-def told_words(execution: Execution, done: str, left: str) -> str:
+def ended_words(execution: Execution, done: str, left: str) -> str:
     """Return which jobs of the plan were told to end, behind ``done``, and which behind ``left``.
 
     They are named as the plan names them.

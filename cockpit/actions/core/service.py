@@ -32,8 +32,8 @@ from cockpit.actions.core.agents import AgentGuard, Turn
 from cockpit.actions.core.confirming import (
     NO_JOURNAL,
     READ_ONLY,
+    Confirmation,
     Meaning,
-    Said,
     after_push,
     blocked,
     changed,
@@ -165,7 +165,7 @@ class ActionService:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
             approvals = self._typed(request, approvals)
-            said = Said(request, words.strip(), approvals, shown, seen)
+            said = Confirmation(request, words.strip(), approvals, shown, seen)
             meant = await self._meaning.plan(self._key(request.run), said)
             if isinstance(meant, Result):
                 return meant

@@ -71,7 +71,7 @@ from cockpit.text.scrub import shown
 BODY: Final = "issue_body"
 
 
-class LaunchLook(NamedTuple):
+class LaunchFindings(NamedTuple):
     """Everything that a launch is planned from."""
 
     material: Material
@@ -90,7 +90,7 @@ class LaunchAction(Action):
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be started, and all that is missing before it may be."""
-        found = await _look(context)
+        found = await _findings(context)
         return Draft(
             words=f"launch {request.run}",
             checks=setup.for_dri(
@@ -123,7 +123,7 @@ class LaunchAction(Action):
         )
 
 
-async def _look(context: ActionContext) -> LaunchLook:
+async def _findings(context: ActionContext) -> LaunchFindings:
     material = await gather(context)
     spec = context.spec
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
@@ -137,10 +137,10 @@ async def _look(context: ActionContext) -> LaunchLook:
     would = WouldRun(words, template_of(command), None)
     checks += await places(context, spec, words, _origin(spec))
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
-    return LaunchLook(material, would, checks, origin, issue)
+    return LaunchFindings(material, would, checks, origin, issue)
 
 
-def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
+def _checks(context: ActionContext, found: LaunchFindings) -> list[Check]:
     material = found.material
     return [
         *setup.has_dri(context),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
+from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, looking_first
 from cockpit.actions.core.recording import (
     approvals_text,
     comment_step,
@@ -137,14 +137,12 @@ def trouble_step(name: str, word: str) -> Step:
             next="check the journal, then plan again",
         )
 
-    step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
-
-    async def run(execution: Execution) -> str | None:
+    async def has_trouble(execution: Execution) -> None:
         if execution.trouble is None or execution.job_id is not None:
             raise SkipStep("there is no trouble to log")
-        return await step.run(execution)
 
-    return replace(step, name="log-trouble", run=run)
+    step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
+    return looking_first(replace(step, name="log-trouble"), has_trouble)
 
 
 async def stored(execution: Execution, write: Callable[[Store], None]) -> None:

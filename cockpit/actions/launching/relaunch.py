@@ -305,7 +305,7 @@ async def looked(execution: Execution) -> str:
     return await verify(execution, execution.context.spec)
 
 
-class RelaunchLook(NamedTuple):
+class RelaunchFindings(NamedTuple):
     """Everything that a relaunch is planned from."""
 
     material: Material
@@ -324,7 +324,7 @@ class Relaunch(Action):
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what ran beside what would run, and all that speaks against it."""
         save = yes_param(request.params.get("save-first"), "save-first")
-        found = await _look(context)
+        found = await _findings(context)
         own = jobs.own_jobs(context)
         value = context.report.facets.checkpoints.value
         lost = _loses(context.report, found.would.pick)
@@ -373,7 +373,7 @@ class Relaunch(Action):
         )
 
 
-async def _look(context: ActionContext) -> RelaunchLook:
+async def _findings(context: ActionContext) -> RelaunchFindings:
     material = await gather(context)
     value = context.report.facets.checkpoints.value
     command = context.spec.resubmit
@@ -383,7 +383,7 @@ async def _look(context: ActionContext) -> RelaunchLook:
     checks, words = setup.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
     checks += await places(context, context.spec, words, pick)
-    return RelaunchLook(material, would, checks, compared(context, material, would))
+    return RelaunchFindings(material, would, checks, compared(context, material, would))
 
 
 def template_of(command: Command | None) -> tuple[str, ...]:
@@ -394,7 +394,7 @@ def template_of(command: Command | None) -> tuple[str, ...]:
         return ()
 
 
-def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[Check]:
+def _checks(context: ActionContext, found: RelaunchFindings, *, save: bool) -> list[Check]:
     material, prior = found.material, found.material.prior
     named = "checkpoint" in places_in(found.would.template)
     return [

@@ -90,7 +90,7 @@ async def submit(
             await _closed(execution, run, lost)
         execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
-        execution.job_id = await _looked_up(execution, run, str(error))
+        execution.job_id = await _settle_by_look_up(execution, run, str(error))
     try:
         await execution.note()
     except StoreError as error:
@@ -117,7 +117,7 @@ async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
     raise StepUnknownError(f"not released: {lost}; looked up {execution.launch_id}: {found.text}")
 
 
-async def _look(execution: Execution, run: RunSpec) -> LookUp:
+async def _ask_platform(execution: Execution, run: RunSpec) -> LookUp:
     """Look the launch up by what the journal keeps of it; what never came is closed by looking."""
     platform, handle = platform_of(execution), handle_in(execution.facts)
     return await look_up(platform, run, execution.launch_id, handle)
@@ -129,7 +129,7 @@ async def _settled(execution: Execution, run: RunSpec) -> LookUp:
     return await settled(platform_of(execution), run, execution.launch_id, clock, handle)
 
 
-async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
+async def _settle_by_look_up(execution: Execution, run: RunSpec, why: str) -> str:
     found = await _settled(execution, run)
     said = f"the answer was lost ({why}); looked up {execution.launch_id}: {found.text}"
     if found.found is LaunchState.ABSENT:
@@ -153,7 +153,7 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     since: float | None = None
     found = LookUp(found=LaunchState.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
-        found = await _look(execution, run)
+        found = await _ask_platform(execution, run)
         if found.bundle and not execution.facts.get(BUNDLE):
             await execution.note(**{BUNDLE: shown(found.bundle)})
         if found.found is LaunchState.ENDED:

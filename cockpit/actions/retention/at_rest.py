@@ -43,8 +43,7 @@ def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
     elif live.unknown is not None:
         yield blocked(rows.AT_REST, f"cannot tell whether a job is alive: {live.unknown}")
     elif job.configured and (not job.known or job.value is None):
-        why = job.error.message if job.error is not None else "not seen yet"
-        yield blocked(rows.AT_REST, f"job state unknown: {why}")
+        yield blocked(rows.AT_REST, f"job state unknown: {job.why_unknown('not seen yet')}")
     elif job.value is not None and job.value.phase is Phase.UNKNOWN:
         text = f"the job's state is unknown: {job.value.reason or job.value.state}"
         yield blocked(rows.AT_REST, text)
@@ -62,7 +61,7 @@ def listing(context: ActionContext) -> CheckpointsValue | Check:
     if not facet.configured:
         return finding(rows.LISTED, "no checkpoints in cockpit.toml (checkpoints.path)")
     if not facet.known or facet.value is None:
-        why = facet.error.message if facet.error is not None else "not listed yet"
+        why = facet.why_unknown("not listed yet")
         return finding(rows.LISTED, f"the checkpoints are unknown: {why}")
     return facet.value
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     StepUnknownError,
+    looking_first,
     plural,
     safe,
 )
@@ -192,7 +192,7 @@ class Retain(Action):
             return Draft(words=f"delete 0 from {request.run}", checks=hard, keeps=kept)
         roots = RunRoots(context)
         try:
-            to_delete = await _look(decisions, roots)
+            to_delete = await _to_delete(decisions, roots)
         except (RootError, RootLostError) as error:
             slow = finding(rows.LISTED, f"the candidates cannot be read: {safe(error)}")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
@@ -213,10 +213,12 @@ class Retain(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: delete one after another, log, comment."""
+        log = log_step(_entry, f"{plan.run}: log retention", after_failure=True)
+        comment = comment_step(event_name, _comment, after_failure=True)
         return (
             Step("delete", _delete, seen=_all_gone),
-            _told(log_step(_entry, f"{plan.run}: log retention", after_failure=True)),
-            _told(comment_step(event_name, _comment, after_failure=True)),
+            looking_first(log, _see_what_is_gone),
+            looking_first(comment, _see_what_is_gone),
         )
 
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
@@ -277,7 +279,7 @@ def _decide(
     return decide(value.items, policy_of(context.spec, keep), needed)
 
 
-async def _look(decisions: Sequence[Decision], roots: RunRoots) -> ToDelete:
+async def _to_delete(decisions: Sequence[Decision], roots: RunRoots) -> ToDelete:
     """Return the candidates as they lie there now; one that is a link is spared.
 
     Raises ``RootLostError`` where that cannot be told.
@@ -416,18 +418,13 @@ async def _gone(execution: Execution, paths: Sequence[str]) -> list[str]:
     return found
 
 
-def _told(step: Step) -> Step:
-    """Return a step that tells what was deleted; of a clean-up cut short it is looked at first."""
-
-    async def run(execution: Execution) -> str | None:
-        if execution.trouble is not None:  # the last one may not have been noted
-            known = set(json.loads(execution.facts.get(DELETED, "[]")))
-            left = [each.path for each in execution.plan.targets if each.path not in known]
-            gone = [*known, *await _gone(execution, left)]
-            execution.facts[DELETED] = json.dumps(gone)
-        return await step.run(execution)
-
-    return replace(step, run=run)
+async def _see_what_is_gone(execution: Execution) -> None:
+    """Look what a clean-up that was cut short has deleted: the last one may not be noted."""
+    if execution.trouble is not None:
+        known = set(json.loads(execution.facts.get(DELETED, "[]")))
+        left = [each.path for each in execution.plan.targets if each.path not in known]
+        gone = [*known, *await _gone(execution, left)]
+        execution.facts[DELETED] = json.dumps(gone)
 
 
 def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:

@@ -280,7 +280,7 @@ class Publish(Action):
             checks=(
                 *_signed(signed),
                 *_signed_verdict(signed),
-                *await _whole(context, signed.folder),
+                *await _same_as_source(context, signed.folder),
                 _page(page, signed.folder),
                 *_run_log(context, repo),
             ),
@@ -328,7 +328,7 @@ def _folders(context: ActionContext, given: str | None) -> list[str]:
     return list(dict.fromkeys([*reversed(done), *here, *pulled]))
 
 
-async def _whole(context: ActionContext, folder: str) -> list[Check]:
+async def _same_as_source(context: ActionContext, folder: str) -> list[Check]:
     """Compare the folder with what lies elsewhere, where it is the pulled copy of that."""
     source = _source_of(context, folder)
     if source is None:

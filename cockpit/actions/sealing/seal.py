@@ -17,6 +17,7 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     job_in,
+    looking_first,
     safe,
 )
 from cockpit.actions.core.recording import approvals_text, comment_step, log_step
@@ -59,7 +60,7 @@ def job_done(context: ActionContext) -> Iterator[Check]:
         else:
             yield blocked(rows.SUCCEEDED, _no_success(tracker))
     elif not job.known or job.value is None:
-        why = job.error.message if job.error is not None else "not seen yet"
+        why = job.why_unknown("not seen yet")
         yield blocked(rows.SUCCEEDED, f"the orchestrator's state is unknown: {why}")
     elif job.value.phase is not Phase.SUCCEEDED:
         yield blocked(rows.SUCCEEDED, f"the orchestrator says {job.value.phase.value}, not success")
@@ -83,7 +84,7 @@ def tracker_done(context: ActionContext) -> Iterator[Check]:
         yield lacking(context.spec, rows.TRACKER_END, text)
         return
     if not facet.known or value is None:
-        why = facet.error.message if facet.error is not None else "not read yet"
+        why = facet.why_unknown("not read yet")
         yield blocked(rows.TRACKER_END, f"the tracker's final state is unknown: {why}")
         return
     name = value.kind.name
@@ -108,7 +109,7 @@ def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:
         text = "no checkpoints in cockpit.toml (checkpoints.path)"
         return None, lacking(context.spec, rows.FINAL_CHECKPOINT, text)
     if not facet.known or facet.value is None:
-        why = facet.error.message if facet.error is not None else "not listed yet"
+        why = facet.why_unknown("not listed yet")
         return None, blocked(rows.FINAL_CHECKPOINT, f"the final checkpoint is unknown: {why}")
     items = facet.value.items
     done = [item for item in items if item.state is CheckpointState.COMPLETE]
@@ -244,7 +245,7 @@ class Seal(Action):
         return (
             Step("seal", _seal, seen=_tag_stands),
             Step("end", _end, again=True),
-            _once(log_step(_entry, f"{plan.run}: log final seal")),
+            looking_first(log_step(_entry, f"{plan.run}: log final seal"), _not_logged_yet),
             results_step(_results, _status, f"{plan.run}: log final seal"),
             comment_step(lambda execution: f"seal:{execution.facts['step']}", _comment),
         )
@@ -318,15 +319,10 @@ def _command(context: ActionContext) -> str | None:
         return None
 
 
-def _once(log: Step) -> Step:
-    """Return the step that logs, but never a second entry of one seal."""
-
-    async def run(execution: Execution) -> str | None:
-        if execution.facts.get("logged") == "yes":
-            raise SkipStep("already in the logbook")
-        return await log.run(execution)
-
-    return Step(log.name, run, records=True)
+async def _not_logged_yet(execution: Execution) -> None:
+    """See that there is no entry of this seal: a second one is never written."""
+    if execution.facts.get("logged") == "yes":
+        raise SkipStep("already in the logbook")
 
 
 async def _seal(execution: Execution) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
+from cockpit.actions.checks.lineages import worth
 from cockpit.actions.core.action import (
     Action,
     ActionContext,
@@ -14,6 +14,7 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     StepUnknownError,
+    looking_first,
     plural,
     safe,
     step_param,
@@ -167,18 +168,18 @@ async def move_aside(execution: Execution) -> str:
         try:
             ways = roots.of(each.path)
             one = await ways.aside(each, execution.entry.begun_at)
-            await execution.note(moved="\n".join([*moved, _line(one)]))
+            await execution.note(moved="\n".join([*moved, _move_line(one)]))
             await ways.move(one)
         except RootLostError as error:
             text = f"cannot tell whether {each.path} was moved: {error}; {done}"
             raise StepUnknownError(safe(text)) from error
         except RootError as error:
             raise StepError(safe(f"{each.path} cannot be moved: {error}; {done}")) from error
-        moved.append(_line(one))
+        moved.append(_move_line(one))
     return f"{plural(len(moved), 'checkpoint')} moved aside"
 
 
-def _line(one: Move) -> str:
+def _move_line(one: Move) -> str:
     return f"{one.was} -> {one.target}"
 
 
@@ -205,17 +206,11 @@ async def _moved(execution: Execution) -> tuple[list[str], list[str]]:
     return found, unknown
 
 
-def told(log: Step) -> Step:
-    """Return the step that logs; what lies aside by then is looked at first."""
-
-    async def run(execution: Execution) -> str | None:
-        if execution.facts.get(MOVE) == "yes":
-            there, unknown = await _moved(execution)
-            execution.facts[THERE] = "\n".join(there)
-            execution.facts[UNKNOWN] = "\n".join(unknown)
-        return await log.run(execution)
-
-    return replace(log, run=run)
+async def _see_what_lies_aside(execution: Execution) -> None:
+    if execution.facts.get(MOVE) == "yes":
+        there, unknown = await _moved(execution)
+        execution.facts[THERE] = "\n".join(there)
+        execution.facts[UNKNOWN] = "\n".join(unknown)
 
 
 DEADLINE: Final = 15.0
@@ -277,7 +272,10 @@ class Rollback(Action):
             intent_step(_intent, f"{plan.run}: log rollback begun"),
             Step("move", move_aside, seen=all_moved),
             Step("verify", _verify, again=True),
-            told(log_step(_entry, f"{plan.run}: log rollback", after_failure=True)),
+            looking_first(
+                log_step(_entry, f"{plan.run}: log rollback", after_failure=True),
+                _see_what_lies_aside,
+            ),
             status_step(_status, f"{plan.run}: log rollback in the run log"),
             comment_step(event_name, _comment),
         )
@@ -287,10 +285,6 @@ def _moves(run: RunSpec, request: Request) -> bool:
     """Return whether to move the rejected ones aside; unless told, if nothing else would do."""
     given = request.params.get("move")
     return yes_param(given, "move") if given is not None else not names_checkpoint(run)
-
-
-def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
-    return (item.good, item.permanent is not False, item.saved_at or 0.0)
 
 
 def _step(item: Checkpoint) -> int | None:
@@ -306,7 +300,7 @@ def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
         text = f"step {steps(to)} is not, or not surely, this run's: {whole[-1].lineage}"
         return None, blocked(rows.ROLLBACK_TO, text)
     if good:
-        best = max(good, key=_worth)
+        best = max(good, key=worth)
         pick = Pick(path=best.path, step=to, why="chosen by the operator")
         text = f"step {steps(to)} is complete and of this lineage: {best.path}"
         return pick, passed(rows.ROLLBACK_TO, text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -17,13 +16,14 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     StepUnknownError,
+    looking_first,
     other_than,
     plural,
     safe,
     yes_param,
 )
 from cockpit.actions.core.evidence import archive
-from cockpit.actions.core.execution import STOPS, order, ordered, planned, spared, told_words
+from cockpit.actions.core.execution import STOPS, ended_words, order, ordered, planned, spared
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.core.run_log import status_step
 from cockpit.actions.stopping import losses
@@ -153,7 +153,7 @@ def _held_entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         at=execution.entry.begun_at,
-        status=trouble or told_words(execution, done, left),
+        status=trouble or ended_words(execution, done, left),
         evidence=execution.plan.facts.get("why") or "accepted for a launch and never released",
         decision=execution.facts.get("reason") or "a leftover of a launch",
         next=_held_next(trouble, left=bool(spared(execution))),
@@ -228,7 +228,9 @@ class Stop(Action):
             Step(SAVE, save_first),
             *([CANCEL] if plan.facts.get(SUCCESSORS) else []),
             Step("stop", stop_and_measure, seen=gone_and_measured),
-            _ordered(log_step(_entry, f"{plan.run}: log stop", after_failure=True)),
+            looking_first(
+                log_step(_entry, f"{plan.run}: log stop", after_failure=True), _was_ordered
+            ),
             status_step(_status, f"{plan.run}: log stop in the run log"),
         )
 
@@ -318,15 +320,10 @@ def saving(
     return [say(rows.SAVE_FIRST, "a checkpoint is asked for first; without it nothing is stopped")]
 
 
-def _ordered(log: Step) -> Step:
-    """Return the step that logs; a stop that was never ordered leaves nothing to tell."""
-
-    async def run(execution: Execution) -> str | None:
-        if execution.trouble is not None and not ordered(execution):
-            raise SkipStep("no job was told to stop")
-        return await log.run(execution)
-
-    return replace(log, run=run)
+async def _was_ordered(execution: Execution) -> None:
+    """See that a stop was ordered: one that never was leaves nothing to log."""
+    if execution.trouble is not None and not ordered(execution):
+        raise SkipStep("no job was told to stop")
 
 
 def _entry(execution: Execution) -> EventEntry:
@@ -344,7 +341,7 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title="stop" if ordered(execution) else "stop: nothing was stopped",
         at=execution.entry.begun_at,
-        status=told_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
+        status=ended_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
         decision=execution.facts.get("reason") or _decision(execution),
         next=_next(execution),
@@ -367,7 +364,7 @@ def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
     by = execution.entry.operator
     if losses.only_these(execution.plan.facts):
-        told = told_words(execution, f"cancelled by {by}", "not waiting any more")
+        told = ended_words(execution, f"cancelled by {by}", "not waiting any more")
         return ", ".join(filter(None, (told, reason)))
     parts = (
         f"stopped by {by}"

@@ -80,7 +80,7 @@ class Handoff(PageAction):
             facts={
                 "to": to,
                 "of": of,
-                "named": _named(context) or "",
+                "named": _owner_by_file(context) or "",
                 "comment": handed_off(context.report, by=by, to=to),
             },
         )
@@ -105,7 +105,7 @@ def _owner(context: ActionContext, of: str, to: str) -> Check:
     return warned(rows.OWNER, text, value=to)
 
 
-def _named(context: ActionContext) -> str | None:
+def _owner_by_file(context: ActionContext) -> str | None:
     """Return whom the run file names, whoever owns the run by now."""
     name = context.spec.name
     return next((run.dri for run in context.file.runs if run.name == name), None)
@@ -362,4 +362,4 @@ def _code(text: str) -> str:
 
 
 def _why(facet: Facet[Any]) -> str:
-    return facet.error.message if facet.error is not None else "not seen yet"
+    return facet.why_unknown("not seen yet")

@@ -147,7 +147,7 @@ class Logbooks:
         Raises ``OSError`` and ``TimeoutError`` for a file that cannot be read.
         """
         path = report.spec.records.logbook
-        return await offload(_begun, path, report, name, now, deadline=DEADLINE)
+        return await offload(_empty_entry, path, report, name, now, deadline=DEADLINE)
 
     async def diff(self, report: RunReport, text: str) -> tuple[str, ...]:
         """Return what saving the text would change in the file, as the lines of a diff.
@@ -252,7 +252,7 @@ def _bytes_of(path: Path) -> bytes:
         return b""
 
 
-def _begun(path: str | None, report: RunReport, name: str, now: float) -> str:
+def _empty_entry(path: str | None, report: RunReport, name: str, now: float) -> str:
     from cockpit.records.logbook.entry_text import template
     from cockpit.records.logbook.writing import preview
 

@@ -212,7 +212,7 @@ def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
     if dry.timed_out:
         yield blocked(rows.DRY_RUN, "the client's dry run did not answer in time")
         return
-    said = _said(dry)
+    said = _output_lines(dry)
     listed = {line.rpartition("/")[2] for line in said if line.endswith(".wandb")}
     if dry.rc != 0:
         needs = (
@@ -275,7 +275,10 @@ def _page(to: Destination, uploader: Uploader, found: Offline, dry: Completed | 
             lines += [f"- and {len(those) - _LISTED} more"] if len(those) > _LISTED else []
             lines.append("")
     if dry is not None:
-        lines += ["The client's dry run:", *(f"    {line}" for line in _said(dry)[:_LISTED])]
+        lines += [
+            "The client's dry run:",
+            *(f"    {line}" for line in _output_lines(dry)[:_LISTED]),
+        ]
     return "\n".join(lines).strip() + "\n"
 
 
@@ -288,7 +291,7 @@ def _name(each: Fragment) -> str:
     return each.path.rstrip("/").rpartition("/")[2]
 
 
-def _said(done: Completed) -> list[str]:
+def _output_lines(done: Completed) -> list[str]:
     """Return what the client printed, line by line and without its own name."""
     text = (done.err + b"\n" + done.out).decode("utf-8", "replace")
     return [safe(line).removeprefix("wandb:").strip() for line in text.splitlines() if line.strip()]
@@ -304,7 +307,7 @@ def _wrong(done: Completed) -> str:
 
 def _why(done: Completed) -> str:
     """Return the line that says what went wrong, else the last one."""
-    said = _said(done)
+    said = _output_lines(done)
     wrong = [line for line in said if "error" in line.lower()]
     return (wrong or said or ["it said nothing"])[-1]
 
@@ -332,7 +335,9 @@ async def _sync(execution: Execution) -> str:
         if not error.sent:
             raise StepError(f"not all was uploaded: {error}") from error
         raise StepUnknownError(f"{error}; its .synced files tell, when the host answers") from error
-    urls = sorted({url for done in said for line in _said(done) for url in _URL.findall(line)})
+    urls = sorted(
+        {url for done in said for line in _output_lines(done) for url in _URL.findall(line)}
+    )
     await execution.note(**{URLS: " ".join(urls)[:2000], TORN: packed(torn)})
     return await _judged(uploader, to, left, (said, torn))
 
@@ -353,7 +358,7 @@ async def _uploaded(
     while rest and until.left() > 0:
         done = await uploader.run(to, rest, max(1.0, until.left()))
         said.append(done)
-        if done.timed_out or CUT not in " ".join(_said(done)):
+        if done.timed_out or CUT not in " ".join(_output_lines(done)):
             break
         missing = {each.path for each in (await uploader.look(to.base_url)).left}
         first = next((at for at, each in enumerate(rest) if each.path in missing), len(rest))
