@@ -53,6 +53,8 @@ from cockpit.verbs.findings import (
     contradictions,
     facet_findings,
     key_findings,
+    note,
+    problem,
 )
 from cockpit.watch.asking import real_sources
 
@@ -231,9 +233,7 @@ def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
 def _unread_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
     remedy = "remove it, or keep it for a version that uses it: it has no effect here"
     for each in unread_settings(file):
-        yield DoctorFinding(
-            name="setting", level="note", text=each.text, remedy=remedy, run=each.run
-        )
+        yield note("setting", each.text, remedy, each.run)
 
 
 def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
@@ -246,19 +246,14 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
         for key in written:
             if key not in known and getattr(run.job, key) is not None:
                 text = f"run.job.{key} is set, but not used for {run.job.kind} jobs"
-                remedy = "remove it, or check that job.kind is right"
-                yield DoctorFinding(
-                    name="setting", level="note", text=text, remedy=remedy, run=run.name
-                )
+                yield note("setting", text, "remove it, or check that job.kind is right", run.name)
 
 
 def _shared_places(file: CockpitFile) -> Iterator[DoctorFinding]:
     """Name the runs that would write to one place: two live jobs there are a duplicate (C-25)."""
     remedy = "give each run its own; one run needs one [[run]], even if it was renamed"
     for each in shared_places(file):
-        yield DoctorFinding(
-            name="run file", level="problem", text=each.text, remedy=remedy, run=each.one
-        )
+        yield problem("run file", each.text, remedy, each.one)
 
 
 def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:
@@ -269,13 +264,9 @@ def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:
             continue
         missing = [key for key in ("output_root", "resubmit") if getattr(run, key) is None]
         if missing:
-            yield DoctorFinding(
-                name="relaunch",
-                level="note",
-                text=f"{' and '.join(missing)} not set: the run can be watched, not relaunched",
-                remedy="; ".join(RELAUNCH_NEEDS[key] for key in missing),
-                run=run.name,
-            )
+            text = f"{' and '.join(missing)} not set: the run can be watched, not relaunched"
+            remedy = "; ".join(RELAUNCH_NEEDS[key] for key in missing)
+            yield note("relaunch", text, remedy, run.name)
 
 
 async def _looked_at(
@@ -303,22 +294,16 @@ async def _looked_at(
 
 def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
     for run, host, fields in unaddressed_paths(file):
-        yield DoctorFinding(
-            name="paths",
-            level="note",
-            text=f"{', '.join(fields)}: no scheme, so it means this machine; the job is on {host}",
-            remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
-            run=run,
-        )
+        text = f"{', '.join(fields)}: no scheme, so it means this machine; the job is on {host}"
+        remedy = f"write ssh://{host}/path, or file:///path if this machine is meant"
+        yield note("paths", text, remedy, run)
 
 
 def _owner(run: RunReport) -> DoctorFinding:
     """Say that the run file and the last handover name different people."""
     assert run.owner is not None
     text = f"{run.owner.name}, {run.owner.why} ({run.owner.source}); {run.owner.differs}"
-    return DoctorFinding(
-        name="owner", level="note", text=text, remedy=run.owner.remedy, run=run.name
-    )
+    return note("owner", text, run.owner.remedy, run.name)
 
 
 def _finding(
@@ -347,7 +332,7 @@ async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list
     if send and not channels.routes:
         remedy = 'add [notify] routes = [{ min = "alert", url_env = "SLACK_URL" }]'
         text = "no route: nobody is notified of anything"
-        return [DoctorFinding(name="notify", level="problem", text=text, remedy=remedy)]
+        return [problem("notify", text, remedy)]
     tests = (_tested(channels, route, clock.now(), send=send) for route in channels.routes)
     return [*await asyncio.gather(*tests), *_switch(file, clock)]
 

@@ -47,6 +47,16 @@ class DoctorFinding(Frozen):
     run: str | None = None
 
 
+def note(name: str, text: str, remedy: str | None, run: str | None = None) -> DoctorFinding:
+    """Return what is worth knowing and no problem."""
+    return DoctorFinding(name=name, level="note", text=text, remedy=remedy, run=run)
+
+
+def problem(name: str, text: str, remedy: str | None, run: str | None = None) -> DoctorFinding:
+    """Return what is wrong, and what helps."""
+    return DoctorFinding(name=name, level="problem", text=text, remedy=remedy, run=run)
+
+
 def facet_findings(
     run: RunReport, endpoints: Sequence[DoctorFinding], *, named: bool
 ) -> Iterator[DoctorFinding]:
@@ -63,13 +73,8 @@ def facet_findings(
         remedy = of_job if of_job is not None and ITS_JOB in message else None
         remedy = remedy or _of_endpoint(message, endpoints) or REMEDIES[facet.error.kind]
         asked = facet.configured or (name == "job" and named)
-        yield DoctorFinding(
-            name=name,
-            level="problem" if asked else "note",
-            text=f"{facet.error.kind.value}: {message}",
-            remedy=remedy,
-            run=run.name,
-        )
+        text = f"{facet.error.kind.value}: {message}"
+        yield (problem if asked else note)(name, text, remedy, run.name)
         if name == "job":
             of_job = remedy
 
@@ -93,17 +98,13 @@ def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
         other = address_of(run.wandb.url).run
         if other is not None and other != run.wandb.id:
             text = f"wandb.id is {run.wandb.id}, but wandb.url points to {other}: the id is used"
-            remedy = "remove the wrong one"
-            yield DoctorFinding(
-                name="run file", level="problem", text=text, remedy=remedy, run=run.name
-            )
+            yield problem("run file", text, "remove the wrong one", run.name)
 
 
 def key_findings(file: CockpitFile) -> Iterator[DoctorFinding]:
     """Name what is wrong in ``[keys]``: the UI does not open with it."""
-    for problem in key_problems(file.keys):
-        remedy = "correct [keys]; `cockpit schema` and docs/keys.md have the action ids"
-        yield DoctorFinding(name="keys", level="problem", text=problem, remedy=remedy)
+    remedy = "correct [keys]; `cockpit schema` and docs/keys.md have the action ids"
+    return (problem("keys", text, remedy) for text in key_problems(file.keys))
 
 
 NO_CLAIM: Final = (
@@ -125,9 +126,7 @@ async def claim_findings(
 async def _finding(guard: StoreClaim, run: RunSpec) -> DoctorFinding:
     claim = await guard.survey(run)
     if claim.level == Level.WARN.value:
-        return DoctorFinding(
-            name="claim", level="note", text=claim.text, remedy=NO_CLAIM, run=run.name
-        )
+        return note("claim", claim.text, NO_CLAIM, run.name)
     heeds = guard.heeded(run)
     seen = "the store honours conditional puts (seen)" if heeds else (
         "whether the store honours conditional puts shows when the first claim is taken"
