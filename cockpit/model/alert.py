@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from cockpit.model.base import Frozen, Instant
 
@@ -59,7 +59,8 @@ class Alert(Frozen):
     ``step`` is the trainer's step at which it opened, where the rule knows one.
     """
 
-    id: str
+    id: str = ""
+    """Its condition; left out, it is what ``key`` begins with."""
     key: str
     severity: Severity
     title: str
@@ -80,6 +81,13 @@ class Alert(Frozen):
     """The keys of the open alerts that follow from it; without any, not in the document."""
     span: RowSpan | None = None
     """Where the rows say that it opened and closed; not in the document where they do not."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_id(cls, fields: Any) -> Any:  # noqa: ANN401 - pydantic hands on what it was given
+        if isinstance(fields, dict) and not fields.get("id"):
+            return {**fields, "id": str(fields.get("key", "")).partition(":")[0]}
+        return fields
 
     @property
     def or_before(self) -> str:

@@ -36,7 +36,6 @@ def held_leftover(run: RunSpec, job: JobValue, now: float) -> Iterator[Alert]:
     them = "it" if len(left) == 1 else "them"
     launches = ", ".join(dict.fromkeys(each.launch_id or "a launch" for each in left))
     yield Alert(
-        id="C-25",
         key=f"C-25:held:{run.name}",
         severity=Severity.WARNING,
         title=f"Held job left over from {launches}: {names}",
@@ -114,7 +113,6 @@ def _duplicate(
     began = [other.since for other in others if other.since is not None]
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
     return Alert(
-        id="C-25",
         key=f"C-25:{run.name}",
         severity=Severity.CRITICAL,
         title=f"{len(others) + recorded} running jobs write to {what}",
@@ -144,7 +142,6 @@ def _perhaps(
         title = f"{names} in cockpit.toml writes to the same place"
         advice = "give each run in cockpit.toml its own place; no second job is running there"
     return Alert(
-        id="C-25",
         key=f"C-25:{run.name}",
         severity=severity,
         title=title,

@@ -313,7 +313,6 @@ def _alert(
 ) -> Alert:
     host = history.facets.host
     return Alert(
-        id="C-22",
         key=key,
         severity=Severity.ALERT,
         title=title,

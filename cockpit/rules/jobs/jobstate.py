@@ -57,7 +57,6 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
     if doubt:
         advice = "check whether that process is the job, then fix or remove the pid file"
     yield Alert(
-        id="C-02",
         key=f"C-02:{run.name}",
         severity=Severity.WARNING,
         title="Job state unknown",
@@ -79,7 +78,6 @@ def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
             continue
         what = ", ".join(outage.facets)
         yield Alert(
-            id="C-02",
             key=Outage.key_of(outage.place),
             severity=Severity.WARNING,
             title=wording.sentence(
@@ -167,7 +165,6 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
         text += f"; the scheduler planned to start it at {wording.moment(job.expected_start)}"
     advice = ": change the resource request;" if job.never else " and keep waiting;"
     yield Alert(
-        id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
         title="Job can never start" if job.never else "Job still waiting to start",
@@ -202,7 +199,6 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
     text = f"{job.tasks.running} of {job.tasks.total} tasks running, not all of them since"
     text = f"{text} {wording.moment(since)}"
     yield Alert(
-        id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
         title="Job only partly running",
@@ -254,7 +250,6 @@ def _stale(
     limit = f"{MONITOR_CADENCES} cadences of {wording.span(value.cadence_s)}"
     whose = f"{value.owner}'s" if value.owner else "the"
     return Alert(
-        id="C-03",
         key=f"C-03:{run.name}",
         severity=Severity.WARNING,
         title="Monitor silent (the run is checked separately)",
@@ -276,7 +271,6 @@ def _cut_off(
     run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
 ) -> Alert:
     return Alert(
-        id="C-03",
         key=f"C-03:{run.name}:gone",
         severity=Severity.WARNING,
         title="Monitor session is gone (the run is checked separately)",
@@ -290,7 +284,6 @@ def _cut_off(
 def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History) -> Alert:
     fresh = [other for other in value.others if other.fresh]
     return Alert(
-        id="C-03",
         key=f"C-03:{run.name}:two",
         severity=Severity.WARNING,
         title=f"{len(fresh) + 1} monitors watch one job",
@@ -316,7 +309,6 @@ def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -
     if history.now - facet.since <= MONITOR_CADENCES * run.monitor_cadence:
         return
     yield Alert(
-        id="C-03",
         key=f"C-03:{run.name}",
         severity=Severity.WARNING,
         title="No monitor heartbeat found (the run is checked separately)",
@@ -363,7 +355,6 @@ def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
     text = f"the next checkpoint is due at {wording.moment(due)}"
     after = f"; {job.queued[0].id} continues after it" if job.queued else ""
     return Alert(
-        id="C-26",
         key=f"C-26:{run.name}:{job.id}",
         severity=Severity.ALERT,
         title="Time limit before the next checkpoint",
@@ -398,7 +389,6 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
     newest = None if value is None else newest_good(value.items)
     saved = "no complete checkpoint known" if newest is None else f"{named(newest)} is complete"
     yield Alert(
-        id="C-26",
         key=f"C-26:{run.name}:notice:{job.id}",
         severity=Severity.ALERT,
         title="Preemption notice: the job is about to be stopped",

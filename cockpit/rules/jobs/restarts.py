@@ -138,7 +138,6 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
     if not same:
         return
     yield Alert(
-        id="C-14",
         key=f"C-14:{run.name}:{now.job_id}",
         severity=Severity.ALERT,
         title=f"Same failure again ({len(same) + 1} times)",
@@ -210,7 +209,6 @@ def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     most = max(counted, key=lambda each: each.times)
     yield Alert(
-        id="C-14",
         key=f"C-14:{run.name}:flapping",
         severity=Severity.ALERT,
         title=f"Keeps restarting: {most.times} times within {wording.span(limits.flap_window)}",

@@ -74,7 +74,6 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
     done = "holds" if found.held else "stopped"
     advice = f"ask {who} who {done} it; {present.goes_on(run, found)}"
     return Alert(
-        id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
         title="Held by a debugger (state t)" if found.held else "Stopped by SIGSTOP (state T)",
@@ -179,7 +178,6 @@ def _alert(
     if signs:
         advice = f"{wording.escalate(run)}: nodes are lost; do not touch the cluster"
     return Alert(
-        id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
         title=f"Degraded: {title[:1].lower()}{title[1:]}" if signs else title,
@@ -210,7 +208,6 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     why, advice, confidence = _why_still(log.value)
     yield Alert(
-        id="C-23",
         key=f"C-23:{run.name}",
         severity=Severity.INFO,
         title="The log has stopped; training has not",
@@ -233,7 +230,6 @@ def _held_back(
         return
     text = f"no byte in it since the start at {wording.moment(began)}; is the output held back?"
     yield Alert(
-        id="C-23",
         key=f"C-23:{run.name}",
         severity=Severity.INFO,
         title="The log is empty; training goes on",
@@ -324,7 +320,6 @@ def log_started_over(run: RunSpec, history: History) -> Iterator[Alert]:
     if since is None:
         return
     yield Alert(
-        id="C-23",
         key=f"C-23:{run.name}:begun-anew",
         severity=Severity.INFO,
         title="The log was begun anew at a restart",
@@ -341,7 +336,6 @@ def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
     became = "renamed" if handle is None else "deleted"
     keep = "it is followed there" if handle is None else f"keep it: cp {handle[0]} FILE"
     return Alert(
-        id="C-23",
         key=f"C-23:{run.name}:renamed",
         severity=Severity.INFO,
         title=f"The log was {became} under its writer",

@@ -27,7 +27,6 @@ def launch_unsettled(run: RunSpec, history: History) -> Iterator[Alert]:
     for launch in history.unsettled:
         seen = job is not None and history.facets.job.known and job.launch_id == launch.launch_id
         yield Alert(
-            id="C-02",
             key=f"C-02:{run.name}:launch:{launch.launch_id}",
             severity=Severity.INFO if seen else Severity.ALERT,
             title=_launch_title(launch, job if seen else None),
@@ -95,7 +94,6 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     found, went_on = diagnosis(history), written_after_end(run, history)
     by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
     yield Alert(
-        id="C-01",
         key=_key(run, history, job),
         severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
         title=_title(history, job, found, went_on),

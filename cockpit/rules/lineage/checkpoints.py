@@ -258,7 +258,6 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
         text = f"none is known to be complete; {len(unknown)} in an unknown state"
     limit = f"steps advance; limit {INTERVALS} save intervals of {wording.span(every)}"
     return Alert(
-        id="C-07",
         key=f"C-07:{run.name}",
         severity=Severity.ALERT,
         title="Checkpoints do not advance",
@@ -353,7 +352,6 @@ def _torn_alert(
         shown = names if len(names) <= _NAMED else [*names[:_NAMED], "…", names[-1]]
         texts.append(f"{len(items)} like it: {', '.join(shown)}")
     return Alert(
-        id="C-07",
         key=f"C-07:{run.name}:{label}",
         severity=Severity.INFO if litter else Severity.ALERT,
         title=title,
@@ -471,7 +469,6 @@ def _cover_alert(run: RunSpec, history: History, key: str, title: str, text: str
     listing = history.facets.checkpoints
     marks = history.checkpoints
     return Alert(
-        id="C-08",
         key=key,
         severity=Severity.ALERT,
         title=title,

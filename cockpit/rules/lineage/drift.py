@@ -185,7 +185,6 @@ def _alert(
             f"tell {who}: fix the record, or stop the job; different code is a different trajectory"
         )
     return Alert(
-        id="C-15",
         key=key,
         severity=Severity.ALERT,
         title=title,
@@ -378,7 +377,6 @@ def config_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     serious = any(weighs(each) for each in changed)
     yield Alert(
-        id="C-18",
         key=key,
         severity=Severity.ALERT if serious else Severity.WARNING,
         title=f"Config differs from {by}: {', '.join(changed[:3])}{more}",

@@ -95,7 +95,6 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
         yield from () if former is None else (former,)
         return
     yield Alert(
-        id="C-13",
         key=key,
         severity=Severity.ALERT,
         title=f"W&B run does not match: {found[0].text}",
@@ -216,7 +215,6 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     text = f"last row at {wording.moment(last)}; limit {wording.span(limit)}"
     yield Alert(
-        id="C-13",
         key=key,
         severity=Severity.ALERT,
         title="W&B has stopped while the log shows steps",
@@ -289,7 +287,6 @@ def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     text = f"nothing written since {wording.moment(written)}, before this job began"
     yield Alert(
-        id="C-13",
         key=f"C-13:{run.name}:still",
         severity=Severity.ALERT,
         title="W&B has nothing of this job, whose log shows steps",

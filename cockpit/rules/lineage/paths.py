@@ -256,7 +256,6 @@ def _output_alert(
         title = "The logbook names another output root than cockpit.toml"
         advice = "whoever follows the logbook looks for checkpoints in the wrong place"
     return Alert(
-        id="C-16",
         key=key,
         severity=Severity.ALERT,
         title=title,
@@ -464,7 +463,6 @@ def _badly_picked(
 
 def _loaded_alert(run: RunSpec, history: History, key: str, found: list[Evidence]) -> Alert:
     return Alert(
-        id="C-17",
         key=key,
         severity=Severity.ALERT,
         title=f"Resumed from a wrong checkpoint: {found[0].text}",

@@ -55,7 +55,6 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
         else f"Exited with success, but {missing[0].text}"
     )
     yield Alert(
-        id="C-19",
         key=f"C-19:{run.name}",
         severity=Severity.ALERT if ordered is None else Severity.INFO,
         title=title if ordered is None else f"Stopped by {ordered}: {missing[0].text}",
@@ -82,7 +81,6 @@ def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     text = f"it succeeded at {wording.moment(ended)}; limit {wording.span(SEAL_WITHIN)}"
     yield Alert(
-        id="C-19",
         key=key,
         severity=Severity.INFO,
         title="Finished, not sealed yet",
@@ -350,7 +348,6 @@ def _alert(
         "issue": f"post a short status to the issue of {run.name}",
     }
     return Alert(
-        id="C-24",
         key=f"C-24:{run.name}:{cause}",
         severity=Severity.INFO,
         title=title,

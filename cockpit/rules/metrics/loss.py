@@ -254,7 +254,6 @@ def _loss_alert(
     """Return C-11 with this title and these lines: one identity, however the loss has left."""
     whole = history.rows_from == 0
     return Alert(
-        id="C-11",
         key=f"C-11:{run.name}",
         severity=Severity.ALERT,
         title=title,

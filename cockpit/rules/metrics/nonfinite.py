@@ -196,7 +196,6 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
     first, sure = found[0], is_first(found[0], history)
     lines = [_finding_text(each, history) for each in found]
     yield Alert(
-        id="C-09",
         key=f"C-09:{run.name}",
         severity=Severity.CRITICAL,
         title=f"{_called(first.metric)} is {_shown(first.value)} {_place(first, history)}",

@@ -216,7 +216,6 @@ def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
     title = f"Resumed {where}, not from {meant}"
     ask = f"ask who restarted {run.name} and from what; if not intended, "
     return Alert(
-        id="C-12",
         key=f"C-12:first-step:{run.name}:{start.name}",
         severity=Severity.ALERT,
         title=title if sure else f"Restarted {where} although step {meant} was there",
@@ -243,7 +242,6 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
     if any(True for _ in resumed_elsewhere(run, history)):
         return  # it has loaded something else: that its loss is another one follows
     yield Alert(
-        id="C-12",
         key=_key(run, seam),
         severity=Severity.ALERT,
         title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "

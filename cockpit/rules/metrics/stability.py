@@ -211,7 +211,6 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
     whole = history.rows_from == 0
     starts = [each.since for each in found if each.since is not None]
     yield Alert(
-        id="C-10",
         key=f"C-10:{run.name}",
         severity=Severity.ALERT,
         title=f"Unstable: {_title(found[0])}",

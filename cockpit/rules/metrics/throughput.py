@@ -255,7 +255,6 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     drop = 1 - seen.levels[-1] / seen.baseline
     held = wording.lasting(seen.low * run.cadence)
     yield Alert(
-        id="C-05",
         key=f"C-05:{run.name}",
         severity=Severity.ALERT,
         title=f"Throughput {wording.percent(drop)} below baseline for {least}{held}",

@@ -303,7 +303,6 @@ def log_mixed(run: RunSpec, history: History) -> Iterator[Alert]:
     if found.own is not None:
         whose = f"the one beyond the final step of {wording.step(run.final_step)} is another run's"
     yield Alert(
-        id="C-25",
         key=f"C-25:{run.name}:log",
         severity=Severity.WARNING,
         title="The log holds the steps of two runs",
