@@ -230,7 +230,7 @@ class SampledCurves:
     async def _there(self, run: RunSpec) -> dict[str, str]:
         kept = self._names.get(run.name)
         if kept is None or self._clock.monotonic() - kept[0] > FRESH:
-            fields = await self._server.asked(run, lambda _: "summaryMetrics")
+            fields = await self._server.ask_run(run, lambda _: "summaryMetrics")
             names = offered(_numbers(mapping(fields.get("summaryMetrics")) or {}, "", 0))
             kept = self._names[run.name] = (self._clock.monotonic(), names)
         return kept[1]
@@ -241,7 +241,7 @@ class SampledCurves:
         stale = [raw for raw in dict.fromkeys(raws) if not self._fresh((run.name, raw), now)]
         if not stale:
             return
-        fields = await self._server.asked(run, lambda document: _history(document, stale, keys))
+        fields = await self._server.ask_run(run, lambda document: _history(document, stale, keys))
         raw_rows = fields.get("c")
         rows = raw_rows if isinstance(raw_rows, list) else []
         for at, raw in enumerate(stale):

@@ -182,7 +182,7 @@ class LabelledNumber(NamedTuple):
         return self._replace(span=(start + by, end + by), maximum=maximum)
 
     @property
-    def whole(self) -> bool:
+    def is_count(self) -> bool:
         """True if it is a count, whatever its digits."""
         return self.shown.lstrip("+") == "0"
 
@@ -430,7 +430,7 @@ def bar_unit(unit: str) -> str | None:
 
 
 def _unit_of(field: LabelledNumber) -> str | None:
-    if field.whole and field.label.lower().endswith("time/batch"):
+    if field.is_count and field.label.lower().endswith("time/batch"):
         return None  # how many there were by then
     said = field.unit if "/" in field.unit else field.note
     by_unit = _unit_of_suffix(said) if "/" in said else None

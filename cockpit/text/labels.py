@@ -207,12 +207,12 @@ def _names_training(field: LabelledNumber) -> bool:
 def is_bare_count(field: LabelledNumber) -> bool:
     """Tell ``[ 50/1251``, or ``50/1251 batches``, that has no name of its own."""
     named = field.bracketed or field.counted.lower() in _COUNTED
-    return not field.words and named and field.whole and field.maximum is not None
+    return not field.words and named and field.is_count and field.maximum is not None
 
 
 def is_epoch(field: LabelledNumber) -> bool:
     """Return whether ``field`` is a whole epoch's number (``0.26`` is a share, no number)."""
-    return field.words[-1:] != () and field.words[-1] in _EPOCH and field.whole
+    return field.words[-1:] != () and field.words[-1] in _EPOCH and field.is_count
 
 
 def _step_rank(field: LabelledNumber) -> int:
@@ -222,9 +222,9 @@ def _step_rank(field: LabelledNumber) -> int:
     """
     named = field.words[:-2] if field.maximum and field.words[-2:] in _MOST else field.words
     rank = _step_word_rank(named)
-    if not rank or not field.counts or (rank < _EXACT and not (field.whole or field.scale)):
+    if not rank or not field.counts or (rank < _EXACT and not (field.is_count or field.scale)):
         return 0
-    return rank + 10 * (field.whole or field.scale != "")
+    return rank + 10 * (field.is_count or field.scale != "")
 
 
 _EXACT: Final = 4

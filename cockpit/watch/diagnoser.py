@@ -71,7 +71,7 @@ class _AskedQuestion(NamedTuple):
         return self.place.host if self.place is not None and self.place.scheme == SSH else ""
 
     @property
-    def mark(self) -> tuple[Place, LogMark | None] | None:
+    def log_start(self) -> tuple[Place, LogMark | None] | None:
         """Where the present job's lines begin, and in what."""
         return None if self.place is None else (self.place, self.question.job.log_mark)
 
@@ -120,7 +120,7 @@ class Diagnoser:
 
     async def _brought(self, host: str, group: Sequence[_AskedQuestion]) -> Mapping[str, Told]:
         """Return what one trip brings of a host's logs; the others are asked for alone."""
-        work = bring({one.state.spec.name: one.mark for one in group if one.mark})
+        work = bring({one.state.spec.name: one.log_start for one in group if one.log_start})
         told = await self._supervisor.run(f"the logs on {host}", DEADLINE + 1.0, work)
         return {} if isinstance(told, Problem) else told
 

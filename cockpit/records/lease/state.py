@@ -50,7 +50,7 @@ class LeaseState(Frozen):
     nonce: str = Field(default_factory=lambda: uuid4().hex)
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """True unless it was given back."""
         return self.state != RELEASED
 

@@ -118,7 +118,7 @@ class SwappedLease(ABC):
             value = await (await self._seat(run)).read()
         except (CannotAskError, GitError, OSError):
             return None
-        return value.state is not None and value.state.held and self._is_mine(value.state)
+        return value.state is not None and value.state.is_held and self._is_mine(value.state)
 
     async def release(self, run: RunSpec, *, used: bool = True) -> None:
         """Give the lease back if it is ours; what stands in the way is left to ``clear``."""
@@ -135,7 +135,7 @@ class SwappedLease(ABC):
             seat = await self._seat(run)
             for _ in range(_TRIES):
                 value = await seat.read()
-                if value.state is None or not value.state.held or not which(value.state):
+                if value.state is None or not value.state.is_held or not which(value.state):
                     return
                 free = value.state.released(self._clock.now(), used=used)
                 if await seat.swap(value.oid, free):
@@ -194,7 +194,7 @@ class SwappedLease(ABC):
         if state is None:
             return _blocked(f"{words.foreign} is not a lease that this version understands")
         known = state.known_launch_id
-        if not state.held:
+        if not state.is_held:
             text = f"{words.named} is free; {state.given_back}"
         elif self._is_mine(state):
             text = f"{words.named} is ours"

@@ -29,7 +29,7 @@ from cockpit.sources.wandb.decode import (
     items,
     kind_of,
     number,
-    whole,
+    whole_number,
 )
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import LATEST, true_time
@@ -191,7 +191,7 @@ def _steps(texts: Sequence[bytes]) -> Sequence[int | None]:
             return steps
         return list(map(step_of, steps))
     except ValueError:
-        return list(map(whole, texts))
+        return list(map(whole_number, texts))
 
 
 def _times(texts: Sequence[bytes]) -> Sequence[float | None]:

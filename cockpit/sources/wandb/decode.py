@@ -351,7 +351,7 @@ class RowReader:
             _find(message, needles) for needles in self.needles
         ]
         return Row(
-            None if step is None else whole(step),
+            None if step is None else whole_number(step),
             None if at is None else true_time(number(at)),
             None if loss is None else number(loss),
             None if throughput is None else number(throughput),
@@ -383,7 +383,7 @@ class RowReader:
         return Row(step_of(step), true_time(at), loss, throughput, grad_norm, False, *beside)
 
 
-def whole(text: bytes) -> int | None:
+def whole_number(text: bytes) -> int | None:
     """Return the whole number in JSON text (``7``, ``7.0``, ``1e+06``), or ``None``."""
     try:
         return step_of(int(text))

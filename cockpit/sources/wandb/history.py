@@ -383,7 +383,7 @@ class Pass:
             return (last.offset, 0) if last is not None and last.fragment is fragment else None
         return (behind.offset, behind.lacks) if behind.fragment is fragment else None
 
-    def done(self, fragment: Fragment) -> int:
+    def done_up_to(self, fragment: Fragment) -> int:
         """Return up to where a file was given out, once all of it was; 0 before."""
         read = (one.offset for one in self._cursors if one.fragment is fragment and one.caught_up)
         return next(read, 0)

@@ -169,7 +169,7 @@ class OnlineWandb:
         former = self._runs.get(run.name)
         return MetricKeys() if former is None else former.run.keys
 
-    async def asked(self, run: RunSpec, fields: Callable[[Document], str]) -> Mapping[str, Any]:
+    async def ask_run(self, run: RunSpec, fields: Callable[[Document], str]) -> Mapping[str, Any]:
         """Return what one question of its own tells of a run; raises ``HttpError``."""
         where = None if run.wandb is None else where_of(run.wandb, self._env)
         if where is None or run.wandb is None:

@@ -57,7 +57,7 @@ class Page(NamedTuple):
         inside = {wandb_step(row): row for row in rows if self.low <= wandb_step(row) < self.high}
         return [inside[step] for step in sorted(inside)]
 
-    def whole(self, rows: Sequence[Raw]) -> bool:
+    def has_all_rows(self, rows: Sequence[Raw]) -> bool:
         """Tell whether no row can have been left out: servers thin out what is too much."""
         return self.high - self.low <= self.most or len(rows) < self.most
 
@@ -159,7 +159,7 @@ class Ledger:
         """Take in what a page at the end holds; a row that is not there yet is asked for again."""
         if page.low != self.head:
             return
-        if not page.whole(rows):
+        if not page.has_all_rows(rows):
             self._narrower *= 2
             return
         held = page.holds(rows)
@@ -177,7 +177,7 @@ class Ledger:
         """Take in a page of older rows; one that may lack some is asked for again, narrower."""
         if page.low != self.cursor:
             return
-        if not page.whole(rows):
+        if not page.has_all_rows(rows):
             self._narrower *= 2
             return
         self.older.extend(page.holds(rows))

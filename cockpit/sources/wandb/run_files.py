@@ -386,7 +386,7 @@ class RunFiles:
         """Return where the first block begins that is read again once the file has grown."""
         if one.missed or not one.head_known:
             return 0
-        return min(one.read_to, self._pass.done(one)) // BLOCK * BLOCK
+        return min(one.read_to, self._pass.done_up_to(one)) // BLOCK * BLOCK
 
     def closer(self, path: str) -> None:
         """Say that what was missed of a file is here now: it is looked at again."""
