@@ -21,7 +21,7 @@ from cockpit.model.run import RunSpec
 from cockpit.rules.lineage.success import fell_short
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
-from cockpit.rules.triage.words import ALARM
+from cockpit.rules.triage.patterns import ALARM
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.pieces import Told

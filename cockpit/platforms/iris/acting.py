@@ -17,8 +17,8 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, refuse_beside
 from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
-from cockpit.platforms.iris.beside import SUBMITTED, submitted
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
+from cockpit.platforms.iris.lineage import SUBMITTED, submitted
 from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, LookUps, NamedIrisJob, find
 from cockpit.platforms.iris.memory import OFFERS
 from cockpit.platforms.iris.rpc import AccessError, Controller

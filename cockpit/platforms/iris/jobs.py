@@ -1,7 +1,7 @@
 """Jobs of kind ``iris``: one look at a controller tells of all runs that it has (SPEC S-1, J).
 
 What the controller does not list is unknown, never over. A job that is called running may have
-no task that runs; a parent that succeeded may have a child that failed: see ``words``, ``trees``.
+no task that runs; a parent that succeeded may have a child that failed: see ``answers``, ``trees``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, waiting_of
-from cockpit.platforms.iris.beside import FITS, OWN, LiveJobs, of_interest, roots_of
+from cockpit.platforms.iris.lineage import FITS, OWN, LiveJobs, of_interest, roots_of
 from cockpit.platforms.iris.memory import OFFERS, Details, Memory, TreesNow
 from cockpit.platforms.iris.rpc import (
     AccessError,

@@ -9,11 +9,9 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.lines import EVIDENCE, Log, answer
+from cockpit.rules.triage.log import EVIDENCE, Log, answer
 from cockpit.rules.triage.log_text import bare, marks_of, steps_of
-from cockpit.rules.triage.phrases import BY_HAND, DATA, ORDERED, gist
-from cockpit.rules.triage.signs import Action
-from cockpit.rules.triage.words import (
+from cockpit.rules.triage.patterns import (
     ALARM,
     COLLECTIVE,
     CONFIG,
@@ -33,6 +31,8 @@ from cockpit.rules.triage.words import (
     USAGE,
     USUAL,
 )
+from cockpit.rules.triage.phrases import BY_HAND, DATA, ORDERED, gist
+from cockpit.rules.triage.signs import Action
 
 NEAR: Final = 0.97
 """Share of its limit from which on a job that was killed has run into it."""

@@ -14,12 +14,9 @@ from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.by_exit import LAST_WORDS, failed_before, task_failed
 from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
 from cockpit.rules.triage.exceptions import BEGIN
-from cockpit.rules.triage.lines import EVIDENCE, Log, alternatives, answer
+from cockpit.rules.triage.log import EVIDENCE, Log, alternatives, answer
 from cockpit.rules.triage.log_text import left_trend
-from cockpit.rules.triage.phrases import DATA, PLAIN_ORDER, STOPPED
-from cockpit.rules.triage.running import running, waiting
-from cockpit.rules.triage.signs import SIGNS, Action
-from cockpit.rules.triage.words import (
+from cockpit.rules.triage.patterns import (
     ALARM,
     CRASH,
     DONE,
@@ -30,6 +27,9 @@ from cockpit.rules.triage.words import (
     TERMINATED,
     THROUGH,
 )
+from cockpit.rules.triage.phrases import DATA, PLAIN_ORDER, STOPPED
+from cockpit.rules.triage.running import running, waiting
+from cockpit.rules.triage.signs import SIGNS, Action
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),

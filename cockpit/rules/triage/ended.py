@@ -35,10 +35,8 @@ from cockpit.rules.triage.exceptions import (
     ignored,
     is_echo,
 )
-from cockpit.rules.triage.lines import Log, answer
-from cockpit.rules.triage.phrases import BY_COMMAND, DATA, JOB_CANCELLED, STEP_CANCELLED, STOPPED
-from cockpit.rules.triage.signs import SIGNS, Action, Sign
-from cockpit.rules.triage.words import (
+from cockpit.rules.triage.log import Log, answer
+from cockpit.rules.triage.patterns import (
     BAD_ACCESS,
     DEVICE_ERROR,
     DRAIN,
@@ -56,6 +54,8 @@ from cockpit.rules.triage.words import (
     TRACKER,
     WRAPPERS,
 )
+from cockpit.rules.triage.phrases import BY_COMMAND, DATA, JOB_CANCELLED, STEP_CANCELLED, STOPPED
+from cockpit.rules.triage.signs import SIGNS, Action, Sign
 
 REPEATED: Final = 3
 """The same fault of the same device, so many times: it comes again wherever the job goes on."""

@@ -8,19 +8,9 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.lines import Log, answer
+from cockpit.rules.triage.log import Log, answer
 from cockpit.rules.triage.log_text import RANK, bare
-from cockpit.rules.triage.phrases import (
-    DATA,
-    DATA_CODE,
-    DATA_FILE,
-    DATA_MODULE,
-    LONGEST_LINE,
-    certain,
-    gist,
-)
-from cockpit.rules.triage.signs import Action
-from cockpit.rules.triage.words import (
+from cockpit.rules.triage.patterns import (
     CONFIG,
     CONFIG_FILE,
     ECHO,
@@ -48,6 +38,16 @@ from cockpit.rules.triage.words import (
     USAGE,
     WRAPPERS,
 )
+from cockpit.rules.triage.phrases import (
+    DATA,
+    DATA_CODE,
+    DATA_FILE,
+    DATA_MODULE,
+    LONGEST_LINE,
+    certain,
+    gist,
+)
+from cockpit.rules.triage.signs import Action
 
 BEGIN = "Traceback (most recent call last)"
 _FRAME = late_regex(

@@ -13,10 +13,9 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.by_exit import failed_before
 from cockpit.rules.triage.exceptions import Raised, by_exception, decisive, exceptions
-from cockpit.rules.triage.lines import DAY, EVIDENCE, Log, answer, stamp_in
+from cockpit.rules.triage.log import DAY, EVIDENCE, Log, answer, stamp_in
 from cockpit.rules.triage.log_text import left_trend, norms_lost, scales_spent
-from cockpit.rules.triage.signs import SIGNS, Sign
-from cockpit.rules.triage.words import (
+from cockpit.rules.triage.patterns import (
     ALARM,
     COLLECTIVE_CALL,
     COUNTS,
@@ -30,6 +29,7 @@ from cockpit.rules.triage.words import (
     TROUBLE,
     USUAL,
 )
+from cockpit.rules.triage.signs import SIGNS, Sign
 
 LONGEST: Final = 30 * 60
 """Seconds without a step from which on a run stands still: two of SPEC C-06's usual cadences."""

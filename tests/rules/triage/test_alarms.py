@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cockpit.rules.triage import classify
 from cockpit.rules.triage.classify import alarms_in
-from cockpit.rules.triage.lines import literals_of
+from cockpit.rules.triage.log import literals_of
 from tests.text.test_progress_speed import NOISE, TRAINERS, lines_of
 
 BAD = {

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.logtext import PresentLog
-from cockpit.rules.triage import words
+from cockpit.rules.triage import patterns as named_patterns
 from cockpit.rules.triage.classify import diagnose
-from cockpit.rules.triage.lines import alternatives
+from cockpit.rules.triage.log import alternatives
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.progress_lines import log_of_lines
 from tests.rules.asking import triage
@@ -417,7 +417,7 @@ def test_an_exit_with_0_is_only_its_word(
 def test_a_pattern_s_words_are_in_whatever_it_matches() -> None:
     lines = [line for line, _, _ in ENDS] + [line for line, *_ in RUNNING] + DATA_ENDS + [RESET]
     patterns = [sign.pattern for sign in SIGNS]
-    patterns += [each for each in vars(words).values() if isinstance(each, re.Pattern)]
+    patterns += [each for each in vars(named_patterns).values() if isinstance(each, re.Pattern)]
     matched = [(p, line) for p in patterns for line in lines if p.search(line)]
     assert len(matched) > len(ENDS)
     for pattern, line in matched:

@@ -9,8 +9,8 @@ import pytest
 
 from cockpit.rules.triage.by_exit import FIRST_END
 from cockpit.rules.triage.exceptions import TRAINING_CODE
+from cockpit.rules.triage.patterns import COUNTS
 from cockpit.rules.triage.phrases import BY_HAND, DATA, DATA_FILE, STOPPED
-from cockpit.rules.triage.words import COUNTS
 from tests.rules.asking import triage
 
 LINES = 12_000

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cockpit.rules.triage import lines, phrases, words
+from cockpit.rules.triage import log, phrases
+from cockpit.rules.triage import patterns as named_patterns
 from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.progress_lines import log_of_lines
@@ -62,12 +63,12 @@ def spelled(nodes: Any) -> Iterator[str]:
 
 def test_lines_that_differ_in_a_figure_that_a_sign_spells_out_are_not_alike() -> None:
     patterns = [sign.pattern for sign in SIGNS]
-    for module in (words, phrases, phrases):
+    for module in (named_patterns, phrases):
         patterns += [each for each in vars(module).values() if isinstance(each, re.Pattern)]
     names = {"4", "5"}  # the first of 4\d\d, and mlx5: a driver
     for pattern in patterns:
         for figure in {*spelled(parser.parse(pattern.pattern, pattern.flags))} - names:
-            assert lines._NUMBER.sub(lines._figure, figure) == figure, pattern.pattern
+            assert log._NUMBER.sub(log._figure, figure) == figure, pattern.pattern
     assert triage(["[Errno 5] gone", "[Errno 12] gone"], "failed", 1).name == "oom_host"
 
 

@@ -25,9 +25,9 @@ from cockpit.rules.triage.log_text import (
     steps_of,
     tells_loss,
 )
+from cockpit.rules.triage.patterns import NETWORK, STARTED_AGAIN, STARTS
 from cockpit.rules.triage.phrases import INTRODUCES, certain, listed, unquoted
 from cockpit.rules.triage.signs import Action
-from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
 
 HEAD: Final = 60
 """Characters in which a line's stamp begins."""
