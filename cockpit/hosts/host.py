@@ -11,7 +11,7 @@ import cockpit.hosts.claims
 import cockpit.hosts.saves
 import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts.agent import answer
-from cockpit.hosts.link import WORDS, Answers, Ask, answered, ask, link_to
+from cockpit.hosts.link import WORDS, Answers, Ask, NoPythonError, answered, ask, link_to
 from cockpit.model.facet import ErrorKind, Problem, kind_of
 from cockpit.model.place import HERE, SSH, Place
 from cockpit.runtime.offload import offload
@@ -103,5 +103,8 @@ async def _sent(host: str, asked: Ask, deadline: float) -> object:
             text = f"no answer within {deadline:.2g} s"
             raise trouble(host, ErrorKind.TIMEOUT, text, sent=True)
         return future.result()
+    except NoPythonError as error:
+        text = f"{error}; a host without Python is read only, and never acted on"
+        raise NoPythonError(error.kind, text) from error
     finally:
         future.cancel()  # whoever is interrupted has given it up, too

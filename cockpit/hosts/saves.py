@@ -182,8 +182,8 @@ def free_place(folders: list[str], name: str) -> str | None:
     return None
 
 
-def read_whole(path: str) -> str | None:
-    """Return the text of a small regular file, ``None`` where there is none."""
+def read_whole(path: str, most: int = MOST_MARKS) -> str | None:
+    """Return the text of a regular file up to ``most`` bytes, ``None`` where there is none."""
     try:
         handle = os.open(place_of(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -191,7 +191,7 @@ def read_whole(path: str) -> str | None:
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        return file.read(MOST_MARKS).decode("utf-8", "surrogateescape")
+        return file.read(most).decode("utf-8", "surrogateescape")
 
 
 def put_if(folder: str, name: str, was: str | None, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
 import json
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.host import call
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
@@ -20,8 +21,7 @@ from cockpit.model.plan import Basis, Check, Difference
 from cockpit.platforms.command import flags_of
 from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_first
 from cockpit.runtime.regular import open_regular
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
-from cockpit.sources.scripts import word_of
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb.run_files import ShownConfig
 from cockpit.text.checks import finding, passed, warned
 from cockpit.text.safe import clean
@@ -30,13 +30,6 @@ from cockpit.text.scrub import shown
 BIGGEST: Final = 16 << 20
 HOST_WITHIN: Final = 7.0
 """Seconds that an ssh host may take, less than whoever reads a run's files gives them all."""
-_HOLDS: Final = 5
-_SCRIPT: Final = """\
-{limited}f={path}
-[ -f "$f" ] || {{ echo "no such file" >&2; exit 1; }}
-[ -r "$f" ] || {{ echo "permission denied" >&2; exit 1; }}
-limited {holds} head -c {most} "$f"
-"""
 
 
 class ConfigReadError(Exception):
@@ -87,17 +80,17 @@ def _from_here(path: str) -> bytes:
 
 
 def _from_host(place: Place) -> bytes:
-    words = {"limited": LIMITED, "holds": _HOLDS, "most": BIGGEST + 1}
-    script = _SCRIPT.format(path=word_of(place.path), **words)
+    asked = call(
+        place.host, "the disk of the config", "read_whole", deadline=HOST_WITHIN,
+        path=place.path, most=BIGGEST + 1,
+    )  # fmt: skip
     try:
-        done = run_script_blocking(place.host, script, deadline=HOST_WITHIN, cap=BIGGEST + 1)
+        text: str | None = asyncio.run(asked)
     except RemoteError as error:
         raise ConfigReadError(str(error)) from error
-    if done.rc == TIMED_OUT:
-        raise ConfigReadError(f"the disk there did not answer within {_HOLDS} s")
-    if done.rc != 0:
-        raise ConfigReadError(clean(done.err.decode("utf-8", "replace").strip(), 200))
-    return done.out
+    if text is None:
+        raise ConfigReadError("no such file")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _yaml(text: str) -> object:

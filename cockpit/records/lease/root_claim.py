@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from cockpit.hosts.host import call, host_of
+from cockpit.hosts.link import NoPythonError
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.place import SSH, Place
@@ -203,7 +204,9 @@ class RootClaim:
                 host_of(root), what, "read_claim", root=root.path, run=run.name, deadline=DEADLINE
             )
         except RemoteError as error:
-            return _warn(f"the claim under {root} cannot be read: {error}", unanswered=True)
+            text = f"the claim under {root} cannot be read: {error}"
+            never = isinstance(error, NoPythonError)  # else it may be reached later
+            return _block(text) if never else _warn(text, unanswered=True)
         except OSError as error:
             return _warn(f"no claim can be put under {root}: {_why(error)}")
         if "missing" in said:

@@ -18,8 +18,11 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.retention.folders import FolderWays
+from cockpit.actions.retention.ways import RootError
 from cockpit.hosts.claims import read_claim
 from cockpit.hosts.host import call
+from cockpit.hosts.link import know_pythons
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
@@ -33,6 +36,7 @@ from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.store.journal import Holder
 from tests.machines import Machine
 from tests.machines import machine as machine
+from tests.sshd import needs_sshd, reachable
 
 REPO = Path(__file__).resolve().parents[3]
 ELSEWHERE = Holder(host="another-machine.example", pid=7)
@@ -469,3 +473,19 @@ async def test_of_an_older_cockpit_and_this_one_exactly_one_wins(
         )
         assert (claim.level == "pass") != (said == "mine"), (claim, said)
         assert await mine.still_mine(run) is (True if claim.level == "pass" else None)
+
+
+@needs_sshd
+async def test_a_host_without_python_is_never_acted_on(tmp_path: Path) -> None:
+    with reachable() as server:
+        know_pythons({server.host: "no-such-python"})
+        away = Machine(server.host)
+        claim = await guard().take(run_at(tmp_path, machine=away), None, "stop", over=False)
+        ways = FolderWays(away.host, [away.at(tmp_path)])
+        access = await ways.access(away.at(tmp_path), delete=True)
+        with pytest.raises(RootError, match="never acted on"):
+            await ways.identity(str(away.at(tmp_path / "step-1")), ())
+        know_pythons({})
+    assert claim.level == "block" and not claim_file(tmp_path).exists()
+    for text in (claim.text, access.trouble or ""):
+        assert "it has no no-such-python: install it" in text and "never acted on" in text
