@@ -53,6 +53,8 @@ ACCOUNTS = (
     "memory.usage_in_bytes", "memory.oom_control",
 )  # fmt: skip
 """Files of a control group that say how much memory it may use, and uses."""
+NO_TICKS = -1
+"""The start of a process that was listed where there is no ``/proc``."""
 KERNEL_THREAD = 0x00200000
 """The flag of the kernel's own threads, in field 9 of ``/proc/PID/stat``."""
 
@@ -375,18 +377,21 @@ def run(
     most: int = 1_000_000,
     kill: bool = True,
     english: bool = True,
+    folder: str | None = None,
 ) -> list[Any]:
     """Run a command and return ``[status, output, errors, whether output was cut]``.
 
     Each output is cut at ``most`` bytes. The status is ``LATE`` when it did not end in time; then
     all of its process group is killed, unless it is to go on (``kill``). What it has left running
     may keep the output open: that is not waited for. ``english`` asks for messages that can be
-    read. Raises ``OSError`` when the command was not started, and no other ``OSError``.
+    read, ``folder`` is where it runs. Raises ``OSError`` when the command was not started, and no
+    other ``OSError``.
     """
     words = [word.encode("utf-8", "surrogateescape") for word in argv]  # whatever the locale is
     child = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True, bufsize=0, env=dict(os.environ, LC_ALL="C") if english else None,
+        cwd=folder,
     )  # fmt: skip
     kept = (bytearray(), bytearray())
     readers = [

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, ClassVar, Final, NamedTuple, Protocol
 
 from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST
 from cockpit.model.facet import ErrorKind, Problem, kind_of
@@ -46,6 +46,8 @@ HUNG: Final = 2.0
 """Seconds for one that has hung before."""
 LAST_WORDS: Final = 1.0
 """Seconds for which ssh may still say why it ended."""
+NO_ANSWER: Final = 0.5
+"""Seconds within which an agent says that a command is late."""
 SIGN_OF_LIFE: Final = 30.0
 """Seconds after which an agent that does not even say its facts is given up."""
 SAID: Final = 16_384
@@ -61,7 +63,7 @@ _BEGIN: Final = (
 )
 """Runs what follows. No module of the agent's is taken from the folder it starts in."""
 _AGENT: Final = "cockpit.hosts.agent"
-_PARTS: Final = (("own_folder", "folders", "claims", "saves"), ("walking",))
+_PARTS: Final = (("own_folder", "folders", "claims", "saves"), ("walking",), ("acting",))
 """Modules with further calls, sent together when one of these is first asked for.
 
 Each after those that it imports.
@@ -92,12 +94,39 @@ def shell(what: str, script: str, seconds: float = 10.0) -> Ask:
     return ask(what, "run", argv=["sh", "-c", script, ASKING], seconds=seconds)
 
 
-Answers = Mapping[Ask, Any]
+Value = Any
+"""What a function of the agent returns, as JSON has it."""
+Answers = Mapping[Ask, Value]
 """By question the agent's answer, or the ``Problem`` that it met."""
+
+
+class Link(Protocol):
+    """A way to ask a machine: ``HostLink`` behind ssh, ``HereLink`` this one."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it is this machine."""
+
+    @property
+    def host(self) -> str:
+        """How people call it."""
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        """Return each question's answer or problem; never raises."""
+
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        """Return the answer of what changes something there.
+
+        Raises ``RemoteError``, which knows whether it was ``sent``, and the agent's ``OSError``.
+        """
 
 
 class HostLink:
     """One agent of a host, started when it is first asked, and again after it was lost."""
+
+    here: ClassVar[bool] = False
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -164,7 +193,7 @@ class HostLink:
     def _answer(self, each: Ask, future: Future[Any] | None, deadline: float) -> object:
         if future is None:
             self.late()
-            return self._late(each)
+            return late_answer(self.host, each)
         if not future.done():
             with self._lock:
                 if future.cancel() or not self._connected:
@@ -172,22 +201,71 @@ class HostLink:
                     return Problem(kind=ErrorKind.TIMEOUT, message=text)
                 self._hung[each] = future
             self.late()
-            return self._late(each)
+            return late_answer(self.host, each)
         error = future.exception()
         if error is None:
             late = each.call == "run" and future.result()[0] == LATE
-            return self._late(each) if late else future.result()
+            return late_answer(self.host, each) if late else future.result()
         if isinstance(error, RemoteError):
             return Problem(kind=error.kind, message=str(error))
         if isinstance(error, OSError):
-            place = f"{error.filename}: " if error.filename else ""
-            text = clean(f"{self.host}: {place}{error.strerror}", WORDS)
-            return Problem(kind=kind_of(error), message=text)
+            return problem_of(error, f"{self.host}: ")
         raise error
 
-    def _late(self, each: Ask) -> Problem:
-        text = f"{self.host}: {each.what} did not answer: does a disk hang there?"
-        return Problem(kind=ErrorKind.TIMEOUT, message=text)
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        """Return the answer of what changes something there; raises as ``Link.act``."""
+        future = self.send(each)
+        try:
+            await answered([future], deadline, deadline)
+            return self._acted(future, deadline)
+        except NoPythonError as error:
+            text = f"{error}; a host without Python is read only, and never acted on"
+            raise NoPythonError(error.kind, text) from error
+        finally:
+            future.cancel()  # whoever is interrupted has given it up, too
+
+    def act_blocking(self, each: Ask, deadline: float) -> Value:
+        """Do what ``act`` does, for code that runs in a thread of its own."""
+        future = self.send(each)
+        try:
+            with contextlib.suppress(Exception):  # it is raised below
+                future.result(deadline + NO_ANSWER)
+            return self._acted(future, deadline)
+        finally:
+            future.cancel()  # whoever is interrupted has given it up, too
+
+    def _acted(self, future: Future[Any], deadline: float) -> Value:
+        if not future.done():
+            if future.cancel():
+                text = f"no connection within {deadline:.2g} s"
+                raise unreachable(self.host, ErrorKind.TIMEOUT, text)
+            self.late()
+            text = f"no answer within {deadline:.2g} s"
+            raise trouble(self.host, ErrorKind.TIMEOUT, text, sent=True)
+        try:
+            return future.result()
+        except OSError as error:
+            if error.errno:
+                raise
+            raise fault(self.host, error) from error
+
+
+def late_answer(host: str, each: Ask) -> Problem:
+    """Return that a question got no answer in time."""
+    text = f"{host}: {each.what} did not answer: does a disk hang there?"
+    return Problem(kind=ErrorKind.TIMEOUT, message=text)
+
+
+def problem_of(error: OSError, where: str = "") -> Problem:
+    """Return what an agent's error says; ``where`` begins it."""
+    place = f"{error.filename}: " if error.filename else ""
+    return Problem(kind=kind_of(error), message=clean(f"{where}{place}{error.strerror}", WORDS))
+
+
+def fault(host: str, error: OSError) -> RemoteError:
+    """Return an error without a number: what was to be done may be done all the same."""
+    text = clean(f"no answer: {error.strerror}", WORDS)
+    return trouble(host, ErrorKind.BAD_ANSWER, text, sent=True)
 
 
 async def answered(futures: Sequence[Future[Any]], limit: float, patience: float) -> None:

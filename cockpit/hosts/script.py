@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as LateError
-from typing import Any, Final
+from typing import Final
 
 from cockpit.hosts.agent import LATE
 from cockpit.hosts.link import WORDS, NoPythonError, ask, link_to
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
+from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_blocking
 from cockpit.runtime.ssh import (
@@ -35,12 +34,18 @@ from cockpit.text.safe import clean
 
 SPARE: Final = 1.0
 HERE: Final = "this machine"
-NO_ANSWER: Final = 0.5
-"""Seconds within which an agent says that a script is late."""
 SSH_FAILED: Final = 255
 PLAINLY: Final = 600.0
 """Seconds for which a host without Python is asked without an agent."""
 _plain_until: dict[str, float] = {}
+
+
+def spelled(place: Place) -> str:
+    """Return a path of the host as a shell's word; one that starts at the home is expanded."""
+    path = place.path
+    if path == "~" or path.startswith("~/"):
+        return f'"$HOME"{quote(path[1:]) if path[1:] else ""}'
+    return quote(f"./{path}" if path.startswith("-") else path)
 
 
 async def run_script(
@@ -88,7 +93,6 @@ def run_script_blocking(
 
 
 def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:
-    until = time.monotonic() + deadline
     given = "" if stdin is None else stdin.decode("utf-8", "surrogateescape")
     size = len(script.encode("utf-8", "surrogateescape"))
     if size > LONG_WORD:
@@ -97,23 +101,11 @@ def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | 
         "a script", "run", argv=["sh", "-c", script, ASKING], seconds=deadline, most=cap,
         stdin=given, kill=False, english=False,
     )  # fmt: skip
-    link = link_to(host)
-    future: Future[Any] = link.send(asked)
     try:
-        status, out, err, cut = future.result(until - time.monotonic() + NO_ANSWER)
-    except (LateError, CancelledError):
-        if future.cancel():
-            text = f"no connection within {deadline:.2g} s"
-            raise unreachable(host, ErrorKind.TIMEOUT, text) from None
-        link.late()
-        text = f"no answer within {deadline:.2g} s"
-        raise trouble(host, ErrorKind.TIMEOUT, text, sent=True) from None
-    except OSError as error:  # no sh, no process left; without a number it may have run
-        begun = "no answer" if not error.errno else "the script was not started"
-        text = clean(f"{begun}: {error.strerror}", WORDS)
-        raise trouble(host, ErrorKind.BAD_ANSWER, text, sent=not error.errno) from error
-    finally:
-        future.cancel()  # whoever is interrupted has given it up, too
+        status, out, err, cut = link_to(host).act_blocking(asked, deadline)
+    except OSError as error:  # no sh, no process left
+        text = clean(f"the script was not started: {error.strerror}", WORDS)
+        raise trouble(host, ErrorKind.BAD_ANSWER, text) from error
     written, said = (text.encode("utf-8", "surrogateescape") for text in (out, err))
     if status == LATE:
         text = f"the script has not ended within {deadline:.2g} s"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
+from cockpit.hosts.agent import LATE
+from cockpit.hosts.link import Link, ask
 from cockpit.model.base import Command
 from cockpit.model.jobs import LiveJob
 from cockpit.model.lineage import flags_of as flags_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError, LostError, Platform
-from cockpit.platforms.local.launcher.supervisor import expand
-from cockpit.runtime.shell import run_command
+from cockpit.runtime.ssh import RemoteError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import MASK, scrub
 
@@ -127,6 +128,8 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(safe)
 
 
+SPARE: Final = 10.0
+NOT_ASKED: Final = "it was not asked to save"
 WITHIN: Final = 120
 """Seconds for the command: it asks, the save itself is waited for elsewhere."""
 NO_WAY: Final = "the trainer has no way to save on request (job.save_signal, job.save_command)"
@@ -162,21 +165,35 @@ def save_words(
         raise CannotError(str(error)) from error
 
 
-async def save_here(run: RunSpec, live: LiveJob) -> None:
-    """Run ``job.save_command`` on this machine; raises ``CannotError`` and ``LostError``."""
+async def save_by_command(link: Link, run: RunSpec, live: LiveJob) -> None:
+    """Run ``job.save_command`` on a machine, in its working folder.
+
+    Raises ``CannotError`` and ``LostError``.
+    """
     assert run.job is not None and run.job.save_command is not None
-    words = save_words(run, run.job.save_command, live)
+    words, folder = save_words(run, run.job.save_command, live), run.job.workdir or run.workdir
+    place = None if folder is None else folder.path
+    asked = ask("job.save_command", "command", words=words, folder=place, seconds=float(WITHIN))
     try:
-        words = expand(words, os.environ)
-    except KeyError as error:
-        raise CannotError(f"job.save_command uses ${error.args[0]}, which is not set") from error
-    workdir = run.job.workdir or run.workdir
-    folder = None if workdir is None else workdir.path
-    done = await run_command(words, deadline=WITHIN, cwd=folder)
-    if done.timed_out:
+        status, out, err, _ = await link.act(asked, deadline=WITHIN + SPARE)
+    except RemoteError as error:
+        raise unsaved(error) from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        text = scrub(clean(f"job.save_command: {place}{error.strerror}", 300))
+        raise CannotError(text) from error
+    if status == LATE:
         raise LostError(f"job.save_command did not end within {WITHIN} s")
-    if not done.ok:
-        raise ended(done.rc, done.err)
+    if status:
+        said = (err or out).encode("utf-8", "surrogateescape")
+        raise ended(status if status > 0 else 128 - status, said)
+
+
+def unsaved(error: RemoteError) -> LostError | CannotError:
+    """Return what it means that a machine has not answered when a job was asked to save."""
+    if error.sent:
+        return LostError(f"no answer when it was asked to save: {error}")
+    return CannotError(f"{error}; {NOT_ASKED}")
 
 
 def ended(status: int, said: bytes) -> CannotError:

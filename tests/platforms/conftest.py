@@ -1,18 +1,27 @@
-"""A host of this user's own for all tests of a module."""
+"""A host of this user's own for all tests of a module; both hosts, for what holds on both."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.sshd import Sshd, serving
+from cockpit.model.jobs import Live
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import Platform
+from tests.platforms.box import making as box_making
+from tests.platforms.local import making as local_making
+from tests.platforms.local.making import slay
+from tests.sshd import Sshd, needs_sshd, serving
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +41,49 @@ def server() -> Iterator[Sshd]:
 def box(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
     monkeypatch.setenv("PATH", f"{server.root}/bin:{os.environ['PATH']}")
     return server
+
+
+HERE, THERE = "here", pytest.param("there", marks=needs_sshd)
+
+
+@dataclass
+class Host:
+    """A host with its platform, whose processes and files are this machine's all the same."""
+
+    platform: Platform
+    spec: Callable[..., RunSpec]
+    started: list[subprocess.Popen[bytes]]
+
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
+        """Start a process that no cockpit knows, and wait until it says so."""
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True, **more)
+        assert process.stdout is not None and process.stdout.readline() == b"up\n"
+        self.started.append(process)
+        return process
+
+    async def live(self, run: RunSpec) -> Live:
+        return (await self.platform.live([run]))[run.name]
+
+
+@pytest.fixture(params=[HERE, THERE])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
+    runs: list[RunSpec] = []
+    server: Sshd | None = None if request.param == HERE else request.getfixturevalue("box")
+
+    def spec(name: str = "toy", **job: Any) -> RunSpec:
+        (tmp_path / "runs" / name).mkdir(parents=True, exist_ok=True)
+        if server is None:
+            run = local_making.spec(tmp_path, name, **job)
+        else:
+            run = box_making.spec(server.host, tmp_path, name, **job)
+        assert run.wandb is not None  # its lock is one for all tests of this user
+        own = run.wandb.model_copy(update={"id": f"{name}-{tmp_path.name}-wb"})
+        runs.append(run.model_copy(update={"wandb": own}))
+        return runs[-1]
+
+    found = Host(local_making.local(tmp_path) if server is None else box_making.box(), spec, [])
+    yield found
+    for process in found.started:
+        process.kill()
+        process.wait()
+    slay(*runs)

@@ -2,67 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Platform
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.marks import locks_of
-from tests.platforms.box import making as box_making
-from tests.platforms.local import making as local_making
-from tests.platforms.local.making import slay
-from tests.sshd import Sshd, needs_sshd
-
-HERE, THERE = "here", pytest.param("there", marks=needs_sshd)
-
-
-@dataclass
-class Host:
-    """A host with its platform, whose processes and files are this machine's all the same."""
-
-    platform: Platform
-    spec: Callable[..., RunSpec]
-    started: list[subprocess.Popen[bytes]]
-
-    def start(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
-        """Start a process that no cockpit knows, and wait until it says so."""
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True, **more)
-        assert process.stdout is not None and process.stdout.readline() == b"up\n"
-        self.started.append(process)
-        return process
-
-    async def live(self, run: RunSpec) -> Live:
-        return (await self.platform.live([run]))[run.name]
-
-
-@pytest.fixture(params=[HERE, THERE])
-def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
-    runs: list[RunSpec] = []
-    server: Sshd | None = None if request.param == HERE else request.getfixturevalue("box")
-
-    def spec(**job: Any) -> RunSpec:
-        if server is None:
-            run = local_making.spec(tmp_path, **job)
-        else:
-            (tmp_path / "runs" / "toy").mkdir(parents=True, exist_ok=True)
-            run = box_making.spec(server.host, tmp_path, "toy", **job)
-        runs.append(run)
-        return run
-
-    found = Host(local_making.local(tmp_path) if server is None else box_making.box(), spec, [])
-    yield found
-    for process in found.started:
-        process.kill()
-        process.wait()
-    slay(*runs)
-
+from tests.platforms.conftest import Host
+from tests.platforms.local.making import TRAINER, submission, submit, text, trainers
+from tests.waiting import until
 
 UP = "print('up', flush=True); import time; time.sleep(120)"
 
@@ -87,3 +39,79 @@ async def test_a_command_line_is_read_to_its_end(host: Host, tmp_path: Path) -> 
     mine = host.start(sys.executable, "-S", "-c", UP, *filler, "--output_dir", str(root), cwd="/")
     live = await host.live(run)
     assert f"pid:{mine.pid}" in [job.id for job in (*live.jobs, *live.possible)]
+
+
+ASKED = """
+import signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: print('saved', flush=True))
+print('step 1', flush=True)
+time.sleep(120) or time.sleep(120)
+"""
+
+
+async def started(host: Host, run: RunSpec, code: str) -> LiveJob:
+    await submit(host.platform, run, submission(run, code=code))
+    until(lambda: log(run))
+    (job,) = (await host.live(run)).jobs
+    return job
+
+
+def log(run: RunSpec) -> str:
+    return text(run.job and run.job.log and run.job.log.path)
+
+
+async def test_a_trainer_that_listens_is_asked_to_save(host: Host) -> None:
+    run = host.spec(save_signal="USR1")
+    job = await started(host, run, ASKED)
+    await host.platform.save(run, job)
+    until(lambda: log(run) == "step 1\nsaved\n")
+    assert trainers(run) == [int(job.id[4:])]
+
+
+async def test_a_trainer_that_does_not_listen_is_not_killed_by_asking(host: Host) -> None:
+    run = host.spec(save_signal="SIGUSR1")
+    job = await started(host, run, TRAINER)
+    with pytest.raises(CannotError, match="does not handle SIGUSR1"):
+        await host.platform.save(run, job)
+    assert trainers(run) == [int(job.id[4:])]
+    later = job.model_copy(update={"handle": {**job.handle, "ticks": "1"}})
+    with pytest.raises(CannotError, match="is gone"):
+        await host.platform.save(run, later)
+
+
+async def test_a_save_command_runs_there_and_its_failure_is_told(
+    host: Host, tmp_path: Path
+) -> None:
+    run = host.spec()
+    job = await started(host, run, TRAINER)
+
+    async def save(command: str | None) -> None:
+        assert run.job is not None
+        changed = run.job.model_copy(update={"save_command": command})
+        await host.platform.save(run.model_copy(update={"job": changed}), job)
+
+    await save("sh -c 'echo {run} {launch_id} {pid} {job_id} \"$1\" > saved' x $HOME")
+    words = text(tmp_path / "saved").split()
+    assert words[:4] == ["toy", "toy-i001", job.handle["pid"], job.id] and words[4][0] == "/"
+    for command, said in (
+        ("sh -c 'echo no >&2; exit 3'", "ended with 3: no"),
+        ("save {step}", r"\{step\} is not known"),
+        ("save $NOT_SET_HERE", r"uses \$NOT_SET_HERE, which is not set"),
+        ("there-is-no-such-program", "No such file or directory"),
+        (None, "neither job.save_signal nor job.save_command"),
+    ):
+        with pytest.raises(CannotError, match=said):
+            await save(command)
+
+
+async def test_evidence_says_what_is_there_and_what_is_not(host: Host) -> None:
+    run = host.spec()
+    job = await started(host, run, TRAINER)
+    found = await host.platform.evidence(run, [job])
+    assert {"job.txt", "machine.txt", "gpu.txt", "kernel.txt", "cgroup.txt"} <= set(found)
+    assert b"state=running" in found["job.txt"] and b"toy-i001" in found["job.txt"]
+    assert job.id[4:].encode() in found["processes.txt"]
+    assert b"State:" in found[f"stack-{job.id[4:]}.txt"]
+    if shutil.which("nvidia-smi") is None:
+        assert found["gpu.txt"].startswith(b"missing: there is no nvidia-smi")
+    assert trainers(run) == [int(job.id[4:])]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.hosts.here import HERE_LINK
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.command import save_here, save_words
+from cockpit.platforms.command import save_by_command, save_words
 
 JOB = LiveJob(id="job-7", name="train", why="its id", launch_id="toy-i001", handle={"pid": "41"})
 RUN = RunSpec(name="toy")
@@ -41,7 +42,7 @@ async def test_here_a_refusal_is_told_in_the_command_s_own_words() -> None:
     command = ("sh", "-c", "echo not yet >&2; exit 3")
     run = RunSpec(name="toy", job=JobSpec(kind="local", save_command=command))
     with pytest.raises(CannotError, match=r"job\.save_command ended with 3: not yet"):
-        await save_here(run, JOB)
+        await save_by_command(HERE_LINK, run, JOB)
     unset = JobSpec(kind="local", save_command=("ask", "$NOBODY_HAS_SET_THIS"))
     with pytest.raises(CannotError, match=r"uses .NOBODY_HAS_SET_THIS, which is not set"):
-        await save_here(RunSpec(name="toy", job=unset), JOB)
+        await save_by_command(HERE_LINK, RunSpec(name="toy", job=unset), JOB)

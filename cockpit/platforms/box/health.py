@@ -16,7 +16,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.box.jobs import View
 from cockpit.platforms.box.launcher import NEEDED
-from cockpit.platforms.box.machine import ABOUT, disk_asks, disks_of
+from cockpit.platforms.box.machine import disk_asks, disks_of
 from cockpit.platforms.local.host import (
     GPU_QUERY,
     GpuLook,
@@ -26,7 +26,7 @@ from cockpit.platforms.local.host import (
     each_once,
     gpus_of,
 )
-from cockpit.platforms.local.sight import on_its_host
+from cockpit.platforms.local.sight import ABOUT, on_its_host
 from cockpit.text.safe import clean
 
 GPUS = ask("nvidia-smi", "run", argv=["nvidia-smi", *GPU_QUERY])

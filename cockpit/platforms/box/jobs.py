@@ -19,7 +19,6 @@ from cockpit.model.observed import JobValue
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box.machine import (
-    ABOUT,
     SCREEN,
     TMUX,
     JobFiles,
@@ -28,11 +27,9 @@ from cockpit.platforms.box.machine import (
     disks_of,
     files_ask,
     job_files,
-    processes_ask,
     screens,
     sessions,
     shared_by,
-    sight_of,
 )
 from cockpit.platforms.box.sight import (
     Found,
@@ -66,7 +63,7 @@ from cockpit.platforms.local.judging import (
 from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import Around, Recorded, by_match, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
-from cockpit.platforms.local.sight import Sight, Who
+from cockpit.platforms.local.sight import ABOUT, Sight, Who, processes_ask, sight_of
 
 FRESH: Final = 30.0
 """Seconds for which ``doctor`` takes what was just looked at, and does not ask the host again."""

@@ -18,23 +18,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.hosts.link import DEADLINE, HostLink, ask
+from cockpit.hosts.script import spelled as spelled
 from cockpit.model.facet import Problem
-from cockpit.model.jobs import LaunchState, LookUp, Submission
+from cockpit.model.jobs import LaunchState, LookUp, NamedJob, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.launcher import LAUNCHER, SH
 from cockpit.platforms.box.machine import (
-    ABOUT,
     JobFiles,
     disk_asks,
     disks_of,
     files_ask,
     job_files,
-    processes_ask,
     shared_by,
-    sight_of,
 )
 from cockpit.platforms.box.sight import HostPlaces, folder_of
 from cockpit.platforms.local import lookup as local
@@ -42,21 +40,13 @@ from cockpit.platforms.local.files import MOST, PidNote
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN, SUPERVISES
 from cockpit.platforms.local.launcher.notes import BELOW, JOB_LOCK
+from cockpit.platforms.local.lookup import launches_place, parent_of, root_on_host
 from cockpit.platforms.local.recorded import identify
-from cockpit.platforms.local.sight import Sight, Who, on_its_host
+from cockpit.platforms.local.sight import ABOUT, Sight, Who, on_its_host, processes_ask, sight_of
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-
-
-def spelled(place: Place) -> str:
-    """Return a path of the host as a shell's word; one that starts at the home is expanded."""
-    path = place.path
-    if path == "~" or path.startswith("~/"):
-        return f'"$HOME"{quote(path[1:]) if path[1:] else ""}'
-    return quote(f"./{path}" if path.startswith("-") else path)
-
 
 Script = Callable[..., Awaitable[Completed]]
 """``run_script``: a script on a host, with a deadline."""
@@ -143,7 +133,7 @@ def text_of(run: RunSpec, submission: Submission) -> str:
     job = startable(run, submission)
     assert job.pid_file is not None and job.log is not None
     root = root_on_host(run)
-    folder = root if root is not None else _parent(job.pid_file)
+    folder = root if root is not None else parent_of(job.pid_file)
     exit_file = job.exit_file or _beside(job.pid_file)
     own = job.workdir or run.workdir
     workdir = submission.workdir or (None if own is None else own.path)
@@ -236,26 +226,6 @@ def _literal(text: str) -> str:
 def hashed(key: str) -> str:
     """Return the name of a lineage's lock, as a launch on the host itself has it."""
     return hashlib.sha256(key.encode()).hexdigest()[:24]
-
-
-def root_on_host(run: RunSpec) -> Place | None:
-    """Return the output root where it lies on the job's host."""
-    root = None if run.output_root is None else run.output_root.normal()
-    return root if root is not None and on_its_host(run, root) else None
-
-
-def launches_place(run: RunSpec) -> Place | None:
-    """Return the folder of the host in which its launch ids are used up."""
-    root, job = root_on_host(run), run.job
-    if root is None and (job is None or job.pid_file is None):
-        return None
-    folder = root if root is not None else _parent(job.pid_file)  # type: ignore[union-attr,arg-type]
-    return folder.below(*BELOW.parts)
-
-
-def _parent(place: Place) -> Place:
-    folder, sign, _ = place.path.rpartition("/")
-    return Place(place.scheme, place.host, folder or ("/" if sign else "."))
 
 
 def _beside(pid_file: Place) -> Place:
@@ -400,3 +370,49 @@ async def _unused(
         return _unknown(f"{launch_id} is being started")
     text = f"{launch_id} was noted but never started; its launch id is closed now"
     return LookUp(found=LaunchState.ABSENT, text=text)
+
+
+TICKS: Final = r"""ticks() {
+  s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  s=${s##*\) }; set -- $s; shift 19; echo "$1"
+}
+"""
+ADOPTED_WITHIN: Final = 20.0
+_NOTE: Final = """\
+p={pid}; P={place}
+t=$(ticks "$p") || t=
+[ -n "$t" ] && [ "$t" = {ticks} ] || {{ echo 'no|gone'; exit; }}
+note() {{
+  echo "$p"
+  printf 'start=%s\\nticks=%s\\n' "$(($(sed -n 's/^btime //p' /proc/stat) + \
+t / $(getconf CLK_TCK 2>/dev/null || echo 100)))" "$t"
+  printf 'boot=%s\\n' "$(cat /proc/sys/kernel/random/boot_id)"
+  printf 'machine=%s\\nhost=%s\\n' "$(cat /etc/machine-id)" "$(uname -n)"
+  printf 'space=%s\\n' "$(readlink /proc/self/ns/pid)"
+}}
+mkdir -p -- "$(dirname -- "$P")" 2>/dev/null
+note 2>/dev/null >"$P.$$.new" && mv -f -- "$P.$$.new" "$P" && {{ echo 'ok|'; exit; }}
+rm -f -- "$P.$$.new"; echo 'no|write'
+"""
+
+
+async def adopt(send: Script, run: RunSpec, job: NamedJob) -> None:
+    """Write the pid file of a process that still is the named one; raises as ``Platform.adopt``."""
+    pid, spec = local.pid_of(job.id), run.job
+    place, ticks = (None if spec is None else spec.pid_file), job.handle.get(local.TICKS)
+    if pid is None or spec is None or place is None or not on_its_host(run, place):
+        raise CannotError("job.pid_file must be set: where would the process be noted?")
+    if ticks is None:
+        raise CannotError(f"{spec.host} does not tell when process {pid} began: nothing was noted")
+    script = TICKS + _NOTE.format(pid=pid, place=spelled(place), ticks=quote(ticks))
+    try:
+        done = await send(spec.host, script, deadline=ADOPTED_WITHIN)
+    except RemoteError as error:
+        noted = "cannot tell whether it was noted" if error.sent else "nothing was noted"
+        raise CannotError(f"{error}; {noted}") from error
+    said = done.text.strip().splitlines()[-1:]
+    if said == ["no|gone"]:
+        raise CannotError(f"process {pid} has ended meanwhile; nothing was noted")
+    if said != ["ok|"]:
+        why = clean(done.err.decode("utf-8", "replace").strip() or "nothing", 200)
+        raise CannotError(f"{place}: cannot be written (the host said: {scrub(why)})")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts.link import Answers, Ask, ask
@@ -13,14 +12,6 @@ from cockpit.model.facet import Problem, kind_of
 from cockpit.model.observed import Disk
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.belonging import Files
-from cockpit.platforms.local.census import (
-    Census,
-    OpenFile,
-    census_of,
-    descendants,
-    lineage_up,
-)
 from cockpit.platforms.local.files import (
     MOST,
     BadNote,
@@ -29,9 +20,7 @@ from cockpit.platforms.local.files import (
     exit_note,
     pid_note,
 )
-from cockpit.platforms.local.sight import Places, Sight
 from cockpit.runtime.mounts import shared_source
-from cockpit.runtime.ssh import ASKING
 from cockpit.text.safe import clean
 
 _SCREEN: Final = re.compile(r"\s+(\d+)\.([^\t]+)\t\((?!.*Dead \?)")
@@ -48,41 +37,6 @@ class Session(NamedTuple):
     created: float | None = None
     dead: bool = False
     status: int | None = None
-
-
-ABOUT: Final = ask("its own facts", "about")
-
-
-def processes_ask(environments: Iterable[str], files: Iterable[str] = ()) -> Ask:
-    """Return what asks for all processes.
-
-    Their environments come where they hold one of these words, and the open files whose paths
-    hold one of ``files``.
-    """
-    words, paths = (sorted({each for each in given if each}) for given in (environments, files))
-    return ask("its processes", "processes", environments=words, files=paths)
-
-
-def sight_of(
-    about: Mapping[str, Any],
-    listed: Sequence[Any],
-    places: Places | None = None,
-    sent: float = 0.0,
-    got: float = 0.0,
-) -> Sight:
-    """Return a host from the agent's answers, asked and answered at these times (ours)."""
-    processes = census_of(listed)
-    held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
-    files = Files(Path("/nowhere"), about["uid"], held)
-    return Sight(about, processes, files, _own(processes, about["pid"]), places, sent, got)
-
-
-def _own(processes: Census, agent: int) -> set[int]:
-    """Return the agent that was asked, what it descends from, and all that asks a question."""
-    asking = {pid for pid, one in processes.items() if any(ASKING in word for word in one.argv)}
-    asking.add(agent)
-    above = {one.pid for one in lineage_up(processes, agent)}
-    return above | asking | descendants(processes, asking)
 
 
 TMUX: Final = ask(

@@ -28,12 +28,13 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import ending, launching
-from cockpit.platforms.box.ending import BoxEnding, by_command, by_signal
+from cockpit.platforms.box import launching
 from cockpit.platforms.box.health import LACKS, BoxHosts, finding_of
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.launching import ID, Script, startable
 from cockpit.platforms.command import NO_WAY
+from cockpit.platforms.local.ending import Acting
+from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
@@ -258,11 +259,11 @@ class BoxPlatform(Unsupported):
         host = None if run.job is None else run.job.host
         if not host:
             return NamedJob(id=job_id, text=f"{NO_HOST} is not in cockpit.toml")
-        return await ending.named(self._ending(run), self._send, host, job_id)
+        return await Acting(self._link_to(host)).named(job_id)
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file on the host, with its own start."""
-        await ending.adopt(self._send, run, job)
+        await launching.adopt(self._send, run, job)
 
     # Acting.
 
@@ -298,8 +299,7 @@ class BoxPlatform(Unsupported):
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
         grace = 60.0 if run.job is None else run.job.grace
-        targets = [target_of(job) for job in jobs]
-        await self._ending(run).end(targets, grace)
+        await self._acting(run).end([target_of(job) for job in jobs], grace)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that nothing is configured to ask it by, if so."""
@@ -310,25 +310,19 @@ class BoxPlatform(Unsupported):
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``, both on the host."""
-        spec = run.job
-        if spec is not None and spec.save_signal:
-            await by_signal(self._ending(run), self._send, spec, target_of(job))
-        elif spec is not None and spec.save_command:
-            await by_command(self._send, run, spec, job)
-        else:
-            raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
+        await self._acting(run).save(run, job, target_of(job))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks, memory and device state of these jobs."""
         if run.job is None or not run.job.host:
             return {}
         targets = [target_of(job) for job in jobs if "pid" in job.handle]
-        return await ending.gather(self._link_to(run.job.host), self._ending(run), run, targets)
+        return await gather(self._link_to(run.job.host), run, targets)
 
-    def _ending(self, run: RunSpec) -> BoxEnding:
+    def _acting(self, run: RunSpec) -> Acting:
         if run.job is None or not run.job.host:
             raise CannotError(f"{NO_HOST} is not in cockpit.toml")
-        return BoxEnding(self._link_to(run.job.host), self._send, run.job.host)
+        return Acting(self._link_to(run.job.host))
 
 
 async def _by_host(queries: Sequence[Query], ask: AskHost) -> dict[str, Facet[Any]]:

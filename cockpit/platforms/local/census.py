@@ -1,8 +1,4 @@
-"""The processes of a machine, read once for many questions.
-
-Linux reads ``/proc`` (``hosts.agent``, about 60 µs a process); on this machine others ask ``ps``,
-which tells neither environments nor folders nor open files. Blocking.
-"""
+"""The processes of a machine, read once for many questions. Blocking."""
 
 from __future__ import annotations
 
@@ -10,11 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts import agent
+from cockpit.hosts import agent, here
 from cockpit.runtime.process import PROC
-from cockpit.runtime.shell import run_blocking
 
-PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
 MOST: Final = 100_000
 """Environments that are read on this machine: all."""
 
@@ -52,12 +46,7 @@ Census = Mapping[int, Process]
 
 def census(proc: Path = PROC) -> Census:
     """Return every process of this machine but zombies and kernel threads; raises ``OSError``."""
-    if not (proc / "self" / "stat").exists():
-        done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000, reads=True)
-        if not done.ok:
-            raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
-        return read_ps(done.text)
-    return census_of(agent.processes([""], most=MOST, proc=str(proc)))
+    return census_of(here.processes([""], most=MOST, proc=str(proc)))
 
 
 def census_of(listed: Iterable[Sequence[Any]]) -> Census:
@@ -124,17 +113,4 @@ def descendants(processes: Census, pids: Iterable[int], below: Children | None =
             if child not in found:
                 found.add(child)
                 todo.append(child)
-    return found
-
-
-def read_ps(text: str) -> Census:
-    """Return what ``ps`` says, asked with ``PS``; arguments are cut at blanks."""
-    found = {}
-    for line in text.splitlines():
-        parts = line.split(None, 5)
-        if len(parts) < 6 or not all(part.isdigit() for part in parts[:4]) or parts[4][0] in "ZX":
-            continue
-        pid, ppid, pgid, uid = (int(part) for part in parts[:4])
-        argv = tuple(parts[5].split())
-        found[pid] = Process(pid, ppid, pgid, -1, uid, parts[4][0], -1, argv, None, None)
     return found

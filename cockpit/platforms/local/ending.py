@@ -1,50 +1,61 @@
-"""Ends exactly some jobs of this machine, and keeps the evidence of them (SPEC A).
+"""Acts on the processes of a machine: ends exactly some jobs, asks one to save, names one.
 
 A job is its process, what descends from it by parent links, the groups and sessions that these
 lead, and whatever carries the job's launch id in its environment, so that a child which left the
-session or lost its parent is found too. The start of a process tells it from a later one with the
-same id. SIGTERM goes to the job alone, which can then save and take its children down in
-its own order; what is left when it has gone is asked next, and what is left at the end of the
-grace is killed.
+session or lost its parent is found too. SIGTERM goes to the job alone, which can then save and take
+its children down in its own order; what is left when it has gone is asked next, and what is left at
+the end of the grace is killed.
 
-Evidence is a job's files, processes, stacks and devices. Gathering it only looks: nothing is
-signalled or stopped for long. What could not be read is said in the file itself.
+What belongs to a job is decided here, from the machine's own processes at each look; what is sent
+there are process ids with their starts, and each is compared once more before it is signalled. A
+signal that arrives late can reach nobody else.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
+import errno
 import os
-import shutil
-import signal
-import time
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from cockpit.model.lineage import local_root, related
+import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
+from cockpit.hosts.link import DEADLINE, Link, ask
+from cockpit.model.facet import Problem, kind_of
+from cockpit.model.jobs import LiveJob, NamedJob
+from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
-from cockpit.platforms.local.launcher import notes
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.command import NOT_ASKED, save_by_command, unsaved
+from cockpit.platforms.local.census import Census, Process, descendants
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.platforms.local.launcher.notes import start_ticks
-from cockpit.platforms.local.programs import is_cockpit, is_helper, is_shell, is_supervisor, is_tool
-from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import run_command
+from cockpit.platforms.local.lookup import TICKS, TOLD, pid_of
+from cockpit.platforms.local.programs import (
+    arguments,
+    is_cockpit,
+    is_helper,
+    is_shell,
+    is_supervisor,
+    is_tool,
+)
+from cockpit.platforms.local.sight import ABOUT, Sight, processes_ask, sight_of
+from cockpit.runtime.moment import Awake
+from cockpit.runtime.ssh import RemoteError
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
-LOOK = 0.1
+LOOK_EVERY: Final = 0.5
+LOOK_HERE: Final = 0.1
+SENDING: Final = 15.0
+LAP: Final = 15.0
+"""Seconds that a look takes at most, one that gets no answer."""
 REAL_END = 15.0
 """Seconds that what was killed has to be gone, and a supervisor to note the exit status."""
 
 
-class NotEndedError(Exception):
-    """Something still lives and nothing more can be done; the message names it."""
-
-
-class NotAllowedError(Exception):
-    """Something still lives that we may not signal; the message names it."""
+Signalled = tuple[Process, str]
+"""A process, and the name of the signal that it gets."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class Ending:
     asked: set[int] = field(default_factory=set)
     supervisor: tuple[int, int] | None = None
 
-    def members(self, processes: Census, own: Collection[int] | None = None) -> list[Process]:
+    def members(self, processes: Census, own: Collection[int]) -> list[Process]:
         """Return everything of the job that lives now; nothing of ``own``, which is who looks."""
         found = {pid for pid, one in processes.items() if self._is_known(one)}
         found |= {one.pid for one in processes.values() if self._carries(one)}
@@ -87,14 +98,12 @@ class Ending:
             if not more:
                 break
             found |= more
-        if own is None:
-            own = {one.pid for one in lineage_up(processes, os.getpid())}
         members = [processes[pid] for pid in found - {*own, 1} if self._may_be(processes[pid])]
         self.leading &= {one.pgid for one in members} | {one.sid for one in members}
         self.known = {one.pid: one.ticks for one in members}
         return members
 
-    def asks(self, processes: Census, alive: Sequence[Process]) -> list[tuple[Process, int]]:
+    def asks(self, processes: Census, alive: Sequence[Process]) -> list[Signalled]:
         """Return who is asked to leave now: the job; once it has gone, what it left behind."""
         main = next((one for one in alive if self._is_main(one)), None)
         inside = {one.pid for one in alive}
@@ -103,13 +112,13 @@ class Ending:
         firsts = [one for one in told if not (is_tool(one.argv) or is_helper(one.argv))]
         heads = firsts or ([main] if main else [])  # a trainer may save before its pipe breaks
         meant = [one for head in heads for one in addressed(processes, head)] or alive
-        found: list[tuple[Process, int]] = []
+        found: list[Signalled] = []
         for one in meant:
             if one.pid not in self.asked and one.pid in inside:
-                found.append((one, signal.SIGTERM))
+                found.append((one, "TERM"))
                 self.asked.add(one.pid)
             if one.state in "Tt" and one.pid in inside:
-                found.append((one, signal.SIGCONT))
+                found.append((one, "CONT"))
         return found
 
     def _is_main(self, one: Process) -> bool:
@@ -132,27 +141,6 @@ class Ending:
         return not tag or not self.target.lineage or related(tag, self.target.lineage)
 
 
-def end(targets: Sequence[ProcessTarget], grace: float) -> None:
-    """End the jobs and return when they are gone; blocking, ``grace`` seconds and some more.
-
-    Raises ``NotAllowedError`` or ``NotEndedError`` if something of them still lives.
-    """
-    endings = [Ending(target) for target in targets]
-    for ending in endings:
-        ending.supervisor = supervisor_of(census(), ending.target)
-    begun = time.monotonic()
-    while left := _step(endings, late=time.monotonic() - begun >= grace):
-        if time.monotonic() - begun >= grace + REAL_END:
-            raise NotEndedError(still(left))
-        time.sleep(LOOK)
-    _await_notes([ending.supervisor for ending in endings if ending.supervisor is not None])
-
-
-def members(target: ProcessTarget) -> list[Process]:
-    """Return everything of a job that lives now, by process id."""
-    return sorted(Ending(target).members(census()), key=lambda one: one.pid)
-
-
 def addressed(processes: Census, main: Process) -> list[Process]:
     """Return who is meant by a signal to a job: its process; of a shell, what it runs too.
 
@@ -163,63 +151,6 @@ def addressed(processes: Census, main: Process) -> list[Process]:
     children = [one for one in processes.values() if one.ppid == main.pid]
     below = [meant for child in children for meant in addressed(processes, child)]
     return [main, *below]
-
-
-def send(process: Process, number: int) -> bool:
-    """Signal that very process, never a later one with its id; False if it is gone.
-
-    Raises ``PermissionError``.
-    """
-    if hasattr(os, "pidfd_open"):
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return _send_plainly(process, number)
-        try:
-            if start_ticks(process.pid) != process.ticks:
-                return False
-            signal.pidfd_send_signal(handle, number)
-        except ProcessLookupError:
-            return False
-        finally:
-            os.close(handle)
-        return True
-    return _send_plainly(process, number)
-
-
-def _send_plainly(process: Process, number: int) -> bool:
-    if start_ticks(process.pid) not in (None, process.ticks):
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(process.pid, number)
-        return True
-    return False
-
-
-def _step(endings: Iterable[Ending], *, late: bool) -> list[Process]:
-    """Look once, signal whom it is the time for, and return what lives."""
-    processes = census()
-    left: list[Process] = []
-    for ending in endings:
-        alive = ending.members(processes)
-        left += alive
-        if late:
-            for one in alive:
-                _signal(one, signal.SIGKILL)
-        else:
-            for one, number in ending.asks(processes, alive):
-                _signal(one, number)
-    return left
-
-
-def _signal(process: Process, number: int) -> None:
-    try:
-        send(process, number)
-    except PermissionError as error:
-        text = f"pid {process.pid} belongs to user {process.uid}: not allowed to stop it"
-        raise NotAllowedError(text) from error
 
 
 def still(left: Sequence[Process]) -> str:
@@ -239,131 +170,175 @@ def supervisor_of(processes: Census, target: ProcessTarget) -> tuple[int, int] |
     return parent.pid, parent.ticks
 
 
-def _await_notes(supervisors: Sequence[tuple[int, int]]) -> None:
-    """Give each supervisor the time to note the exit status and to let go of its locks."""
-    until = time.monotonic() + REAL_END
-    waiting = list(supervisors)
-    while waiting and time.monotonic() < until:
-        processes = census()
-        waiting = [
-            (pid, ticks)
-            for pid, ticks in waiting
-            if (one := processes.get(pid)) is not None and one.ticks == ticks
-        ]
-        if waiting:
-            time.sleep(LOOK / 2)
+Sleep = Callable[[float], Awaitable[None]]
+STOPPING: Final = "nothing was told to stop"
 
 
-DEADLINE: Final = 10.0
-STACKS: Final = 8
-"""Processes of which a stack is asked; a job has hundreds of loaders."""
-CAP: Final = 1_000_000
+class Acting:
+    """Acts on the processes of one machine; bounded, and never in doubt about whom."""
 
+    def __init__(self, link: Link, sleep: Sleep = asyncio.sleep) -> None:
+        self._link = link
+        self._sleep = sleep
+        self._pause = LOOK_HERE if link.here else LOOK_EVERY
+        self._told = False
 
-async def gather(run: RunSpec, targets: Sequence[ProcessTarget]) -> dict[str, bytes]:
-    """Return the evidence by file name; never raises."""
-    found = {
-        "job.json": await _safely(lambda: _job(run)),
-        "machine.txt": await _safely(lambda: _machine(run)),
-        "gpu.txt": await _command("nvidia-smi"),
-    }
-    try:
-        processes = await offload(_members, tuple(targets), deadline=DEADLINE)
-    except (TimeoutError, OSError) as error:
-        return {**found, "processes.txt": f"missing: {error}\n".encode()}
-    found["processes.txt"] = await _safely(lambda: _table(processes))
-    for process in processes[:STACKS]:
-        found[f"stack-{process.pid}.txt"] = await _stack(process)
-    return found
+    async def look(self, variables: Collection[str] = (LAUNCH_ID, LINEAGE, SUPERVISES)) -> Sight:
+        """Return the processes as they are, with these variables; raises ``LostError``."""
+        processes = processes_ask([f"{name}=" for name in variables])
+        answers = await self._link.ask([ABOUT, processes], patience=DEADLINE)
+        problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
+        if problem is not None:
+            raise LostError(problem.message)
+        return sight_of(answers[ABOUT], answers[processes], here=self._link.here)
 
-
-def _members(targets: tuple[ProcessTarget, ...]) -> list[Process]:
-    return [one for target in targets for one in members(target)]
-
-
-async def _safely(work: object) -> bytes:
-    assert callable(work)
-    try:
-        text = await offload(work, deadline=DEADLINE)
-    except (TimeoutError, OSError) as error:
-        return f"missing: {error}\n".encode()
-    return str(text).encode("utf-8", "replace")
-
-
-async def _command(*argv: str) -> bytes:
-    if shutil.which(argv[0]) is None:
-        return f"missing: there is no {argv[0]} here\n".encode()
-    done = await run_command(argv, deadline=DEADLINE, cap=CAP)
-    if done.ok:
-        return done.out
-    why = "no answer in time" if done.timed_out else f"ended with {done.rc}"
-    return f"missing: {argv[0]} {why}\n".encode() + done.out + done.err
-
-
-async def _stack(process: Process) -> bytes:
-    """Return what the process does: by py-spy where it is installed, and by the kernel."""
-    kernel = await _safely(lambda: _kernel(process))
-    if shutil.which("py-spy") is None:
-        return kernel + b"\nno Python stack: py-spy is not installed\n"
-    spied = await _command("py-spy", "dump", "--nonblocking", "--pid", str(process.pid))
-    return kernel + b"\n" + spied
-
-
-def _kernel(process: Process) -> str:
-    parts = [" ".join(process.argv)]
-    for name in ("status", "wchan", "stack", "io", "limits"):
-        path = Path(f"/proc/{process.pid}/{name}")
+    async def end(self, targets: Sequence[ProcessTarget], grace: float) -> None:
+        """Return when the jobs are gone and their statuses noted; raises as ``Platform.stop``."""
+        endings = [Ending(target) for target in targets]
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            text = f"missing: {error.strerror}"
-        parts.append(f"{name}:\n{text.rstrip()}")
-    return "\n\n".join(parts) + "\n"
+            sight = await self.look()
+        except LostError as error:
+            raise CannotError(f"{error}; {STOPPING}") from error
+        for ending in endings:
+            ending.supervisor = supervisor_of(sight.processes, ending.target)
+        until, most = Awake(grace, LAP), Awake(grace + REAL_END, LAP)
+        while left := await self._step(sight, endings, late=until.left() <= 0):
+            if most.left() <= 0:
+                raise LostError(f"{self._link.host}: {still(left)}")
+            await self._sleep(self._pause)
+            sight = await self.look()
+        await self._notes([each.supervisor for each in endings if each.supervisor is not None])
 
+    async def _step(self, sight: Sight, endings: Sequence[Ending], *, late: bool) -> list[Process]:
+        """Signal whom it is the time for, and return what lives."""
+        left: list[Process] = []
+        due: list[Signalled] = []
+        for ending in endings:
+            alive = ending.members(sight.processes, sight.own)
+            left += alive
+            due += [(one, "KILL") for one in alive] if late else ending.asks(sight.processes, alive)
+        if due:
+            await self._end(due)
+        return left
 
-def _table(processes: Sequence[Process]) -> str:
-    """Return one line for each process of the jobs."""
-    head = "pid ppid session state start_ticks command"
-    lines = [
-        f"{one.pid} {one.ppid} {one.sid} {one.state} {one.ticks} {' '.join(one.argv)}"
-        for one in processes
-    ]
-    return "\n".join([head, *lines, ""])
-
-
-def _job(run: RunSpec) -> str:
-    """Return the job's own files, as they are."""
-    job, root = run.job, local_root(run)
-    files = () if job is None else (job.pid_file, job.exit_file, job.done_marker)
-    paths = [place.path for place in files if place is not None]
-    if job is not None and job.pid_file is not None:
-        pid_file = Path(job.pid_file.path)
-        folder = notes.launches_folder(None if root is None else Path(root), pid_file)
-        names = sorted(notes.launch_ids(folder))[-20:]
-        paths += [str(folder / name) for name in names]
-    return json.dumps({path: _content(path) for path in paths}, indent=1) + "\n"
-
-
-def _content(path: str) -> str:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - bounded
-            return file.read(4096).decode("utf-8", "replace")
-    except OSError as error:
-        return f"missing: {error.strerror}"
-
-
-def _machine(run: RunSpec) -> str:
-    lines = [f"load: {' '.join(f'{value:.2f}' for value in os.getloadavg())}"]
-    workdir = None if run.job is None or run.job.workdir is None else run.job.workdir.path
-    for place in filter(None, (local_root(run), workdir)):
+    async def _end(self, due: Sequence[Signalled]) -> None:
         try:
-            usage = shutil.disk_usage(place)
-            lines.append(f"{place}: {usage.free} of {usage.total} bytes free")
-        except OSError as error:
-            lines.append(f"{place}: missing: {error.strerror}")
-    for path in (Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.events")):
+            statuses = await self._signal(due)
+        except RemoteError as error:
+            if not (error.sent or self._told):
+                raise CannotError(f"{error}; {STOPPING}") from error
+            raise LostError(f"{error}: cannot tell whether it was told to stop") from error
+        self._told = True
+        for (one, _), status in zip(due, statuses, strict=True):
+            if status == errno.EPERM:
+                whose = f"pid {one.pid} belongs to user {one.uid}"
+                raise CannotError(f"{self._link.host}: {whose}: not allowed to stop it")
+
+    async def _signal(self, due: Sequence[Signalled], *, heard: bool = False) -> list[int]:
+        targets = [(one.pid, one.ticks, name) for one, name in due]
+        asked = ask("a signal", "kill", targets=targets, heard=heard)
         try:
-            lines.append(f"{path}:\n{path.read_text(encoding='utf-8')}")
+            found: list[int] = await self._link.act(asked, deadline=SENDING)
         except OSError as error:
-            lines.append(f"{path}: missing: {error.strerror}")
-    return "\n".join(lines) + "\n"
+            raise RemoteError(kind_of(error), f"{self._link.host}: {error.strerror}") from error
+        return found
+
+    async def _notes(self, supervisors: Sequence[tuple[int, int]]) -> None:
+        """Give each supervisor the time to note the exit status and to let go of its locks."""
+        until = Awake(REAL_END, REAL_END)
+        waiting = list(supervisors)
+        while waiting and until.left() > 0:
+            found = (await self.look()).processes
+            waiting = [
+                (pid, ticks) for pid, ticks in waiting if pid in found and found[pid].ticks == ticks
+            ]
+            if waiting:
+                await self._sleep(self._pause / 2)
+
+    async def save(self, run: RunSpec, live: LiveJob, target: ProcessTarget) -> None:
+        """Ask by ``save_signal``, else by ``save_command``; raises as ``Platform.save``."""
+        spec = run.job
+        if spec is not None and spec.save_signal:
+            await self._by_signal(spec.save_signal, target)
+        elif spec is not None and spec.save_command:
+            await save_by_command(self._link, run, live)
+        else:
+            raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
+
+    async def _by_signal(self, word: str, target: ProcessTarget) -> None:
+        """Signal the trainer alone, and only if it listens."""
+        name = signal_name(word)
+        try:
+            processes = (await self.look()).processes
+        except LostError as error:
+            raise CannotError(f"{error}; {NOT_ASKED}") from error
+        main = processes.get(target.pid)
+        if main is None or main.ticks != target.ticks:
+            raise CannotError(f"pid {target.pid} is gone")
+        meant = [one for one in addressed(processes, main) if one is not main] or [main]
+        if len(meant) > 1:
+            pids = ", ".join(str(one.pid) for one in meant)
+            raise CannotError(f"a shell runs several processes ({pids}): which is the trainer?")
+        try:
+            (status,) = await self._signal([(meant[0], name)], heard=True)
+        except RemoteError as error:
+            raise unsaved(error) from error
+        if status:
+            why = {
+                errno.ESRCH: "is gone",
+                errno.ENOTSUP: f"does not handle SIG{name} (yet): it could kill it",
+            }.get(status, f"cannot be sent SIG{name}: {os.strerror(status)}")
+            raise CannotError(f"pid {meant[0].pid} {why}")
+
+    async def named(self, job_id: str) -> NamedJob:
+        """Return what the process table tells of a process; never raises."""
+        pid, where = pid_of(job_id), "here" if self._link.here else f"on {self._link.host}"
+        if pid is None:
+            text = f"{clean(job_id, 60)} is not a process id {where}; expected 4711"
+            return NamedJob(id=job_id, text=text, lives=False)
+        try:
+            sight = await self.look(TOLD)
+        except LostError as error:
+            return NamedJob(id=f"pid:{pid}", text=scrub(clean(str(error), 300)))
+        one = sight.processes.get(pid)
+        if one is None:
+            return NamedJob(id=f"pid:{pid}", text=f"no process {pid} lives {where}", lives=False)
+        told = ((name, one.variable(name) or "") for name in TOLD)
+        text = f"process {pid} is running {where}: {' '.join(one.argv)}"
+        return NamedJob(
+            id=f"pid:{pid}",
+            text=scrub(clean(text, 300)),
+            lives=True,
+            launch_id=one.variable(LAUNCH_ID),
+            started_at=sight.started_at(one),
+            values=(*arguments(one.argv), *(each for each in told if each[1])),
+            handle={} if one.ticks < 0 else {TICKS: str(one.ticks)},
+        )
+
+
+NUMBERS: Final = {
+    "HUP": 1,
+    "INT": 2,
+    "QUIT": 3,
+    "USR1": 10,
+    "USR2": 12,
+    "ALRM": 14,
+    "TERM": 15,
+    "CONT": 18,
+    "URG": 23,
+    "XCPU": 24,
+    "VTALRM": 26,
+    "PROF": 27,
+    "WINCH": 28,
+    "IO": 29,
+}
+"""Signals by their numbers under Linux, which jobs run on, whatever runs here."""
+
+
+def signal_name(name: str) -> str:
+    """Return ``USR1`` for ``USR1``, ``SIGUSR1`` or ``10``; raises ``CannotError``."""
+    plain = name.upper().removeprefix("SIG")
+    named = next((word for word, number in NUMBERS.items() if plain in (word, str(number))), None)
+    if named is None:
+        raise CannotError(f"job.save_signal: there is no signal {clean(name, 40)}")
+    return named

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.jobs import LaunchState, LookUp, NamedJob
-from cockpit.model.lineage import local_root, related, tag_of
+from cockpit.model.lineage import related, tag_of
+from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.census import Census, Process, census
@@ -27,12 +28,11 @@ from cockpit.platforms.local.launcher.notes import (
     pid_space,
     write_atomically,
 )
-from cockpit.platforms.local.programs import arguments, is_helper
+from cockpit.platforms.local.programs import is_helper
 from cockpit.platforms.local.recorded import identify
-from cockpit.platforms.local.sight import Who, sight_here
+from cockpit.platforms.local.sight import Who, on_its_host, sight_here
 from cockpit.runtime.process import Machine, Where, here, process_facts, where
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 ROUNDS: Final = 3
 """Times that notes are read and processes looked at, where the notes change meanwhile."""
@@ -78,14 +78,30 @@ def noted_exit(run: RunSpec, note: PidNote) -> int | None:
     return int(status)
 
 
-def _folder(run: RunSpec) -> Path | None:
-    root = local_root(run)
-    pid_file = None if run.job is None else run.job.pid_file
-    if root is None and pid_file is None:
+def root_on_host(run: RunSpec) -> Place | None:
+    """Return the output root where it lies on the job's host."""
+    root = None if run.output_root is None else run.output_root.normal()
+    return root if root is not None and on_its_host(run, root) else None
+
+
+def launches_place(run: RunSpec) -> Place | None:
+    """Return the folder of the host in which its launch ids are used up."""
+    root, job = root_on_host(run), run.job
+    if root is None and (job is None or job.pid_file is None):
         return None
-    return notes.launches_folder(
-        None if root is None else Path(root), Path(pid_file.path if pid_file is not None else "/")
-    )
+    folder = root if root is not None else parent_of(job.pid_file)  # type: ignore[union-attr,arg-type]
+    return folder.below(*notes.BELOW.parts)
+
+
+def parent_of(place: Place) -> Place:
+    """Return the folder in which a file lies."""
+    folder, sign, _ = place.path.rpartition("/")
+    return Place(place.scheme, place.host, folder or ("/" if sign else "."))
+
+
+def _folder(run: RunSpec) -> Path | None:
+    place = launches_place(run)
+    return None if place is None else Path(place.path)
 
 
 def told(
@@ -232,27 +248,6 @@ def pid_of(job_id: str) -> int | None:
     """Return the process id that a person typed (``4711``, ``pid:4711``), if it is one."""
     text = job_id.removeprefix("pid:")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def named(job_id: str) -> NamedJob:
-    """Return what the process table tells of a process. Blocking; raises ``OSError``."""
-    pid = pid_of(job_id)
-    if pid is None:
-        text = f"{clean(job_id, 60)} is not a process id; expected 4711"
-        return NamedJob(id=job_id, text=text, lives=False)
-    facts, one = process_facts(pid), census().get(pid)
-    if not facts.alive or one is None:
-        return NamedJob(id=f"pid:{pid}", text=f"no process {pid} lives here", lives=False)
-    told = ((name, one.variable(name) or "") for name in TOLD)
-    return NamedJob(
-        id=f"pid:{pid}",
-        text=scrub(clean(f"process {pid} is running: {' '.join(one.argv)}", 300)),
-        lives=True,
-        launch_id=one.variable(LAUNCH_ID),
-        started_at=facts.started_at,
-        values=(*arguments(one.argv), *(each for each in told if each[1])),
-        handle={} if facts.ticks is None else {TICKS: str(facts.ticks)},
-    )
 
 
 def adopt(run: RunSpec, job: NamedJob) -> None:

@@ -11,7 +11,6 @@ import hashlib
 import os
 import pwd
 import re
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
+from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import (
@@ -36,18 +36,10 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
-from cockpit.platforms.command import NO_WAY, save_here
-from cockpit.platforms.local import ending, lookup
-from cockpit.platforms.local.census import Process, census
-from cockpit.platforms.local.ending import (
-    REAL_END,
-    NotAllowedError,
-    NotEndedError,
-    ProcessTarget,
-    addressed,
-    end,
-    send,
-)
+from cockpit.platforms.command import NO_WAY
+from cockpit.platforms.local import lookup
+from cockpit.platforms.local.ending import Acting, ProcessTarget
+from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
 from cockpit.platforms.local.launcher import notes
@@ -197,10 +189,7 @@ class LocalPlatform(Platform):
 
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what the process table tells of a process by its id."""
-        try:
-            return await offload(lookup.named, job_id, deadline=LOOK)
-        except (OSError, TimeoutError) as error:
-            return NamedJob(id=job_id, text=f"the process table cannot be read: {error}")
+        return await Acting(HERE_LINK).named(job_id)
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file, with its own start."""
@@ -330,14 +319,7 @@ class LocalPlatform(Platform):
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
         grace = 60.0 if run.job is None else run.job.grace
-        targets = [target_of(job) for job in jobs]
-        work = lambda: end(targets, grace)  # noqa: E731 - never the same call
-        try:
-            await offload(work, deadline=grace + 2 * REAL_END + SLACK)
-        except NotAllowedError as error:
-            raise CannotError(_line(error)) from error
-        except (NotEndedError, TimeoutError, OSError) as error:
-            raise LostError(_line(error)) from error
+        await Acting(HERE_LINK).end([target_of(job) for job in jobs], grace)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that nothing is configured to ask it by, if so."""
@@ -348,27 +330,12 @@ class LocalPlatform(Platform):
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``."""
-        spec = run.job
-        if spec is not None and spec.save_signal:
-            await self._save_by_signal(spec.save_signal, job)
-        elif spec is not None and spec.save_command:
-            await save_here(run, job)
-        else:
-            raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
-
-    async def _save_by_signal(self, name: str, job: LiveJob) -> None:
-        number = signal_number(name)
-        try:
-            await offload(_send_to_trainer, target_of(job), number, deadline=LOOK)
-        except TimeoutError as error:
-            raise LostError(f"no answer when it was asked to save: {error}") from error
-        except OSError as error:
-            raise CannotError(f"cannot send {name} to {job.id}: {_line(error)}") from error
+        await Acting(HERE_LINK).save(run, job, target_of(job))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks and device state of these jobs."""
-        ours = [job for job in jobs if "pid" in job.handle]
-        return await ending.gather(run, [target_of(job) for job in ours])
+        targets = [target_of(job) for job in jobs if "pid" in job.handle]
+        return await gather(HERE_LINK, run, targets)
 
 
 class _Attempt:
@@ -402,16 +369,6 @@ def target_of(job: LiveJob) -> ProcessTarget:
     also = tuple((int(one), int(start)) for one, start in told)
     launch_id, lineage = job.handle.get("launch_id"), job.handle.get("lineage", "")
     return ProcessTarget(pid, ticks, launch_id, lineage, also)
-
-
-def signal_number(name: str) -> int:
-    """Return the number of ``USR1``, ``SIGUSR1`` or ``10``; raises ``CannotError``."""
-    try:
-        if name.isdigit():
-            return signal.Signals(int(name))
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
-    except (KeyError, ValueError) as error:
-        raise CannotError(f"job.save_signal: there is no signal {clean(name, 40)}") from error
 
 
 def _launches(run: RunSpec) -> Path:
@@ -457,33 +414,6 @@ def _workdir(run: RunSpec, submission: Submission) -> Path:
     if not Path(place).is_dir():
         raise CannotError(f"the working folder {clean(place, 200)} does not exist")
     return Path(place)
-
-
-def _send_to_trainer(target: ProcessTarget, number: int) -> None:
-    """Signal the job alone, and only if it listens: unheard, most signals kill."""
-    processes = census()
-    main = processes.get(target.pid)
-    if main is None or main.ticks != target.ticks:
-        raise CannotError(f"pid {target.pid} is gone")
-    meant = [one for one in addressed(processes, main) if one is not main] or [main]
-    if len(meant) > 1:
-        pids = ", ".join(str(one.pid) for one in meant)
-        raise CannotError(f"a shell runs several processes ({pids}): which is the trainer?")
-    if not _listens(meant[0], number):
-        name = signal.Signals(number).name
-        raise CannotError(f"pid {meant[0].pid} does not handle {name} (yet): it could kill it")
-    if not send(meant[0], number):
-        raise CannotError(f"pid {meant[0].pid} is gone")
-
-
-def _listens(process: Process, number: int) -> bool:
-    """Tell whether a process has a handler for a signal; where that is not told, believe it."""
-    try:
-        status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return not Path("/proc/self/status").exists()
-    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "")
-    return bool(int(caught.partition(":")[2].strip() or "0", 16) >> (number - 1) & 1)
 
 
 def _line(error: BaseException) -> str:

@@ -10,20 +10,24 @@ import os
 import posixpath
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts import agent
+from cockpit.hosts.link import Ask, ask
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
 from cockpit.platforms.local.census import (
     Census,
     Children,
+    OpenFile,
     Process,
     census,
+    census_of,
     children,
     descendants,
     lineage_up,
@@ -32,6 +36,7 @@ from cockpit.platforms.local.family import Known
 from cockpit.platforms.local.files import PidNote, SharedDisks
 from cockpit.platforms.local.marks import Read, RunMarks, marks_of, read_script
 from cockpit.runtime.process import PROC, Machine
+from cockpit.runtime.ssh import ASKING
 
 SKEW: Final = 2.0
 """Seconds by which a host's clock may differ from ours and count as the same."""
@@ -240,10 +245,53 @@ class Sight:
         return marks._replace(recorded=note)
 
 
+ABOUT: Final = ask("its own facts", "about")
+
+
+def processes_ask(environments: Iterable[str], files: Iterable[str] = ()) -> Ask:
+    """Return what asks for all processes.
+
+    Their environments come where they hold one of these words, and the open files whose paths
+    hold one of ``files``.
+    """
+    words, paths = (sorted({each for each in given if each}) for given in (environments, files))
+    return ask("its processes", "processes", environments=words, files=paths)
+
+
+def sight_of(
+    about: Mapping[str, Any],
+    listed: Sequence[Any],
+    places: Places | None = None,
+    sent: float = 0.0,
+    got: float = 0.0,
+    *,
+    here: bool = False,
+) -> Sight:
+    """Return a machine from the agent's answers, asked and answered at these times (ours)."""
+    processes = census_of(listed)
+    held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
+    files = Files(Path("/nowhere"), about["uid"], held)
+    own = _own(processes, about["pid"], here=here)
+    return Sight(about, processes, files, own, places, sent, got)
+
+
+def _own(processes: Census, agent: int, *, here: bool) -> set[int]:
+    """Return who asks and what that descends from; elsewhere also all that it has started.
+
+    Here that is the cockpit itself, and what it has started may be a job.
+    """
+    above = {one.pid for one in lineage_up(processes, agent)}
+    if here:
+        return above
+    asking = {pid for pid, one in processes.items() if any(ASKING in word for word in one.argv)}
+    asking.add(agent)
+    return above | asking | descendants(processes, asking)
+
+
 def sight_here() -> Sight:
     """Return this machine's processes as they are; raises ``OSError``."""
     about, processes = agent.about(), census()
-    own = {process.pid for process in lineage_up(processes, os.getpid())}
+    own = _own(processes, os.getpid(), here=True)
     now = about["now"]
     return Sight(about, processes, Files(PROC), own, PlacesHere(), now, now)
 

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.command import save_here
+from cockpit.platforms.command import save_by_command
 from cockpit.platforms.ray.answers import RayJob, phase_of
 from cockpit.platforms.ray.head import Head
 from cockpit.runtime.http import HttpError, LostAnswerError
@@ -142,4 +143,4 @@ async def save(run: RunSpec, live: LiveJob) -> None:
     why = why_no_save(run)
     if why is not None:
         raise CannotError(why)
-    await save_here(run, live)
+    await save_by_command(HERE_LINK, run, live)

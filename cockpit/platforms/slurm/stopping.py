@@ -12,7 +12,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NO_WAY, WITHIN, save_words
-from cockpit.platforms.local.platform import signal_number
+from cockpit.platforms.local.ending import NUMBERS, signal_name
 from cockpit.platforms.slurm.ask import CONTROLLER, PATHS, Run, Trouble, last_words, new_mark
 from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.command import for_shell, variables_of
@@ -193,7 +193,7 @@ async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
     if spec.save_command:
         words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
     else:
-        number = int(signal_number(spec.save_signal or ""))
+        number = NUMBERS[signal_name(spec.save_signal or "")]
         words, limit = ["scancel", f"--signal={number}", target_of(job)], CONTROLLER
     own = spec.workdir or run.workdir
     mark = new_mark()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import shutil
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.link import DEADLINE, Ask, HostLink, Value
 from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LaunchState
@@ -234,68 +234,6 @@ async def test_words_arrive_as_they_are_and_only_variables_are_resolved(
         slay(run)
 
 
-FAMILY = """
-import os, signal, subprocess, sys, time
-loader = [sys.executable, '-S', '-c', 'import time; time.sleep(120)']
-subprocess.Popen(loader)
-subprocess.Popen(loader, start_new_session=True)
-if os.fork() == 0:
-    os.setsid()
-    os.fork() and os._exit(0)
-    os.environ.clear()
-    time.sleep(120)
-signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), time.sleep(0.2), os._exit(0)))
-print('step 1', flush=True)
-while True:
-    time.sleep(120)
-"""
-
-
-async def test_a_stop_takes_the_family_and_nobody_else(
-    run: RunSpec, box: Sshd, tmp_path: Path
-) -> None:
-    platform, beside = platform_of(), spec(box.host, tmp_path, name="buoy-2")
-    try:
-        other = await submit(platform, beside, submission(beside))
-        await submit(platform, run, submission(run, code=FAMILY))
-        until(lambda: told(run, "log"))
-        until(lambda: len(carrying(run)) >= 4)
-        await platform.stop(run, (await living(platform, run)).jobs)
-        assert not carrying(run) and not supervisors(run)
-        assert told(run, "log") == "step 1\nasked\n"
-        assert told(run, "exit_file").strip() == "0"
-        assert trainers(beside) == [int(other[4:])]
-    finally:
-        slay(beside)
-
-
-@long
-async def test_what_ignores_the_first_word_is_killed_at_the_end_of_its_grace(
-    box: Sshd, tmp_path: Path
-) -> None:
-    run = spec(box.host, tmp_path, grace=0.1)
-    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
-    code += "; time.sleep(99)"
-    try:
-        platform = platform_of()
-        await submit(platform, run, submission(run, code=code))
-        until(lambda: told(run, "log"))
-        await platform.stop(run, (await living(platform, run)).jobs)
-        assert not carrying(run) and told(run, "exit_file").strip() == "137"
-    finally:
-        slay(run)
-
-
-@long
-async def test_a_stop_of_a_later_process_with_the_same_id_touches_nobody(run: RunSpec) -> None:
-    platform = platform_of()
-    await submit(platform, run, submission(run))
-    (job,) = (await living(platform, run)).jobs
-    later = job.model_copy(update={"handle": {"pid": job.handle["pid"], "ticks": "1"}})
-    await platform.stop(run, [later])
-    assert trainers(run) == [int(job.id[4:])]
-
-
 ASKED = """
 import signal, time
 signal.signal(signal.SIGUSR1, lambda *_: print('saved', flush=True))
@@ -329,42 +267,6 @@ async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
     finally:
         slay(run, deaf)
         until(lambda: "look_in" not in there("tmux list-sessions 2>&1; :"))
-
-
-async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunSpec) -> None:
-    platform = platform_of()
-    await submit(platform, run, submission(run))
-    (job,) = (await living(platform, run)).jobs
-
-    async def save(command: str) -> None:
-        assert run.job is not None
-        changed = run.job.model_copy(update={"save_command": command})
-        await platform.save(run.model_copy(update={"job": changed}), job)
-
-    await save("sh -c 'echo {run} {launch_id} {pid} {job_id} \"$1\" > saved' x $HOME")
-    words = contents(notes_of(run).parents[3])["saved"].split()
-    assert words[:4] == ["buoy", "buoy-i001", job.handle["pid"], job.id]
-    assert words[4].startswith("/tmp/ck-")
-    for command, said in (
-        ("sh -c 'echo no >&2; exit 3'", "ended with 3: no"),
-        ("save {step}", r"\{step\} is not known"),
-        ("save $NOT_SET_HERE", r"uses \$NOT_SET_HERE, which is not set"),
-    ):
-        with pytest.raises(CannotError, match=said):
-            await save(command)
-
-
-@long
-async def test_evidence_says_what_is_there_and_what_is_not(run: RunSpec) -> None:
-    platform = platform_of()
-    job_id = await submit(platform, run, submission(run))
-    found = await platform.evidence(run, (await living(platform, run)).jobs)
-    assert {"job.txt", "machine.txt", "gpu.txt", "kernel.txt", "cgroup.txt"} <= set(found)
-    assert b"state=running" in found["job.txt"] and b"buoy-i001" in found["job.txt"]
-    assert job_id[4:].encode() in found["processes.txt"]
-    assert b"State:" in found[f"stack-{job_id[4:]}.txt"]
-    if shutil.which("nvidia-smi") is None:
-        assert found["gpu.txt"].strip() == b"missing: there is no nvidia-smi on the host"
 
 
 class Cut:
@@ -405,12 +307,27 @@ async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
         assert (await platform_of().look_up(run, "buoy-i001")).found is found
 
 
+class Losing(HostLink):
+    """A link that breaks off when something was done, or before it is."""
+
+    def __init__(self, host: str, *, sent: bool = True) -> None:
+        super().__init__(host)
+        self.sent = sent
+
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        if self.sent:
+            await super().act(each, deadline)
+        raise RemoteError(ErrorKind.REFUSED, f"{self.host}: connection refused", sent=self.sent)
+
+
 async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: RunSpec) -> None:
     platform = platform_of()
     await submit(platform, run, submission(run))
     jobs = (await living(platform, run)).jobs
+    assert run.job is not None and run.job.host is not None
+    link = Losing(run.job.host)
     with pytest.raises(LostError, match="cannot tell whether it was told to stop"):
-        await platform_of(send=Cut("k TERM", done=True)).stop(run, jobs)
+        await platform_of(link=lambda _: link).stop(run, jobs)
     until(lambda: not carrying(run))
     assert (await living(platform, run)).jobs == ()
 
@@ -420,12 +337,9 @@ async def test_a_host_that_is_not_there_has_started_nothing(box: Sshd, run: RunS
     platform = platform_of()
     await submit(platform, run, submission(run))
     (job,) = (await living(platform, run)).jobs
-
-    async def away(host: str | None, script: str, **_: Any) -> Completed:
-        raise RemoteError(ErrorKind.REFUSED, f"{host}: connection refused")
-
+    link = Losing(box.host, sent=False)
     with pytest.raises(CannotError, match="refused; nothing was told to stop"):
-        await platform_of(send=away).stop(run, [job])
+        await platform_of(link=lambda _: link).stop(run, [job])
     assert trainers(run) == [int(job.id[4:])]
 
 

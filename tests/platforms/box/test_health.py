@@ -13,10 +13,10 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, JobValue, Phase
 from cockpit.platforms.box import health
-from cockpit.platforms.box.machine import disk_of, screens, sessions, sight_of
+from cockpit.platforms.box.machine import disk_of, screens, sessions
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.host import GpuLook, each_once
-from cockpit.platforms.local.sight import Sight
+from cockpit.platforms.local.sight import Sight, sight_of
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.platforms.box.making import Here
 from tests.sshd import needs_sshd

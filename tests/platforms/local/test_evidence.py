@@ -68,7 +68,7 @@ async def test_a_live_job_is_described_whole_and_private(tmp_path: Path, run: Ru
     assert modes(folder.parent) == {0o700} and modes(folder) == {0o600}
     told = contents(folder)
     assert set(told) == set(kept.files)
-    assert {"log-tail.txt", "report.json", "job.json", "processes.txt"} <= set(kept.files)
+    assert {"log-tail.txt", "report.json", "job.txt", "processes.txt"} <= set(kept.files)
     assert kept.size == sum(len(each.encode()) for each in told.values())
     everything = "".join(told.values())
     assert SECRET not in everything and "\x1b" not in everything

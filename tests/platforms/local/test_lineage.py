@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.hosts.here import read_ps
 from cockpit.model.jobs import Live
 from cockpit.model.lineage import keys_of, related, tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.platforms.local.belonging import within
-from cockpit.platforms.local.census import census, descendants, read_ps
+from cockpit.platforms.local.census import census, census_of, descendants
 from cockpit.platforms.local.lineage import Joined, live_jobs, name_of
 from cockpit.platforms.local.programs import arguments, is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
@@ -354,7 +355,7 @@ def test_what_ps_says_is_read() -> None:
         "  502   501   501   501 Z    (python)\n"
         "nonsense\n"
     )
-    found = read_ps(text)
+    found = census_of(read_ps(text))
     assert list(found) == [1, 501] and found[501].argv == ("python", "train.py", "--out", "/r")
     assert found[501].env is None and found[501].ticks == -1
 

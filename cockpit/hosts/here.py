@@ -1,0 +1,119 @@
+"""The machine we are on, asked as a host is: the agent's functions, each call in a thread.
+
+Where there is no ``/proc`` (macOS), ``ps`` lists the processes: it tells neither when they started
+in ticks nor environments, folders and open files.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import gather
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import cockpit.hosts.acting
+import cockpit.hosts.claims
+import cockpit.hosts.saves
+import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
+from cockpit.hosts import agent
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, Value, fault, problem_of
+from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.place import HERE
+from cockpit.runtime.offload import Call, Outcome, offload, offload_each
+from cockpit.runtime.shell import run_blocking
+from cockpit.runtime.ssh import trouble
+
+PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
+
+
+def processes(
+    environments: Sequence[str] = (),
+    files: Sequence[str] = (),
+    most: int = agent.ENVIRONMENTS,
+    proc: str = agent.PROC,
+) -> list[list[Any]]:
+    """Return the processes of this machine as ``agent.processes`` does. Blocking."""
+    if (Path(proc) / "self" / "stat").exists():
+        return agent.processes(environments, files, most, proc)
+    done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000, reads=True)
+    if not done.ok:
+        raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
+    return read_ps(done.text)
+
+
+def read_ps(text: str) -> list[list[Any]]:
+    """Return what ``ps`` says, asked with ``PS``; arguments are cut at blanks."""
+    found: list[list[Any]] = []
+    for line in text.splitlines():
+        parts = line.split(None, 5)
+        if len(parts) < 6 or not all(part.isdigit() for part in parts[:4]) or parts[4][0] in "ZX":
+            continue
+        pid, ppid, pgid, uid = (int(part) for part in parts[:4])
+        argv = parts[5].split()
+        found.append([pid, ppid, pgid, -1, uid, parts[4][0], agent.NO_TICKS, argv, None, None, []])
+    return found
+
+
+agent.CALLS["processes"] = processes
+QUICK: Final = frozenset({"about", "processes", "files", "real", "disk", "memory"})
+"""Calls that are made one after the other in one thread, and apart only where one is slow."""
+
+
+class HereLink:
+    """The machine we are on, in the place of a host's ``HostLink``."""
+
+    here: ClassVar[bool] = True
+    host: ClassVar[str] = HERE
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        """Return each question's answer or problem; one that hangs costs itself alone."""
+        wanted = list(dict.fromkeys(asks))
+        quick = [each for each in wanted if each.call in QUICK]
+        rest = [each for each in wanted if each.call not in QUICK]
+        found = await gather(*(self._asked(part, deadline) for part in (quick, *zip(rest))))
+        answers = {each: value for part in found for each, value in part.items()}
+        return {each: answers[each] for each in wanted}
+
+    async def _asked(self, asks: Sequence[Ask], deadline: float) -> dict[Ask, Value]:
+        calls = [Call(partial(_called, each), each) for each in asks]
+        outcomes = await offload_each(calls, deadline=deadline)
+        return {
+            each: _answer(each, outcome, deadline)
+            for each, outcome in zip(asks, outcomes, strict=True)
+        }
+
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        """Return the answer of what changes something; raises as ``Link.act``."""
+        try:
+            return await offload(partial(_called, each), deadline=deadline, key=each)
+        except TimeoutError as error:
+            text = f"{each.what} did not answer within {deadline:g} s"
+            raise trouble(HERE, ErrorKind.TIMEOUT, text, sent=True) from error
+        except OSError as error:
+            if error.errno:
+                raise
+            raise fault(HERE, error) from error
+
+
+def _called(each: Ask) -> Value:
+    message = agent.answer(each.call, json.loads(each.arguments))
+    if "value" in message:
+        return message["value"]
+    raise OSError(message["errno"], message["text"], message["path"] or None)
+
+
+def _answer(each: Ask, outcome: Outcome[Value], deadline: float) -> Value:
+    late = each.call == "run" and outcome.error is None and outcome.value[0] == agent.LATE
+    if late or isinstance(outcome.error, TimeoutError):
+        text = f"{each.what} did not answer within {deadline:g} s"
+        return Problem(kind=ErrorKind.TIMEOUT, message=text)
+    if isinstance(outcome.error, OSError):
+        return problem_of(outcome.error)
+    return outcome.value
+
+
+HERE_LINK: Final = HereLink()

@@ -1,0 +1,127 @@
+"""What a later reader needs of a job: its files, processes, stacks and devices (SPEC A).
+
+Gathering it only looks, each piece under its own limit; what could not be read is said in the file
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.hosts.link import DEADLINE, Link, shell
+from cockpit.hosts.script import spelled
+from cockpit.model.facet import Problem
+from cockpit.model.place import Place
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import LostError
+from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.ending import Acting, Ending, ProcessTarget
+from cockpit.platforms.local.lookup import launches_place, root_on_host
+
+STACKS: Final = 8
+"""Processes of which a stack is asked; a job has hundreds of loaders."""
+LISTED: Final = 2000
+SECONDS: Final = 5.0
+"""For each piece, on the machine."""
+_NOTES: Final = 20
+_MISSING: Final = "missing: there is no {0} on the machine"
+
+
+async def gather(link: Link, run: RunSpec, targets: Sequence[ProcessTarget]) -> dict[str, bytes]:
+    """Return the evidence by file name; never raises."""
+    found: dict[str, bytes] = {}
+    processes: list[Process] = []
+    try:
+        sight = await Acting(link).look()
+        for target in targets:
+            processes += Ending(target).members(sight.processes, sight.own)
+        processes.sort(key=lambda one: one.pid)
+        found["processes.txt"] = _table(processes)
+    except LostError as error:
+        found["processes.txt"] = _not_had(str(error))
+    scripts = _scripts(run, processes).items()
+    asked = {name: shell(name, script, SECONDS) for name, script in scripts}
+    answers = await link.ask(asked.values(), patience=DEADLINE)
+    for name, each in asked.items():
+        said = answers[each]
+        if isinstance(said, Problem):
+            found[name] = _not_had(said.message)
+        else:
+            found[name] = said[1].encode("utf-8", "surrogateescape")
+    return found
+
+
+def _not_had(why: str) -> bytes:
+    return f"missing: {why}\n".encode("utf-8", "replace")
+
+
+def _table(processes: Sequence[Process]) -> bytes:
+    lines = [
+        f"{one.pid} {one.ppid} {one.sid} {one.state} {one.ticks} {' '.join(one.argv)}"
+        for one in processes[:LISTED]
+    ]
+    text = "\n".join(["pid ppid session state start_ticks command", *lines, ""])
+    return text.encode("utf-8", "replace")
+
+
+def _scripts(run: RunSpec, processes: Sequence[Process]) -> dict[str, str]:
+    found = {
+        "job.txt": _job(run),
+        "machine.txt": _machine(run),
+        "kernel.txt": "exec 2>&1; dmesg -T | tail -n 200 || dmesg | tail -n 200",
+        "gpu.txt": f"{_with('nvidia-smi')}\nnvidia-smi 2>&1",
+    }
+    pids = [one.pid for one in processes[:STACKS]]
+    if pids:
+        found["cgroup.txt"] = _cgroup(pids[0])
+    found |= {f"stack-{pid}.txt": _stack(pid) for pid in pids}
+    return found
+
+
+def _with(program: str) -> str:
+    return f"command -v {program} >/dev/null || {{ echo '{_MISSING.format(program)}'; exit; }}"
+
+
+def _job(run: RunSpec) -> str:
+    """Return what prints the job's own files, as they are, and its launch notes."""
+    job, folder = run.job, launches_place(run)
+    files = () if job is None else (job.pid_file, job.exit_file, job.done_marker)
+    shown = " ".join(spelled(place) for place in files if place is not None)
+    notes = ":" if folder is None else f"ls -t {spelled(folder)} | sed -n 1,{_NOTES}p"
+    where = "." if folder is None else spelled(folder)
+    return f"""\
+show() {{ printf '==> %s <==\\n' "$1"; head -c 4096 -- "$1" 2>&1; echo; }}
+for f in {shown}; do show "$f"; done
+{notes} | while IFS= read -r f; do show {where}/"$f"; done"""
+
+
+def _machine(run: RunSpec) -> str:
+    places: list[Place] = [] if (root := root_on_host(run)) is None else [root]
+    if run.job is not None and run.job.workdir is not None:
+        places.append(run.job.workdir)
+    disks = " ".join(map(spelled, places))
+    return f"""\
+exec 2>&1; uname -a; date; cat /proc/loadavg
+df -Pk {disks}; df -Pi {disks}; head -n 6 /proc/meminfo"""
+
+
+def _cgroup(pid: int) -> str:
+    """Return what prints how the memory of a process's group stands, and what was killed in it."""
+    return f"""\
+exec 2>&1; cat /proc/{pid}/cgroup
+p=$(sed -n 's/^0:://p' /proc/{pid}/cgroup); m=$(sed -n 's/^[0-9]*:memory://p' /proc/{pid}/cgroup)
+for f in "/sys/fs/cgroup$p"/memory.* "/sys/fs/cgroup/memory$m"/memory.*; do
+  case $f in *.current|*.max|*.events|*.peak|*_in_bytes|*.oom_control|*.failcnt)
+    [ ! -r "$f" ] || {{ echo "$f"; head -c 4000 "$f"; }};;
+  esac
+done"""
+
+
+def _stack(pid: int) -> str:
+    """Return what prints what a process does: by the kernel, and by py-spy where it is there."""
+    return f"""\
+exec 2>&1; tr '\\0' ' ' </proc/{pid}/cmdline; echo
+for n in status wchan stack io limits; do echo "$n:"; head -c 8000 /proc/{pid}/$n; echo; done
+command -v py-spy >/dev/null || {{ echo 'no Python stack: py-spy is not installed there'; exit; }}
+py-spy dump --nonblocking --pid {pid}"""
