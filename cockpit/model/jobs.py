@@ -198,6 +198,11 @@ class Query(Frozen):
         return self.run.name
 
     @property
+    def has_own_log(self) -> bool:
+        """True when the run file names a log, beside what the platform keeps."""
+        return self.run.job is not None and self.run.job.log is not None
+
+    @property
     def alive(self) -> bool | None:
         """Whether the current job lives (``False``: it is over); ``None`` if that is not known."""
         if self.job is None or self.job.phase is Phase.UNKNOWN:

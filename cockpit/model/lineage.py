@@ -394,9 +394,7 @@ def _of_lineage(item: Checkpoint, stray: Stray | None) -> Checkpoint:
 
 def listed_steps(items: Sequence[Checkpoint]) -> str:
     """Return the steps of saves in a few words: ``step 100``, ``steps 500 to 700 (3 saves)``."""
-    known = sorted(
-        {s for i in items if (s := i.name_step if i.step is None else i.step) is not None}
-    )
+    known = sorted({s for i in items if (s := i.any_step) is not None})
     if len(known) < 2:
         return f"step {steps(known[0])}" if known else "none"
     if len(known) <= LISTED:

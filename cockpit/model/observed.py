@@ -416,6 +416,11 @@ class Checkpoint(Frozen):
     """Of how many files beside each other it is one save; its path is the first one's."""
 
     @property
+    def any_step(self) -> int | None:
+        """The step of its marker, else that of its name."""
+        return self.name_step if self.step is None else self.step
+
+    @property
     def complete(self) -> bool:
         """True for one that can be loaded, whatever its weights are worth."""
         return self.state is CheckpointState.COMPLETE

@@ -22,7 +22,7 @@ from cockpit.model.curve import (
     Restart,
     Span,
 )
-from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.metrics import MetricKeys, plain_name
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -225,13 +225,13 @@ def named(metric: str, there: dict[str, str]) -> str:
     """Return the logged name that is meant; raises ``NoCurveError`` with the nearest ones."""
     if metric in there:
         return there[metric]
-    plain = _plain(metric)
-    same = [raw for shown, raw in there.items() if _plain(shown) == plain]
+    plain = plain_name(metric)
+    same = [raw for shown, raw in there.items() if plain_name(shown) == plain]
     if metric == LEARNING_RATE:
         same = _learning_rates(there)
     if same:
         return same[0]
-    near = [shown for shown in there if plain in _plain(shown)][:3]
+    near = [shown for shown in there if plain in plain_name(shown)][:3]
     hint = f"; near: {', '.join(near)}" if near else ""
     if not there:
         hint = "; no metric was logged yet"
@@ -240,14 +240,10 @@ def named(metric: str, there: dict[str, str]) -> str:
 
 def _learning_rates(there: dict[str, str]) -> list[str]:
     """Return what is called a learning rate: by its last word, else by any; shortest first."""
-    words = {raw: _WORD.split(_plain(shown)) for shown, raw in there.items()}
+    words = {raw: _WORD.split(plain_name(shown)) for shown, raw in there.items()}
     last = [raw for raw, parts in words.items() if parts[-1] in _RATES]
     found = last or [raw for raw, parts in words.items() if any(each in _RATES for each in parts)]
     return sorted(found, key=lambda raw: (len(raw), raw))
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace(".", "/")
 
 
 def wanted_of(metrics: Sequence[str]) -> tuple[str, ...]:

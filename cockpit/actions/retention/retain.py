@@ -335,7 +335,7 @@ async def _deletable(roots: RunRoots, to_delete: ToDelete) -> list[Check]:
 
 def _target(each: Decision) -> Target:
     item = each.item
-    step = item.name_step if item.step is None else item.step
+    step = item.any_step
     return Target(path=item.path, step=step, size=item.size, why=each.why)
 
 

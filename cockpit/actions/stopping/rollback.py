@@ -70,7 +70,7 @@ def to_reject(item: Checkpoint) -> ToReject:
     return ToReject(
         path=item.path,
         root=item.root,
-        step=(item.name_step if item.step is None else item.step) or 0,
+        step=item.any_step or 0,
         saved_at=saved,
         marker=item.marker,
         single=item.marker == item.path.rpartition("/")[2],
@@ -230,11 +230,11 @@ class Rollback(Action):
         value = listing(context)
         if isinstance(value, Check):
             return Draft(words=words, checks=(value,))
-        newer = tuple(item for item in value.items if (_step(item) or -1) > to)
+        newer = tuple(item for item in value.items if (item.any_step or -1) > to)
         chosen, about = _chosen(value, to)
         roots = RunRoots(context)
         after = await sight_of(context, roots, newer) if move else value
-        mine = (_step(item) or to for item in newer if item.whose in (Whose.OWN, Whose.AGAIN))
+        mine = (item.any_step or to for item in newer if item.whose in (Whose.OWN, Whose.AGAIN))
         furthest = max(mine, default=to)
         loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
@@ -287,13 +287,9 @@ def _moves(run: RunSpec, request: Request) -> bool:
     return yes_param(given, "move") if given is not None else not names_checkpoint(run)
 
 
-def _step(item: Checkpoint) -> int | None:
-    return item.name_step if item.step is None else item.step
-
-
 def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
     """Return the complete checkpoint of that step, or why it cannot be gone back to."""
-    there = [item for item in value.items if _step(item) == to]
+    there = [item for item in value.items if item.any_step == to]
     whole = [item for item in there if item.state is CheckpointState.COMPLETE and item.step == to]
     good = [item for item in whole if item.whose in (Whose.OWN, Whose.AGAIN)]
     if whole and not good:
@@ -344,7 +340,7 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
         text += f"; not, or not surely, this run's: {listed_steps(others)}" if others else ""
         yield warned(rows.REJECTED, text, value=str(len(newer)))
     for item in value.items:
-        if _step(item) is None:
+        if item.any_step is None:
             yield warned(rows.REJECTED, f"the step of {item.path} is unknown, so it is left alone")
 
 
@@ -390,7 +386,7 @@ def _target(item: Checkpoint, roots: RunRoots, *, move: bool) -> Target:
     why = f"{what}, {state}" if what == "rejected lineage" else what
     how = way_out(item, roots) if move else ""
     return Target(
-        path=item.path, step=_step(item), size=item.size, why=f"{why}; {how}" if how else why
+        path=item.path, step=item.any_step, size=item.size, why=f"{why}; {how}" if how else why
     )
 
 

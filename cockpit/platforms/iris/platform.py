@@ -255,7 +255,7 @@ class IrisPlatform(Unsupported):
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return the log of each run: a file of this machine, else what its tasks have written."""
-        here = [query for query in queries if _has_own_log(query.run)]
+        here = [query for query in queries if query.has_own_log]
         away = [query for query in queries if query not in here]
         files, fetched = await asyncio.gather(self._logs.observe(here), self._fetched.observe(away))
         return files | fetched
@@ -346,7 +346,3 @@ class IrisPlatform(Unsupported):
 
     async def _live_of(self, run: RunSpec) -> Live:
         return (await self.live([run]))[run.name]
-
-
-def _has_own_log(run: RunSpec) -> bool:
-    return run.job is not None and run.job.log is not None

@@ -235,7 +235,7 @@ class RayPlatform(Unsupported):
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return the log of each run: a file of this machine, else its driver's log on its node."""
-        here = [query for query in queries if _has_own_log(query.run)]
+        here = [query for query in queries if query.has_own_log]
         found, groups = self._grouped([query for query in queries if query not in here])
         answers = (self._tails.observe(head, own) for head, own in groups)
         for answer in await asyncio.gather(self._logs.observe(here), *answers):
@@ -419,7 +419,3 @@ class RayPlatform(Unsupported):
             http = Http(self._clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
             self._heads[key] = Head(base, job, http, self._tokens, self._clock)
         return self._heads[key]
-
-
-def _has_own_log(run: RunSpec) -> bool:
-    return run.job is not None and run.job.log is not None

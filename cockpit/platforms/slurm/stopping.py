@@ -18,7 +18,7 @@ from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.command import for_shell, variables_of
 from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, where_of
 from cockpit.platforms.slurm.record import Record, task_numbers
-from cockpit.platforms.slurm.submitting import SLACK, acted, cancel_script
+from cockpit.platforms.slurm.submitting import SLACK, acted, cancel_script, host_of
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.text.safe import clean
@@ -47,7 +47,7 @@ class Stopping:
         Those that only were accepted and never let go are not touched once they are. Raises
         ``CannotError`` when nothing was done, ``LostError`` when their end is not known.
         """
-        host, ids = _host(run), {job.id: target_of(job) for job in jobs}
+        host, ids = host_of(run), {job.id: target_of(job) for job in jobs}
         book = await self._book(run)
         if isinstance(book, Trouble):
             raise CannotError(f"{book.line}; nothing was stopped")
@@ -86,7 +86,7 @@ class Stopping:
         return "" if "rc=0" in said else last_words(said.rpartition("rc=")[0])
 
     async def _book(self, run: RunSpec) -> Book | Trouble:
-        seen = await self._jobs.ask_cluster(_host(run), [run])
+        seen = await self._jobs.ask_cluster(host_of(run), [run])
         return seen if isinstance(seen, Trouble) else seen[1]
 
 
@@ -98,10 +98,6 @@ def target_of(job: LiveJob) -> str:
         raise CannotError(f"{clean(job.id, 60)} is not a Slurm job")
     part = found[2] or ""
     return found[1] if part.startswith("+") else told
-
-
-def _host(run: RunSpec) -> str | None:
-    return None if run.job is None else run.job.host
 
 
 def _job_now(book: Book, job: LiveJob) -> Job | None:

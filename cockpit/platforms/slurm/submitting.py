@@ -293,7 +293,7 @@ class Submitting:
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Submit a held job; the same launch id is taken in only while no job has it."""
-        host, workdir = _host(run), _workdir(run, submission)
+        host, workdir = host_of(run), _workdir(run, submission)
         book = await self._book(run, "nothing was submitted")
         there = tagged(book, submission.launch_id)
         if there:
@@ -317,7 +317,7 @@ class Submitting:
 
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Let the accepted job run if it is the lowest of its launch id, and return its number."""
-        host, job, launch_id = _host(run), accepted.id, accepted.submission.launch_id
+        host, job, launch_id = host_of(run), accepted.id, accepted.submission.launch_id
         if not job.isdecimal():
             raise CannotError(f"{clean(job, 40)} is not a Slurm job")
         book = await self._book(run, None)
@@ -398,7 +398,7 @@ class Submitting:
 
     async def _book(self, run: RunSpec, undone: str | None) -> Book:
         """Return the cluster's jobs; ``undone`` says that nothing was done yet."""
-        seen = await self._jobs.ask_cluster(_host(run), [])
+        seen = await self._jobs.ask_cluster(host_of(run), [])
         if not isinstance(seen, Trouble):
             return seen[1]
         if undone is None:
@@ -406,7 +406,8 @@ class Submitting:
         raise CannotError(f"{seen.line}; {undone}")
 
 
-def _host(run: RunSpec) -> str | None:
+def host_of(run: RunSpec) -> str | None:
+    """Return the ssh host of a run's cluster; ``None``: this machine."""
     return None if run.job is None else run.job.host
 
 

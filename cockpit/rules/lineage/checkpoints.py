@@ -330,7 +330,7 @@ def _touched(item: Checkpoint) -> float | None:
 def _is_litter(history: History, item: Checkpoint, cause: _Cause) -> bool:
     """Tell whether a former job left it, or a later save made up for it."""
     newest = newest_complete(_items(history))
-    last, step = newest.step if newest is not None else None, _step(item)
+    last, step = newest.step if newest is not None else None, item.any_step
     former = cause is _Cause.FORMER and not phase_of(history).terminal
     return former or (step is not None and last is not None and last > step)
 
@@ -342,7 +342,7 @@ def _torn_alert(
 
     It is known by the first of them, so that it stays the same while more follow.
     """
-    first, steps = items[0], [_step(item) for item in items]
+    first, steps = items[0], [item.any_step for item in items]
     label = f"step-{steps[0]}" if steps[0] is not None else first.path
     names = [_called(item) for item in items]
     title = f"Checkpoint {names[0]} is {cause.value}"
@@ -364,10 +364,6 @@ def _torn_alert(
 
 _NAMED = 6
 """Checkpoints of one alert that are named; then only the last one."""
-
-
-def _step(item: Checkpoint) -> int | None:
-    return item.name_step if item.step is None else item.step
 
 
 def _called(item: Checkpoint) -> str:

@@ -88,7 +88,7 @@ def strays_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stra
     saves = [
         _Save(item, step, item.written_at)
         for item in value.items
-        if (step := _step(item)) is not None
+        if (step := item.any_step) is not None
     ]
     whole = [each for each in saves if each.item.complete]
     beyond = {each.item.path for each in _beyond(saves, known)}
@@ -99,10 +99,6 @@ def strays_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stra
             strays[each.item.path] = Stray(whose, _overtaken_text(each, later, whose))
     mixed = _mixed(saves, strays) or _copied(whole, known) or _behind(whole, known, history)
     return strays, mixed
-
-
-def _step(item: Checkpoint) -> int | None:
-    return item.name_step if item.step is None else item.step
 
 
 def _known_of(history: History) -> _Ancestry:

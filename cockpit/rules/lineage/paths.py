@@ -362,7 +362,7 @@ def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
 
 def _was_whole(history: History, item: Checkpoint) -> bool:
     """Tell whether what is torn now was complete then: trainers remove old ones piece by piece."""
-    step = item.name_step if item.step is None else item.step
+    step = item.any_step
     if item.state is not CheckpointState.INCOMPLETE or step is None:
         return False
     pick, began = history.used.checkpoint if history.used else None, present_since(history)

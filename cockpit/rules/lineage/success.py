@@ -163,7 +163,7 @@ def _may_be_final(item: Checkpoint, final_step: int) -> bool:
         return False
     if item.unrecognised:  # what its name tells is a guess
         return True
-    step = item.name_step if item.step is None else item.step
+    step = item.any_step
     return step is None or reached(step, final_step)
 
 

@@ -188,12 +188,12 @@ def of_evaluation(name: str) -> bool:
 
 def interesting(name: str, configured: MetricNames) -> bool:
     """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in _KNOWN or _loss_like(name) or metric_of(words_of(name)) is not None:
         return True
     if _is_learning_rate(name) or _is_batch_size(name):
         return True
-    return any(plain == _plain(key) for key in _configured(configured) if key)
+    return any(plain == plain_name(key) for key in _configured(configured) if key)
 
 
 def _configured(names: MetricNames) -> tuple[str | None, ...]:
@@ -268,11 +268,12 @@ def _batch_size(names: Sequence[str]) -> str | None:
 
 def unit_of(name: str) -> str | None:
     """Return the unit that a throughput's name gives away, or ``None``."""
-    plain = _plain(name)
+    plain = plain_name(name)
     return next((unit for pattern, unit in _UNITS if pattern.search(plain)), None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return a key as it is compared: ``train.loss`` and ``Train/Loss`` are one."""
     return name.lower().replace(".", "/")
 
 
@@ -283,11 +284,11 @@ def _file_spelling(wanted: str | None, names: Sequence[str]) -> str | None:
     """Return the key that a person named, in the spelling of the file."""
     if wanted is None or wanted in names:
         return wanted
-    return next((name for name in names if _plain(name) == _plain(wanted)), wanted)
+    return next((name for name in names if plain_name(name) == plain_name(wanted)), wanted)
 
 
 def _usual(candidates: Sequence[str], names: Sequence[str]) -> str | None:
-    present = {_plain(name): name for name in names}
+    present = {plain_name(name): name for name in names}
     return next((present[key] for key in candidates if key in present), None)
 
 
@@ -300,7 +301,7 @@ def _step(rows: Sequence[frozenset[str]], loss: str | None) -> str:
     """Return the trainer's step: the first usual name in at least half of the loss rows."""
     with_loss = [row for row in rows if loss in row] or rows
     for candidate in _STEPS:
-        spelled = {name for row in with_loss for name in row if _plain(name) == candidate}
+        spelled = {name for row in with_loss for name in row if plain_name(name) == candidate}
         for name in sorted(spelled):
             if 2 * sum(name in row for row in with_loss) >= len(with_loss):
                 return name

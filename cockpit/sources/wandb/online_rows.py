@@ -25,8 +25,7 @@ from cockpit.sources.wandb.metrics import (
     of_evaluation,
     true_time,
 )
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
+from cockpit.sources.wandb.server import clean_text
 
 RECENT: Final = 1000
 """Newest rows that are read at once: rules look back over a few hundred."""
@@ -239,19 +238,14 @@ def head_of(fields: Mapping[str, Any]) -> Head:
     lines = fields.get("historyLineCount")
     whole = isinstance(lines, int) and not isinstance(lines, bool) and lines >= 0
     return Head(
-        name=text(fields.get("name")),
-        display_name=text(fields.get("displayName")),
-        state=text(fields.get("state")) or "unknown",
-        created=text(fields.get("createdAt")),
+        name=clean_text(fields.get("name")),
+        display_name=clean_text(fields.get("displayName")),
+        state=clean_text(fields.get("state")) or "unknown",
+        created=clean_text(fields.get("createdAt")),
         heartbeat_at=instant(fields.get("heartbeatAt")),
         lines=lines if whole else None,
-        commit=text(fields.get("commit")),
+        commit=clean_text(fields.get("commit")),
     )
-
-
-def text(raw: object) -> str | None:
-    """Return a short text made safe, ``None`` for anything else."""
-    return scrub(clean(raw)) or None if isinstance(raw, str) else None
 
 
 def instant(raw: object) -> float | None:
@@ -292,7 +286,7 @@ def client_of(raw: object) -> str | None:
     """Return the version of the client that wrote the configuration."""
     own = (mapping(raw) or {}).get("_wandb")
     value = own.get("value") if isinstance(own, dict) else None
-    return text(value.get("cli_version")) if isinstance(value, dict) else None
+    return clean_text(value.get("cli_version")) if isinstance(value, dict) else None
 
 
 class Names:

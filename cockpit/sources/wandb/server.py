@@ -224,8 +224,8 @@ def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> Proj
     errors = _errors(document)
     project = _project(answer, document, errors, key, what)
     return ProjectAnswer(
-        _clean_text(project.get("entityName")),
-        _clean_text(project.get("name")),
+        clean_text(project.get("entityName")),
+        clean_text(project.get("name")),
         tuple(
             _run(project, errors, f"r{index}", f"run {clean(run)} in {what}")
             for index, run in enumerate(runs)
@@ -329,5 +329,6 @@ def _problem(error: Json, what: str) -> Problem:
     return Problem(kind=next(kinds, ErrorKind.BAD_ANSWER), message=f"{what}: {text}")
 
 
-def _clean_text(raw: object) -> str | None:
+def clean_text(raw: object) -> str | None:
+    """Return a short text made safe, ``None`` for anything else."""
     return scrub(clean(raw)) or None if isinstance(raw, str) else None
