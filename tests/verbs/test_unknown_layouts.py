@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -128,6 +129,66 @@ def test_a_save_of_many_files_is_not_moved_aside_by_halves(
     main(["rollback", "odd", "--to", "200", "--move", "yes", "--dry-run"])
     out = capsys.readouterr().out
     assert "checkpoint_1_300-shard0.pt is one save of 2 files: move it yourself" in out
+
+
+def full(name: str, *files: str) -> dict[str, bytes]:
+    return {f"{name}/{file}": b"{}" for file in files}
+
+
+HF = ("model.safetensors", "optimizer.pt", "trainer_state.json")
+T5X = ("checkpoint", "target.kernel/.zarray", "target.kernel/0.0")
+DCP = ("model/0", "optim/.metadata", "optim/__0_0.distcp")
+
+
+def saves(form: str, staged: str, *inside: str) -> dict[str, bytes]:
+    """Return three saves under their own names, and a newer one that was never renamed."""
+    names = [*(form.format(step) for step in (50, 100, 200)), staged]
+    return {path: data for name in names for path, data in full(name, *inside).items()}
+
+
+NOT_RENAMED: dict[str, Mapping[str, bytes]] = {
+    "tmp-checkpoint-300": saves("checkpoint-{}", "tmp-checkpoint-300", *HF),
+    "checkpoint_300.tmp-1699": saves("checkpoint_{}", "checkpoint_300.tmp-1699", *T5X),
+    "step_300.tmp": saves("step_{}", "step_300.tmp", *DCP),
+    "ep0-ba300-rank0.pt.tmp": {
+        f"ep0-ba{n}": ZIP
+        for n in ("50-rank0.pt", "100-rank0.pt", "200-rank0.pt", "300-rank0.pt.tmp")
+    },
+}
+
+
+@pytest.mark.parametrize("name", NOT_RENAMED)
+def test_what_was_never_renamed_decides_nothing_and_is_not_deleted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, NOT_RENAMED[name], 1)
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    plan = capsys.readouterr().out
+    assert re.findall(r"will delete step (\d+)", plan) == ["50"]
+    assert f"{name}  (its state is unknown: " in plan
+    main(["relaunch", "odd", "--dry-run"])
+    assert "step 300 is newer and cannot be judged" in capsys.readouterr().out
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert value["relaunch_from"]["step"] == 200
+    assert (value["trainer_would_load"] or {"step": 200})["step"] == 200
+
+
+@pytest.mark.parametrize("flag", ["", " --resume_from_checkpoint latest"])
+def test_a_rule_that_is_not_known_is_not_said_to_begin_anew(
+    flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ("unet/diffusion_pytorch_model.safetensors", "optimizer.bin", "random_states_0.pkl")
+    world(tmp_path, full("checkpoint-100", *files) | full("checkpoint-200", *files), 1)
+    text = (tmp_path / "cockpit.toml").read_text()
+    command = f'resubmit = "accelerate launch train.py{flag}"'
+    text = text.replace('resubmit = "python3 train.py --resume"', command)
+    (tmp_path / "cockpit.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    main(["relaunch", "odd", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "would start at 0" not in out
+    assert ("the command makes the trainer resume" if flag else "check its first step") in out
 
 
 def test_a_save_in_an_unknown_state_is_not_passed_over_for_step_0(

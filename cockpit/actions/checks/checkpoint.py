@@ -195,7 +195,7 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
         text += f" trainer of this kind starts at step 0 and overwrites {pick.path}"
         return finding(rows.NO_RESUME_FLAG, text, value=pick.path)
-    text = f"{what} is wanted; what a {layout} trainer loads by itself is not known:"
+    text = f"{what} is wanted; what a trainer of {layout} loads by itself is not known:"
     return warned(rows.CHECKPOINT, f"{text} check its first step", Basis.INFERRED, pick.path)
 
 

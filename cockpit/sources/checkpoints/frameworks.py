@@ -67,11 +67,19 @@ _TENSORSTORE: Final = late_regex(
 )
 
 
+_OF_OTHER_ARRAYS: Final = {
+    *("checkpoint", "_METADATA", "_sharding", "_CHECKPOINT_METADATA", "commit_success.txt")
+}
+"""What Orbax, Flax and t5x write beside arrays that look like those of Levanter."""
+
+
 def levanter_signs(folder: Folder, root: Root) -> bool:
     """By its marker; without one by its arrays, or where nothing in it speaks for another."""
     if _stepped(folder):
         return True
     if folder.single or not ANY_STEP.fullmatch(folder.name):
+        return False
+    if {path.rpartition("/")[2] for path in folder.by_path} & _OF_OTHER_ARRAYS:
         return False
     if "metadata.json" in folder.by_path or not folder.data:
         return True
@@ -175,8 +183,22 @@ _ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
 def orbax_signs(folder: Folder, root: Root) -> bool:
     """By its staging name, or a mark of a commit."""
     committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
+    # Before 2024 nothing at the top told of a commit: only the name did.
+    committed = committed or bool({p.rpartition("/")[2] for p in folder.by_path} & _ORBAX_ARRAYS)
     named = NUMBER.fullmatch(folder.name) is not None
     return ".orbax-checkpoint-tmp" in folder.name or (named and committed)
+
+
+def t5x_signs(folder: Folder, root: Root) -> bool:
+    """By its name and its file ``checkpoint``, which Flax writes too."""
+    return (
+        not folder.single
+        and _T5X.fullmatch(folder.name) is not None
+        and ("checkpoint" in folder.top)
+    )
+
+
+_T5X: Final = late_regex(r"checkpoint_\d+(?:\.tmp-\d+)?")
 
 
 def orbax(folder: Folder, root: Root) -> FolderFinding | None:

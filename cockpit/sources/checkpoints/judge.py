@@ -38,7 +38,7 @@ from cockpit.sources.checkpoints.layouts import (
     trainer_pick,
 )
 from cockpit.sources.checkpoints.listing import (
-    ITERATION,
+    BY_NUMBER,
     POINTERS,
     STEP_NAME,
     Folder,
@@ -48,6 +48,7 @@ from cockpit.sources.checkpoints.listing import (
     Root,
     aside_in,
     is_pointer,
+    is_staged,
     naming_of,
     number,
     read_marker,
@@ -177,7 +178,7 @@ def lost_pointers(root: Root) -> Iterator[str]:
     folders = {each.name for each in (*root.folders, *root.lookalikes)}
     for file in _pointers(root):
         name = _named(file)
-        if file.path == ITERATION and (step := number(name)) is not None:
+        if file.path in BY_NUMBER and (step := number(name)) is not None:
             rows = LAYOUTS.values()
             there = any(row.name_step(each) == step for each in root.folders for row in rows)
         else:
@@ -341,12 +342,18 @@ def _judge_all(
     return found, list(dict.fromkeys(map(_safe, notes)))
 
 
+STAGED: Final = "whole by its own files, but still under its staging name"
+
+
 def _finding(layout: Layout, folder: Folder, root: Root) -> FolderFinding | None:
     if folder.error is not None:
         return FolderFinding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
     finding = layout.assess(folder, root)
     if finding is None or finding.grade is not Grade.COMPLETE:
         return finding
+    # Levanter alone goes by its marker, which tells the step, whatever the folder is called.
+    if finding.step is None and is_staged(folder.name):
+        return replace(finding, grade=Grade.AHEAD, note=STAGED)
     if folder.parts:
         return with_parts(finding, folder, root)
     return without_mark(finding, folder, root)

@@ -14,6 +14,7 @@ from cockpit.sources.checkpoints import trainers
 from cockpit.sources.checkpoints.findings import Assess, FolderFinding, Grade, by_file
 from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
+    BY_NUMBER,
     ITERATION,
     LIGHTNING,
     NUMBER,
@@ -21,6 +22,7 @@ from cockpit.sources.checkpoints.listing import (
     TORCH_FILE,
     Folder,
     Root,
+    is_staged,
     number,
     staged_step,
 )
@@ -84,7 +86,8 @@ def of_whole(why: str) -> Loads:
     """Such a trainer takes the greatest step that it takes for complete."""
 
     def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-        return _pick(_greatest([one for one in judged if _complete(one)], _stamp), why)
+        renamed = (one for one in judged if not is_staged(one.name))
+        return _pick(_greatest([one for one in renamed if _complete(one)], _stamp), why)
 
     return rule
 
@@ -160,7 +163,9 @@ def nemo(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
 
 
 def _marked(one: JudgedCheckpoint) -> bool:
-    """Tell of one that its trainer itself has marked as not finished."""
+    """Tell of one that its trainer itself has marked as not finished, or not renamed yet."""
+    if is_staged(one.name):
+        return True
     marker = one.finding.marker
     name = marker.path if marker is not None else ""
     return name == ".incomplete" or name.endswith("-unfinished")
@@ -241,8 +246,8 @@ def _rows() -> tuple[Layout, ...]:
                 "global_step_500/actor/optim_world_size_1_rank_0.pt": _X,
                 "global_step_500/actor/extra_state_world_size_1_rank_0.pt": _X,
             },
-            loads=of_pointer("verl: the step in latest_checkpointed_iteration.txt"),
-            beside=late_regex(re.escape(ITERATION)),
+            loads=of_pointer("verl and SkyRL: the step in their pointer file"),
+            beside=late_regex("|".join(map(re.escape, BY_NUMBER))),
         ),
         Layout(
             "automodel",
@@ -414,6 +419,15 @@ def _rows() -> tuple[Layout, ...]:
             loads=of_whole("Orbax: greatest committed step"),
         ),
         Layout(
+            "t5x",
+            late_regex(r"checkpoint_(\d+)"),
+            "checkpoint",
+            by_file("checkpoint"),
+            known.t5x_signs,
+            {"checkpoint_500/checkpoint": _X, "checkpoint_500/target.kernel/0.0": _X},
+            loads=of_whole("t5x and Flax: greatest step under its own name"),
+        ),
+        Layout(
             "torchtitan",
             late_regex(r"step-(\d+)"),
             ".metadata",
@@ -466,8 +480,10 @@ def _rows() -> tuple[Layout, ...]:
 
 
 LAYOUTS: Final[dict[str, Layout]] = {layout.name: layout for layout in _rows()}
-BY_COMMAND: Final = frozenset({"custom", *(n for n, each in LAYOUTS.items() if each.by_command)})
-"""Layouts whose trainers begin anew unless their command says what to load."""
+BY_COMMAND: Final = frozenset(
+    {"custom", *(name for name, row in LAYOUTS.items() if row.by_command or row.loads is None)}
+)
+"""Layouts whose trainers begin anew unless their command says what to load, or may do so."""
 
 
 def is_single(name: str) -> bool:

@@ -85,7 +85,10 @@ the name says so: ``ckpt_3.pt`` may be an epoch."""
 ZERO_SHARD: Final = late_regex(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
 """What one rank of DeepSpeed has of the optimizer."""
 ITERATION: Final = "latest_checkpointed_iteration.txt"
-POINTERS: Final = ("latest", ITERATION, "LATEST", "LATEST.txt")
+GLOBAL_STEP: Final = "latest_ckpt_global_step.txt"
+BY_NUMBER: Final = (ITERATION, GLOBAL_STEP)
+"""Those of Megatron and verl, and of SkyRL: a step and nothing else."""
+POINTERS: Final = ("latest", *BY_NUMBER, "LATEST", "LATEST.txt")
 """Files in a root that name the newest checkpoint."""
 
 
@@ -105,7 +108,8 @@ SAVE_NAME: Final = late_regex(
 """Names that saves of whatever trainer have: a word for one and a number, or a number alone."""
 _DATA: Final = late_regex(
     r".*\.(?:distcp|safetensors|pt|pth|bin|ckpt|npz|npy|msgpack|pkl|h5|hdf5|tar|index|orbax"
-    r"|tensors|params|states?|keras|nemo)"
+    r"|tensors|params|states?|keras|nemo|zip|pdparams)"
+    r"|(?:.*/)?d/[^/]+"
 )
 """Files that hold weights or states."""
 _OF_TRAINER: Final = late_regex(
@@ -113,8 +117,14 @@ _OF_TRAINER: Final = late_regex(
     r"|recipe_state\.pt|lit_model\.pth.*|random_states_\d+\.pkl"
 )
 """Files that only a save has, whatever its name."""
-_BARE: Final = late_regex(r"(?i)(?:ckpt|checkpoint|state|step)[-_]\d+")
-"""A save that is one file without an ending (flax)."""
+_BARE: Final = late_regex(
+    r"(?i)(?:.*[-_.])?(?:ckpt|checkpoint|params|state|step)(?:\.[a-z]+)?[-_]\d+"
+)
+"""A save that is one file without an ending (Flax, EasyLM, big_vision)."""
+_NUMBERED: Final = late_regex(
+    r".*\d.*\.(?:safetensors|pth|pth\.tar|pt|pdparams|index|h5|keras|msgpack)"
+)
+"""Weights with a number in their name, whatever the words: of a step, an epoch or a day."""
 _MAX_STEP: Final = 2**63
 
 
@@ -296,6 +306,14 @@ def staged_step(name: str) -> int | None:
     return number(next((part for part in match.groups()[1:] if part is not None), None))
 
 
+def is_staged(name: str) -> bool:
+    """Tell whether a save of this name still waits for the rename that makes it one."""
+    return STAGING.fullmatch(name) is not None or name.endswith(_STAGED)
+
+
+_STAGED: Final = (".tmp", "-tmp", "_tmp", ".partial", ".incomplete")
+
+
 def looks_like_checkpoint(name: str) -> bool:
     """Return True for a name that is a step in one of the known spellings (SPEC K)."""
     return STEP_NAME.fullmatch(name) is not None or STAGING.fullmatch(name) is not None
@@ -323,7 +341,7 @@ def holds_data(folder: Folder) -> bool:
 
 def file_looks_like_save(name: str) -> bool:
     """Tell by its name whether a file may be a save of an unknown layout."""
-    if _BARE.fullmatch(name):
+    if _BARE.fullmatch(name) or _NUMBERED.fullmatch(name):
         return True
     return SAVE_NAME.fullmatch(name) is not None and _DATA.fullmatch(name) is not None
 

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from posixpath import normpath
 from typing import Final
@@ -256,9 +257,15 @@ def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
     below = sorted({item.root for item in value.items} - own)
     runs = {_PAIR.sub("", root) for root in below}
     if len(runs) > 1:
-        names = ", ".join(root.rpartition("/")[2] for root in below[:4])
-        where = below[0].rpartition("/")[0]
+        where = _above(below[0], below[-1])
+        names = ", ".join(root.removeprefix(f"{where}/") for root in below[:4])
         raise ValueError(f"{where} holds several runs ({names}); name this run's own folder")
+
+
+def _above(first: str, last: str) -> str:
+    """Return the folder that holds both; of sorted paths it holds those between them too."""
+    parts = zip(first.split("/"), last.split("/"), strict=False)
+    return "/".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
 
 
 def plain(path: str) -> str:

@@ -93,10 +93,20 @@ def _rank(entry: os.DirEntry[str]) -> tuple[bool, int]:
 
 DEPTH: Final = 2
 """How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
+HOLDER: Final = re.compile(r"lightning_logs|checkpoints?|ckpts?|weights")
+"""Folders that a trainer itself puts around its saves: they do not count as a level."""
 NAMES: Final = 64
 """Files in a root at most that are asked whether they name a checkpoint."""
 FAN: Final = 200
 """Subfolders at most that are looked into on the way down."""
+
+
+def below(name: str, depth: int) -> int | None:
+    """Return how many levels are left below a folder of this name, ``None`` for too few."""
+    left = depth if HOLDER.fullmatch(name) else depth - 1
+    return left if left >= 0 else None
+
+
 ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
 """What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
 CONTENT: Final = 1 << 20
@@ -178,10 +188,11 @@ class Scanner:
             yield root
             return
         found = []
-        for entry in entries[:FAN] if depth else ():
-            if _worth_descending(entry):
+        for entry in entries[:FAN]:
+            left = below(entry.name, depth)
+            if left is not None and _worth_descending(entry):
                 with suppress(OSError):
-                    found += list(self._below(entry.path, depth - 1))
+                    found += list(self._below(entry.path, left))
         weak = root.lookalikes or any(self._single(file.path) for file in root.files)
         if weak or any(each.lookalikes for each in found):
             sure = [each for each in found if each.folders or self._has_sure(each)]
@@ -214,6 +225,8 @@ class Scanner:
                 files += self._one_file(entry, seen)
             elif is_pointer(entry.name) or is_beside(entry.name):
                 files += _listed(entry, entry.name, self.markers)
+            elif is_folder and looks_like_checkpoint(entry.name):
+                continue  # its turn has not come
             elif len(weak) < FAN:
                 weak += self._lookalike(entry, not folders)
         once = _once([entry for entry in ordered if entry.path in folders])

@@ -44,7 +44,7 @@ from cockpit.sources.checkpoints.listing import (
     read_marker,
 )
 from cockpit.sources.checkpoints.listing import TRAINER_STATE as STATE
-from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN, NAMES
+from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN, NAMES, below
 from cockpit.text.safe import clean
 
 LOADABLE: Final = 3
@@ -173,7 +173,7 @@ class Assembly:
             self._out.fruitful.add(path)
             yield root
             return
-        found = list(self._children(path, level, depth)) if depth else []
+        found = list(self._children(path, level, depth))
         weak = root.lookalikes or any(self._single(file.path) for file in root.files)
         if weak or any(each.lookalikes for each in found):
             sure = [each for each in found if each.folders or self._has_sure(each)]
@@ -189,10 +189,10 @@ class Assembly:
         for group in (named, [name for name in names if name not in named]):
             found = False
             for name in group:
-                child = join(path, name)
-                if child in self._told.barren:
+                child, left = join(path, name), below(name, depth)
+                if left is None or child in self._told.barren:
                     continue
-                for root in self._into(child, depth - 1):
+                for root in self._into(child, left):
                     found = True
                     yield root
             if found:

@@ -24,7 +24,7 @@ from cockpit.sources.checkpoints.findings import (
     with_data,
 )
 from cockpit.sources.checkpoints.frameworks import ahead, named_file
-from cockpit.sources.checkpoints.listing import ITERATION, Folder, Listed, Root, number
+from cockpit.sources.checkpoints.listing import GLOBAL_STEP, ITERATION, Folder, Listed, Root, number
 
 _OF_WORLD: Final = late_regex(r"((?:.*/)?\w+_world_size_)(\d+)(_rank_)(\d+)(\.pt)")
 
@@ -42,10 +42,10 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
 
     File names tell the world size. With ``async_save`` the pointer comes later, or not at all.
     """
-    pointer = root.file(ITERATION)
+    pointer = root.file(ITERATION) or root.file(GLOBAL_STEP)
     marker = folder.by_path.get("data.pt")
     short = _ranks_short(folder.by_path) or partial(folder)
-    short = short or missing_beside(folder, root.inside, ("actor",))
+    short = short or missing_beside(folder, root.inside, ("actor", "policy"))
     if short is not None:
         return unfinished(short, marker)
     beside = missing_beside(folder, root.inside, ("critic",))
@@ -90,7 +90,9 @@ _RANKS: Final = 100_000
 def automodel_signs(folder: Folder, root: Root) -> bool:
     """By the folders of the model and the optimizer."""
     named = _AUTOMODEL.fullmatch(folder.name) is not None
-    return named and not folder.single and bool({"model", "optim", ".incomplete"} & folder.top)
+    if not named or folder.single or "optimizer" in folder.top:  # fairseq2 calls it so
+        return False
+    return bool({"model", "optim", ".incomplete"} & folder.top)
 
 
 _AUTOMODEL: Final = late_regex(r"(?:epoch_\d+_)?step_\d+")

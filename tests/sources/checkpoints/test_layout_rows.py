@@ -189,6 +189,46 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
         },
         {"lora-000001-state": "complete", "lora-000002-state": "complete"},
     ),
+    "a staging name, however whole": (
+        {
+            f"{name}/{file}": b"{}"
+            for name in ("checkpoint-10", "tmp-checkpoint-20")
+            for file in ("model.safetensors", "optimizer.pt", "trainer_state.json")
+        },
+        {"checkpoint-10": "complete", "tmp-checkpoint-20": "unknown"},
+    ),
+    "t5x: whole once it is renamed": (
+        {
+            f"checkpoint_{step}/{file}": X
+            for step in ("100", "200", "300.tmp-1699")
+            for file in ("checkpoint", "target.kernel/.zarray", "target.kernel/0.0")
+        },
+        {
+            "checkpoint_100": "complete",
+            "checkpoint_200": "complete",
+            "checkpoint_300.tmp-1699": "unknown",
+        },
+    ),
+    "Orbax before it had a mark at the top": (
+        {
+            f"{n}/items/{file}": X
+            for n in (100, 200)
+            for file in ("_METADATA", "d/0", "manifest.ocdbt")
+        },
+        {"100": "complete", "200": "complete"},
+    ),
+    "SkyRL: newer than its pointer": (
+        {path.replace("actor", "policy"): X for step in (90, 100) for path in verl(step)}
+        | {"latest_ckpt_global_step.txt": b"90"},
+        {"global_step_90": "complete", "global_step_100": "unknown"},
+    ),
+    "Lightning: a folder of each start": (
+        {f"lightning_logs/version_0/checkpoints/epoch=0-step={n}.ckpt": ZIP for n in (100, 200)},
+        {
+            f"lightning_logs/version_0/checkpoints/epoch=0-step={n}.ckpt": "complete"
+            for n in (100, 200)
+        },
+    ),
     "a mark of somebody's own": (
         {f"step-{n}/{name}": X for n in (10, 20) for name in (".metadata", "__0_0.distcp")}
         | {"step-10/.complete": b""},
@@ -366,6 +406,19 @@ def test_a_link_whose_disk_is_away_is_said(tmp_path: Path) -> None:
 
 
 STRANGE: dict[str, Mapping[str, bytes]] = {
+    "fairseq2": {
+        f"step_{n}/{part}/rank_00.pt": X for n in (1, 2) for part in ("model", "optimizer")
+    },
+    "EasyLM": {f"streaming_train_state_{n}": X for n in (1000, 2000)},
+    "big_vision": {f"checkpoint.bv-00000{n}000": X for n in (1, 2)},
+    "MLX": {f"0000{n}00_adapters.safetensors": X for n in (1, 2)},
+    "RecBole": {f"BPR-Nov-2{n}-2026_03-32-13.pth": X for n in (1, 2)},
+    "stable-baselines3": {f"rl_model_{n}_steps.zip": X for n in (100, 200)},
+    "Paddle": {f"{n}.pdparams": X for n in (1, 2)},
+    "TensorFlow's ckpt": {f"cp-000{n}.ckpt.index": X for n in (1, 2)},
+    "in folders that a trainer puts around its saves": {
+        f"a/lightning_logs/version_0/checkpoints/model-{n}.pth": X for n in (1000, 2000)
+    },
     "flax": {"checkpoint_1000": X, "checkpoint_2000": X},
     "RLinf": {f"global_step_{n}/actor/dcp_checkpoint/__0_0.distcp": X for n in (10, 20)}
     | {f"global_step_{n}/data/data.pt": X for n in (10, 20)},
