@@ -174,6 +174,25 @@ def test_what_was_never_renamed_decides_nothing_and_is_not_deleted(
     assert (value["trainer_would_load"] or {"step": 200})["step"] == 200
 
 
+def test_a_save_that_the_trainer_itself_deletes_takes_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pointer = "latest_checkpointed_iteration.txt"
+    files = {f"iter_0000{step}/{name}": b"x" for step in (100, 200, 300) for name in MCORE}
+    files |= {f"non_persistent/iter_0000400/{name}": b"x" for name in MCORE}
+    files |= {pointer: b"300", f"non_persistent/{pointer}": b"400"}
+    world(tmp_path, files, 1)
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    assert re.findall(r"will delete step (\d+)", capsys.readouterr().out) == ["100"]
+    main(["relaunch", "odd", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "Would start from step 400" in out and "non_persistent/iter_0000400" in out
+
+
+MCORE = ("common.pt", ".metadata", "__0_0.distcp")
+
+
 @pytest.mark.parametrize("flag", ["", " --resume_from_checkpoint latest"])
 def test_a_rule_that_is_not_known_is_not_said_to_begin_anew(
     flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

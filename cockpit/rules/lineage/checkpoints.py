@@ -85,12 +85,24 @@ def depth_of(run: RunSpec) -> int:
 
 
 def decide(items: Sequence[Checkpoint], policy: Policy, needed: Needed) -> tuple[Decision, ...]:
-    """Return the decision about each checkpoint, in the order given."""
+    """Return the decision about each checkpoint, in the order given.
+
+    A temporary one, which the trainer deletes itself, never takes the place of one that stays.
+    """
     own = [item for item in items if item.complete and item.own]
-    good = _newest([item for item in own if item.good], policy)
-    suspect = _newest([item for item in own if not item.good], policy)
+    newest: dict[tuple[bool, bool], tuple[int, ...]] = {}
+    for good in (True, False):
+        like = [item for item in own if item.good is good]
+        lasting = [item for item in like if item.permanent is not False]
+        newest[good, True] = _newest(like, policy)
+        newest[good, False] = _newest(lasting or like, policy)
     return tuple(
-        _decision(item, suspect if item.complete and not item.good else good, policy, needed)
+        _decision(
+            item,
+            newest[item.good or not item.complete, item.permanent is False],
+            policy,
+            needed,
+        )
         for item in items
     )
 

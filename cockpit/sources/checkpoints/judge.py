@@ -39,6 +39,7 @@ from cockpit.sources.checkpoints.layouts import (
 )
 from cockpit.sources.checkpoints.listing import (
     BY_NUMBER,
+    INNER,
     POINTERS,
     STEP_NAME,
     Folder,
@@ -376,7 +377,8 @@ def _item(
     name_step = layout.name_step(folder)
     step = name_step if finding.step is None else finding.step
     state, remark = _state(finding, folder, around.before.get(path), around)
-    by_place = None if root.temporary is None else not root.temporary
+    temporary = True if root.path.rpartition("/")[2] in INNER else root.temporary
+    by_place = None if temporary is None else not temporary
     return Checkpoint(
         step=step,
         name_step=name_step,

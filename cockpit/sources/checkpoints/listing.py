@@ -85,6 +85,8 @@ the name says so: ``ckpt_3.pt`` may be an epoch."""
 ZERO_SHARD: Final = late_regex(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
 """What one rank of DeepSpeed has of the optimizer."""
 ITERATION: Final = "latest_checkpointed_iteration.txt"
+INNER: Final = ("non_persistent",)
+"""Folders in a root that are roots too: Megatron's, of saves that its next one replaces."""
 GLOBAL_STEP: Final = "latest_ckpt_global_step.txt"
 BY_NUMBER: Final = (ITERATION, GLOBAL_STEP)
 """Those of Megatron and verl, and of SkyRL: a step and nothing else."""

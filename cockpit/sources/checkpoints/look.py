@@ -248,7 +248,7 @@ def complete_of(value: CheckpointsValue) -> set[str]:
     return {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
 
 
-_PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
+_PAIR: Final = re.compile(r"/non_persistent$|[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
 
 
 def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:

@@ -18,6 +18,7 @@ from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_
 from cockpit.sources.checkpoints.findings import merged_ranks
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
+    INNER,
     MARKERS,
     NUMBER,
     STEP_NAME,
@@ -186,6 +187,8 @@ class Scanner:
         root = self._root(path, entries)
         if root.folders or self._has_sure(root):
             yield root
+            inner = (entry for entry in entries if entry.name in INNER)
+            yield from (r for e in inner if _worth_descending(e) for r in self._below(e.path, 0))
             return
         found = []
         for entry in entries[:FAN]:

@@ -27,6 +27,7 @@ from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
 from cockpit.sources.checkpoints.findings import merged_ranks
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
+    INNER,
     MARKERS,
     NUMBER,
     STEP_NAME,
@@ -172,6 +173,8 @@ class Assembly:
         if root.folders or self._pending > before or self._has_sure(root):
             self._out.fruitful.add(path)
             yield root
+            inner = (join(path, name) for name in sorted(level.folders) if name in INNER)
+            yield from (each for child in inner for each in self._into(child, 0))
             return
         found = list(self._children(path, level, depth))
         weak = root.lookalikes or any(self._single(file.path) for file in root.files)

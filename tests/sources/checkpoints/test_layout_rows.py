@@ -288,6 +288,15 @@ def test_a_pointer_that_was_set_back_does_not_tear_what_is_newer(tmp_path: Path)
     assert value.relaunch_from is not None and value.relaunch_from.step == 200
 
 
+@pytest.mark.parametrize("inner", [100, 300])
+def test_megatron_takes_the_greater_of_its_two_pointers(inner: int, tmp_path: Path) -> None:
+    megatron(tmp_path / "run", (100, 200), b"200")
+    megatron(tmp_path / "run" / "non_persistent", (inner,), str(inner).encode())
+    for path in (tmp_path, tmp_path / "run"):
+        pick = value_of(path).trainer_would_load
+        assert pick is not None and pick.step == max(200, inner)
+
+
 @pytest.mark.parametrize("newer", [(300,), (300, 400)])
 def test_fewer_files_than_the_named_one_are_torn_unless_there_are_fewer_ranks(
     newer: tuple[int, ...], tmp_path: Path
