@@ -258,7 +258,7 @@ SECTIONS = ("cockpit", "run", "notify", "agents", "ui", "keys", "hosts")
 LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "verl", "nemo", "automodel", "composer", "torchtune"),
-    *("litgpt", "olmo", "nanochat", "fairseq", "custom"),
+    *("litgpt", "olmo", "nanochat", "fairseq", "t5x", "custom"),
 )
 
 
