@@ -116,6 +116,7 @@ _Keyed = tuple[Sequence[bytes], Sequence[bytes]]
 """Lines, and the key of each."""
 
 _LONGEST_BLOCK: Final = 100
+"""Lines of a block at most: a longer one is no block of progress."""
 _AHEAD: Final = (8, 1024)
 """Lines that are read together: at first, and as long as all of them are of one shape."""
 _LEFT_OUT: Final = bytes(
@@ -127,6 +128,7 @@ _MOST_BYTES: Final = 1_000_000
 _MOST_PATTERNS: Final = 8
 """Expressions of one key: shapes that differ in what a key lacks."""
 _STATES: Final = 1000
+"""Drawn states of one line that are looked at, the last ones: a bar may have thousands."""
 _SHOWN: Final = re.compile(rb" {0,80}[!-~]")
 """A state that begins so shows something, whatever follows."""
 _SPELLED_BREAK: Final = late_regex(rb"(?:^|(?<=[\s:\])]))\^M")

@@ -140,7 +140,9 @@ _WORDY = late_regex(r"(?:[a-z]*+(?:\d{1,4}+[a-z]?+)?+[._/:+-])*+[a-z]*+(?:\d{1,4
 """Words, dates and versions joined by dots and dashes: a person's name for something."""
 _RUNS = late_regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FEW_VOWELS = 0.28
+"""Share of vowels below which letters make no words."""
 _SHORT_RUNS = 4
+"""Letters of one case in a row, on average, below which they are jumbled."""
 _INSTANT = late_regex(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
 """A time: ``2026-03-11 08:41``."""
 

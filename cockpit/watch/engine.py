@@ -37,6 +37,7 @@ READ_EVERY = 2.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
 GIVE_BACK_EVERY = 20.0
+"""Seconds between two times at which freed memory is given back to the system."""
 READ_DEADLINE = 5.0
 OLD_STAYS = "the previous version of the run file stays in use"
 

@@ -231,6 +231,7 @@ def _written(path: Path, document: dict[str, Any]) -> Path:
 
 STORE_DEADLINE = 10.0
 DEFAULT_CADENCE = 900.0
+"""Seconds between two rounds where no run names a cadence."""
 LISTEN = 0.5
 """Seconds between two looks at whether the stated time has come."""
 

@@ -24,6 +24,7 @@ CHUNK_DEADLINE = 30.0
 BREATH = 0.005
 """Seconds given to everything else after each chunk."""
 RECENT = 3000
+"""The newest rows, which are folded before the whole history has been read."""
 FEW = 200
 """Rows that are folded at once, in a few milliseconds: another thread would cost more."""
 

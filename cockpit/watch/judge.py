@@ -44,7 +44,7 @@ LINES: Final = 60
 POINTS: Final = 160
 CHECKPOINTS: Final = 40
 CLOSED: Final = 20
-TOLD: Final = 20
+SHARED_FACTS_KEPT: Final = 20
 
 SAME_FOR: Final = 300.0
 """Seconds after which a run in which nothing has changed is written down again all the same."""
@@ -121,7 +121,7 @@ def slim(report: RunReport) -> RunReport:
     if (found := facets.checkpoints.value) is not None:
         changes["checkpoints"] = _with(facets.checkpoints, items=found.items[-CHECKPOINTS:])
     if (records := facets.records.value) is not None:
-        changes["records"] = _with(facets.records, told=records.told[:TOLD])
+        changes["records"] = _with(facets.records, told=records.told[:SHARED_FACTS_KEPT])
     kept = facets.model_copy(update=changes)
     whole = {"facets": kept, "closed": report.closed[:CLOSED], "agents": ()}
     return report.model_copy(update=whole)

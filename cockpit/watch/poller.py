@@ -62,6 +62,7 @@ after 10 s, a dead ssh connection is noticed after 9 to 14 s.
 """
 FASTEST: Final = Seconds(here=1.0, away=5.0)
 BACK_OFF_LIMIT: Final = 300.0
+"""The longest wait (s) after refusals: a place that recovers is seen within five minutes."""
 
 
 def cadence_of(facet: str, run: RunSpec, *, swept: bool = True, seen: bool = True) -> float:
@@ -97,6 +98,7 @@ Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
 Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
 
 SPACING = 1.0
+"""Seconds between two looks at one run, however often it changes."""
 UNSEEN = 5.0
 """Seconds between two looks at a log that moves all the time, of a run that is on no screen."""
 HEAD_START = 20.0
@@ -104,8 +106,10 @@ HEAD_START = 20.0
 EARLY = 0.25
 """Share of its cadence by which a run may be asked too early to join a bulk request."""
 BATCH = 250
+"""Runs that one request asks for."""
 LONGEST_WAIT = 60.0
 ALONE_AT_ONCE = 8
+"""Runs that are asked apart at a time."""
 FEW = 8
 """Runs of a bulk that missed its deadline which are asked together once more, before each alone."""
 REFUSALS = frozenset(

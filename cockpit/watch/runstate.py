@@ -137,6 +137,7 @@ def _newest_sign(tracker: TrackerValue) -> float | None:
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
 """Facets without which nothing may be concluded: before their first look, old facts stand in."""
 LOG_ROWS = 1000
+"""Rows of the log that are kept for the rules."""
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500

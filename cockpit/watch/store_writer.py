@@ -48,6 +48,7 @@ from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
 PENDING_LIMIT = 20_000
+"""Writes that wait for a store that fails; then the oldest are dropped."""
 CLOSED_FOR = 86400.0
 
 R = TypeVar("R")

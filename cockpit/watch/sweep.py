@@ -195,6 +195,7 @@ def _process_stat(file: FileIO) -> tuple[int, int, int]:
 
 
 EVERY: Final = 1.0
+"""Seconds between two looks at all files."""
 BETWEEN: Final = 0.5
 """Seconds after the beat at which a sweep begins: beside the loop's own work the two would pass the
 interpreter to and fro at each system call."""

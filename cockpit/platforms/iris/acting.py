@@ -254,6 +254,7 @@ ASK_WITHIN: Final = 20.0
 SLACK: Final = 60.0
 """Seconds beyond the job's grace within which its workers must have said that it ended."""
 POLL_EVERY: Final = 1.0
+"""Seconds between two looks at whether a job has ended."""
 PAGES: Final = 3
 
 

@@ -144,6 +144,7 @@ LOOKUP_WITHIN: Final = 20.0
 QUIET: Final = 60.0
 """Seconds for which a controller must answer before a launch that was given up is held for lost."""
 RETRY_EVERY: Final = 5.0
+"""Seconds between two looks for a job that may still come."""
 TABLE: Final = 10.0
 """Seconds that a look at the processes of this machine may take."""
 

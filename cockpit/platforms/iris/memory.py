@@ -219,6 +219,7 @@ CONFIGS: Final = 2
 DETAILS_AGAIN: Final = 300.0
 """Seconds after which what had no answer is asked again."""
 LIST_EVERY: Final = 60.0
+"""Seconds between two requests for what the jobs of a user offer."""
 OFFERS: Final = "/training-control"
 KEPT: Final = 2000
 """Jobs of which answers are kept, the newest."""

@@ -21,6 +21,7 @@ from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
 STALE: Final = 120.0
+"""Seconds after which a node's summary is too old to tell its health."""
 GATHERING: Final = 2.5
 """Seconds after which a dashboard that was not asked for long has newer figures."""
 _MOST_DISKS: Final = 8

@@ -27,7 +27,9 @@ GONE_WITHIN: Final = 30.0
 WAITS_FOR: Final = 15.0
 """Seconds after which a job that waits, and was told to stop, is not going to heed it."""
 POLL_EVERY: Final = 0.5
+"""Seconds between two looks at whether a job has ended."""
 MAX_POLL_GAP: Final = 16.0
+"""Seconds between two looks beyond which this process was suspended; they do not count."""
 
 
 class Target(NamedTuple):

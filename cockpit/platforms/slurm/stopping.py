@@ -27,6 +27,7 @@ from cockpit.text.scrub import scrub
 KILL_WAIT: Final = 120.0
 """Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
 MAX_POLL_GAP: Final = 20.0
+"""Seconds between two looks beyond which this process was suspended; they do not count."""
 SAME_WITHIN: Final = 30.0
 """Seconds by which the submit time of one job may seem to differ between two looks."""
 _STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")

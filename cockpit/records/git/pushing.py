@@ -162,6 +162,7 @@ def _tracking(remote: str, ref: str) -> str:
 
 
 ATTEMPTS: Final = 12
+"""How often a push is made again on top of what others pushed meanwhile."""
 SAVE_LOCK: Final = "cockpit-save.lock"
 PUSH_LOCK: Final = "cockpit-push.lock"
 NO_REMOTE: Final = "committed, but there is no remote to push to: git remote add origin URL"

@@ -65,6 +65,7 @@ NOTE: Final = "cockpit-push.json"
 OVER_AFTER: Final = 240.0
 """Seconds after which whoever said that it pushes has died at it."""
 MOST: Final = 65536
+"""Bytes of a note that are read: it is ours, and small."""
 ROUNDS: Final = 5
 """How often a push is made again for what was committed while it ran."""
 LOOK: Final = 0.05

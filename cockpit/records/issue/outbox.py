@@ -200,7 +200,9 @@ WHOLE: Final = 90.0
 SETTLE: Final = 30.0
 """Seconds in which a request whose answer was lost may still be acted upon."""
 SHORTEST: Final = 15.0
+"""The shortest wait (s) for another try; it grows with how long sending has failed."""
 LONGEST: Final = 900.0
+"""The longest such wait (s)."""
 PACE: Final = 1.0
 """Seconds between two posts of one flush: GitHub's advice against its secondary limit."""
 _OFFLINE: Final = frozenset({ErrorKind.DNS, ErrorKind.REFUSED, ErrorKind.TIMEOUT, ErrorKind.TLS})

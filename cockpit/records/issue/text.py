@@ -17,6 +17,7 @@ from cockpit.text.scrub import scrub
 
 UNKNOWN: Final = "unknown"
 MOST_LINES: Final = 60
+"""Log lines that a comment quotes at most."""
 _APART: Final = "\N{ZERO WIDTH SPACE}"
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~$&])")
 _CALL: Final = re.compile(r"@(?=[\w-])|#(?=\d)|\b(?<=GH-)(?=\d)", re.IGNORECASE)

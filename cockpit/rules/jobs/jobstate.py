@@ -28,6 +28,7 @@ from cockpit.rules.present import (
 )
 
 CADENCES = 2
+"""Cadences without an answer after which the job's state counts as unknown."""
 NAMED = 12
 """Runs that the evidence names; the alert has them all."""
 
@@ -210,6 +211,7 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
 
 
 MONITOR_CADENCES = 2
+"""The monitor's own cadences without a heartbeat after which it counts as silent (SPEC C-03)."""
 
 
 def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:

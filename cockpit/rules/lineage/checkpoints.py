@@ -183,6 +183,7 @@ def _reason(item: Checkpoint, newest: tuple[int, ...]) -> str:
 
 
 INTERVALS = 2
+"""Save intervals without a complete checkpoint after which C-07 opens."""
 ORDINARY_DEPTH = 1
 _UNFINISHED = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 

@@ -30,6 +30,7 @@ from cockpit.rules.present import (
 )
 
 FILES_SHOWN: Final = 8
+"""Changed files that an alert names; the rest is counted."""
 SOURCE_SUFFIXES: Final = frozenset((
     ".py", ".pyx", ".pxd", ".pyi", ".ipynb", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp",
     ".rs", ".go", ".jl", ".sh", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".gin",
@@ -345,6 +346,7 @@ class Memo(Generic[R]):
 
 
 SETTINGS_SHOWN: Final = 12
+"""Settings that an alert names; the rest is counted."""
 LONGEST: Final = 120
 _OF_A_START: Final = re.compile(
     r"resume|restore|(?:^|[._])load(?:$|[._])|init(?:ialize)?_from|ckpt_path|start_(?:step|epoch)"

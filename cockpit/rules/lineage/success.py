@@ -217,6 +217,7 @@ def _logbook(run: RunSpec, history: History) -> Iterator[Evidence]:
 
 QUIET: Final = 2
 ISSUE_EVERY: Final = 86400.0
+"""Seconds that an issue may go without an update (C-24): a day."""
 MINUTE: Final = 60.0
 """Entries carry their time in minutes: one of the event's own minute counts as after it."""
 _REPORTED_ELSEWHERE: Final = ("C-03", "C-19", "C-24")

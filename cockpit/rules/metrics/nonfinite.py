@@ -16,7 +16,9 @@ from cockpit.rules import present
 from cockpit.rules.metrics.loss import ClimbFold, SpikeFold
 
 LOSS_ROWS = 1
+"""Rows with a loss that is no number, after which C-09 opens: one is enough."""
 KEY_METRIC_ROWS = 3
+"""The same for the gradient norm, which mixed precision makes infinite now and then."""
 
 RECOVERED_ROWS = 100
 """Finite rows in a row after which the finding is over."""

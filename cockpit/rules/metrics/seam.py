@@ -28,6 +28,7 @@ RANKS: Final = 14
 EACH: Final = 14
 """Ranks of rarity (a step is of the next one half as often); the steps that are kept of each."""
 HASH: Final = 2654435761
+"""Knuth's multiplicative hash: both instances of a run choose the same steps by it."""
 MASK: Final = 0xFFFFFFFF
 BLOCK: Final = 25
 """Rows whose median is one point of the trend."""

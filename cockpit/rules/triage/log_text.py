@@ -128,6 +128,7 @@ JUMP = 1.5
 """How much higher the loss must be after it (SPEC C-11)."""
 
 KEPT = 500
+"""Losses that are remembered of a log."""
 
 
 def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:

@@ -37,6 +37,7 @@ from cockpit.sources.wandb.metrics import LATEST, true_time
 _MOST_ITEMS: Final = 64
 """A row of more is read faster by its keys: they are looked for, not read past."""
 _MOST_SHAPES: Final = 4
+"""Shapes of rows that are remembered of one file."""
 _LONGEST: Final = 127
 """Bytes of an item whose length is one byte."""
 _FIRST: Final = 5

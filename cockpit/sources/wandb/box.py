@@ -194,6 +194,7 @@ HELD: Final = 64 << 20
 HELD_OF_ONE: Final = 24 << 20
 """Bytes that are kept of all files, and of one."""
 LEAST_SCALE: Final = 1 / 16
+"""The least share of the usual bytes that is asked for over a slow link."""
 SAME_CLOCK: Final = 2.0
 """Seconds by which two readings of one clock may differ: it is told in whole ones."""
 WORTH_IT: Final = 1.0

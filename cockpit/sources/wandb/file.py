@@ -17,6 +17,7 @@ from cockpit.sources.logs.local import stat_of
 from cockpit.sources.logs.ranged import Stat
 
 BLOCK = 32768
+"""LevelDB's block size."""
 MAGIC = b":W&B\xe1\xbe\x00"
 """The first seven bytes of every ``.wandb`` file since the format exists."""
 

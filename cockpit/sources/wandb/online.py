@@ -38,6 +38,7 @@ FIRST_BUDGET: Final = 1_500_000
 LEAST_OLDER: Final = 200_000
 """Bytes of older rows worth asking a run for: where many are unread they take turns."""
 LEAST_SCALE: Final = 1 / 64
+"""The least share of the usual rows that is asked for of a slow server."""
 READING: Final = 10.0
 LOGIN: Final = 2.0
 SAME_TROUBLE: Final = 15.0
