@@ -58,6 +58,8 @@ class Started:
     labels: str = ""
     """Text that may hold the launch id of any run: a comment, a submission id, a job's name."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    untold: bool = False
+    """Whether what the program is given stands in code, and not in ``args``."""
 
 
 def in_folder(folder: str, program: str) -> str:
@@ -207,6 +209,8 @@ def _within(root: str, value: str, folder: str) -> bool:
 
 def _may_be_one(run: RunSpec, own: Started, other: Started) -> bool:
     """Tell whether two lists of arguments may start the same run: no value contradicts."""
+    if other.untold:
+        return True
     mine, theirs = list(arguments(["", *own.args])), list(arguments(["", *other.args]))
     named = dict(theirs)
     for key, value in mine:

@@ -15,7 +15,8 @@ import fnmatch
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -36,7 +37,9 @@ from cockpit.platforms.local.marks import (
     kind_of,
     runs_command,
     runs_script,
+    starts_in_code,
     starts_of,
+    with_links_followed,
 )
 from cockpit.platforms.local.programs import (
     SUBMITS,
@@ -56,6 +59,7 @@ from cockpit.platforms.local.programs import (
     trains_by_name,
     use_of,
 )
+from cockpit.runtime.process import PROC
 from cockpit.text.safe import clean
 
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
@@ -109,8 +113,8 @@ class Candidate(NamedTuple):
     tag: str | None
 
 
-def candidate_of(process: Process) -> Candidate:
-    """Return a process as one that may be a job."""
+def candidate_of(process: Process, real: Callable[[str], str] = posixpath.normpath) -> Candidate:
+    """Return a process as one that may be a job; ``real`` follows the links of its machine."""
     command = inner(process.argv)
     script = next((word for word in command[1:] if not word.startswith("-")), "")
     name = script if is_shell(command) and "-c" not in command else program(command or [""])
@@ -120,9 +124,19 @@ def candidate_of(process: Process) -> Candidate:
         only_looks(name),
         submits_elsewhere(process),
         is_interpreter(command[:1]) or is_shell(command) or names_a_training(name),
-        " ".join((*process.argv, process.cwd or "")),
+        " ".join((*process.argv, process.cwd or "", *_programs(process, real))),
         process.variable(LINEAGE),
     )
+
+
+def _programs(process: Process, real: Callable[[str], str]) -> Iterator[str]:
+    """Yield the scripts that a command line names by their modules, by links, or in code."""
+    folder = process.cwd or ""
+    if is_interpreter(inner(process.argv)[:1]):
+        for each in (*starts_of(process.argv, folder), *starts_in_code(process.argv, folder)):
+            yield each.program
+            if each.program.startswith("/"):
+                yield real(each.program)
 
 
 def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | None:
@@ -228,7 +242,9 @@ def _similar(watched: RunMarks, process: Process, files: Files) -> str | None:
     if not watched.starts or process.cwd is None or code_of(inner(process.argv)) is not None:
         return None  # what a shell's code starts is a process of its own
     there = process.cwd in watched.workdirs
-    for each in starts_of(process.argv, _begun_in(watched, process)):
+    folder = _begun_in(watched, process)
+    named = (*starts_of(process.argv, folder), *starts_in_code(process.argv, folder))
+    for each in with_links_followed(named) if watched.here else named:
         known = each.program.startswith("/") or there
         same = known and not keys_of(watched.starts).isdisjoint(keys_of([each]))
         trains = trains_by_name(each.program) or process.variable("LOCAL_RANK") is not None
@@ -249,6 +265,11 @@ def _similar(watched: RunMarks, process: Process, files: Files) -> str | None:
 def _begun_in(watched: RunMarks, process: Process) -> str:
     """Return where a process was started: a trainer may go into a folder of its own (Hydra)."""
     cwd = process.cwd or ""
+    if watched.here and cwd not in watched.workdirs:  # a container has another name for it
+        with suppress(OSError):
+            for folder in watched.workdirs:
+                if (PROC / str(process.pid) / "cwd").samefile(folder):
+                    return folder
     above = [each for each in watched.workdirs if watched.here and within(each, cwd, None)]
     for folder in (cwd, *above):
         scripts = [each.program for each in starts_of(process.argv, folder)]

@@ -138,6 +138,7 @@ def topmost(found: Sequence[Process], sight: Sight) -> list[Process]:
 
 SPAWNED: Final = ("--multiprocessing-fork", "from multiprocessing.forkserver import")
 """How a word begins in the command line of a worker that has no script of its own."""
+RENAMED: Final = "a Python program in the work folder of the run's job, behind a title of its own"
 ORPHAN: Final = "is a worker whose trainer has gone, in the work folder of the run's job"
 NAME_LENGTH: Final = 120
 MOST_NAMES: Final = 2048
@@ -270,6 +271,7 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
             marks[found.sure][pid] = found.mark
     _mark_pipelines(watched, look, marks)
     _mark_orphans(watched, look, marks)
+    _mark_renamed(watched, look, marks)
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
     others = marks[Sure.POSSIBLE] or marks[Sure.NO]
     related = relatives(look.processes, jobs) if others else set()
@@ -310,6 +312,22 @@ def _mark_orphans(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int,
         if led or marked or look.candidate(one).tag or is_diagnostic(watched.run, one):
             continue
         marks[Sure.POSSIBLE][pid] = Mark(ORPHAN, alike=True)
+
+
+def _mark_renamed(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
+    """Mark who hides what it runs behind a title (``setproctitle``) in the work folder.
+
+    What another interpreter has started is its worker, and known by it.
+    """
+    for pid, one in look.processes.items():
+        if one.cwd not in watched.workdirs or not watched.starts or pid in look.own:
+            continue
+        if any(pid in each for each in marks.values()) or not look.places.is_renamed(one):
+            continue
+        parent = look.processes.get(one.ppid)
+        led = parent is not None and is_interpreter(inner(parent.argv)[:1])
+        if not (led or look.candidate(one).tag or is_diagnostic(watched.run, one)):
+            marks[Sure.POSSIBLE][pid] = Mark(RENAMED, alike=True)
 
 
 def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:

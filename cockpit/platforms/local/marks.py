@@ -18,6 +18,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
@@ -185,12 +186,29 @@ def _starts_of(argv: tuple[str, ...], folder: str) -> tuple[Started, ...]:
     else:
         name, args = rest[0], tuple(rest[1:])
         module = rest != words and MODULE_FLAG.fullmatch(words[-len(rest) - 1]) is not None
-    by_path = SCRIPT.search(name) or is_shell(words) or (rest == words and "/" in name)
     if not name:
         return ()
-    if by_path and not module:
-        return (Started(in_folder(folder, name), args, folder=folder),)
-    return (Started(name if module else posixpath.basename(name), args, folder=folder),)
+    programs = [posixpath.basename(name)]
+    if module:  # another start may name its file
+        programs = [name, in_folder(folder, f"{name.replace('.', '/')}.py")]
+    elif SCRIPT.search(name) or is_shell(words) or (rest == words and "/" in name):
+        programs = [in_folder(folder, name)]
+    return tuple(Started(each, args, folder=folder) for each in programs)
+
+
+_IMPORTED: Final = re.compile(r"(?m)(?:^|;)\s*(?:import|from)\s+([A-Za-z_][\w.]*)")
+_QUOTED: Final = re.compile(r"[\"']([^\"'\n]+\.py)[\"']")
+
+
+def starts_in_code(argv: Sequence[str], folder: str) -> tuple[Started, ...]:
+    """Return the scripts that an interpreter's code (``-c``) imports or names as files."""
+    words = inner(argv)
+    if not is_interpreter(words) or "-c" not in words[:-1]:
+        return ()
+    code = words[words.index("-c") + 1]
+    names = [f"{name.replace('.', '/')}.py" for name in _IMPORTED.findall(code)]
+    paths = dict.fromkeys(in_folder(folder, name) for name in (*names, *_QUOTED.findall(code)))
+    return tuple(Started(path, folder=folder, untold=True) for path in paths)
 
 
 def _from_program(words: list[str]) -> list[str]:
@@ -230,7 +248,16 @@ def own_starts(run: RunSpec, folders: Sequence[str], read: Read | None) -> tuple
         if text:
             scripts += 1
             found += [call for call in commands_in(text, each.folder, "") if call not in found]
-    return tuple(found)
+    return tuple(found) if read is None else with_links_followed(found)
+
+
+def with_links_followed(starts: Sequence[Started]) -> tuple[Started, ...]:
+    """Return the same and, where links lead to a script of this machine, the script itself."""
+    real = {
+        each.program: os.path.realpath(each.program) for each in starts if each.program[:1] == "/"
+    }
+    linked = (each for each in starts if real.get(each.program, each.program) != each.program)
+    return (*starts, *(replace(each, program=real[each.program]) for each in linked))
 
 
 def hides_its_training(each: Started) -> bool:

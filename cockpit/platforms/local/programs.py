@@ -207,9 +207,19 @@ WRAPPERS: Final = frozenset(
     timeout nice nohup setsid stdbuf unbuffer time env ionice chrt taskset numactl caffeinate uv uvx
     poetry pdm hatch pixi conda mamba micromamba rye pipenv pipx torchrun accelerate deepspeed
     mpirun mpiexec srun flock systemd-run doas chroot unshare firejail catchsegv xvfb-run make just
+    ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 ld-linux.so.2 ld-musl-x86_64.so.1
+    ld-musl-aarch64.so.1
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that run a command and wait for it: part of the command's job, not one of their own."""
+CARRIERS: Final = frozenset(
+    """
+    pdb ipdb pudb bdb debugpy ipython ipython3 IPython cProfile profile trace runpy coverage
+    kernprof line_profiler memory_profiler mprof memray scalene viztracer pyinstrument fil-profile
+    ddtrace-run
+    """.split()  # noqa: SIM905 - many names
+)
+"""Debuggers, profilers and shells of Python that run a script in their own process."""
 HELPERS: Final = frozenset(
     (
         *("wandb-core", "wandb-symon", "wandb-xpu", "wandb-service", "torch_shm_manager"),
@@ -292,12 +302,26 @@ def serves(argv: Sequence[str]) -> int | None:
 def inner(argv: Sequence[str]) -> list[str]:
     """Return the command that wrappers run: of ``timeout 60 nice tail -f x`` that of ``tail``."""
     words = list(argv)
-    while len(words) > 1 and is_wrapper(words):
-        rest = _wrapped(words)
+    while len(words) > 1 and (is_wrapper(words) or _carries(words)):
+        rest = _wrapped(words) if is_wrapper(words) else _carried(words)
         if not rest:
             break
         words = rest
     return words
+
+
+def _carries(words: Sequence[str]) -> bool:
+    return is_interpreter(words) and program(words).partition(".")[0] in CARRIERS
+
+
+def _carried(words: Sequence[str]) -> list[str]:
+    """Return the script or the module that a debugger runs, as its interpreter would alone."""
+    name = program(words)
+    at = next(at for at, word in enumerate(words) if posixpath.basename(word) == name)
+    for here, word in enumerate(words[at + 1 :], at + 1):
+        if word.endswith(".py") or (word == "-m" and here + 1 < len(words)):
+            return [words[0], *words[here:]]
+    return []
 
 
 def _wrapped(words: Sequence[str]) -> list[str]:

@@ -34,7 +34,14 @@ from cockpit.platforms.local.census import (
 )
 from cockpit.platforms.local.family import Known
 from cockpit.platforms.local.files import PidNote, SharedDisks
-from cockpit.platforms.local.marks import Read, RunMarks, marks_of, read_script
+from cockpit.platforms.local.marks import SCRIPT, Read, RunMarks, marks_of, read_script
+from cockpit.platforms.local.programs import (
+    is_helper,
+    is_interpreter,
+    is_shell,
+    is_tool,
+    is_wrapper,
+)
 from cockpit.runtime.process import PROC, Machine
 from cockpit.runtime.ssh import ASKING
 
@@ -85,6 +92,14 @@ class Places:
             return ()
         return tuple(dict.fromkeys((posixpath.normpath(place.path), self.real(place.path))))
 
+    def as_run(self, process: Process) -> Process:
+        """Return a process with what it really runs, as far as its own words do not say it."""
+        return process
+
+    def is_renamed(self, process: Process) -> bool:
+        """Tell whether an interpreter runs whose own words were replaced by a title."""
+        return False
+
     def log_moved(self, run: RunSpec) -> float | None:
         """Return when the run's log was last written, by the machine's clock."""
         return None
@@ -123,6 +138,39 @@ class PlacesHere(Places):
         except OSError:
             link = False
         return os.path.realpath(place) if link else place
+
+    def as_run(self, process: Process) -> Process:
+        """Return a process with the interpreter and the script that it really runs.
+
+        It may be called otherwise (``exec -a``), or read its script from its input.
+        """
+        argv, place = process.argv, PROC / str(process.pid)
+        at = next((at for at, word in enumerate(argv) if at and SCRIPT.search(word)), None)
+        try:
+            if at is None:
+                if is_interpreter(argv) and all(word.startswith("-") for word in argv[1:]):
+                    fed = str((place / "fd" / "0").readlink())
+                    if SCRIPT.search(fed) and not {"-c", "-m"}.intersection(argv):
+                        return process._replace(argv=(argv[0], fed, *argv[2:]))
+                return process
+            if not (is_interpreter(argv) or is_shell(argv) or is_wrapper(argv)):
+                exe = str((place / "exe").readlink())
+                if is_interpreter([exe]):
+                    return process._replace(argv=(exe, *argv[1:]))
+        except OSError:
+            pass
+        return process
+
+    def is_renamed(self, process: Process) -> bool:
+        """Tell whether an interpreter runs whose own words were replaced by a title."""
+        argv = process.argv
+        if is_interpreter(argv) or is_tool(argv) or is_wrapper(argv) or is_helper(argv):
+            return False
+        try:
+            exe = str((PROC / str(process.pid) / "exe").readlink())
+        except OSError:
+            return False
+        return is_interpreter([exe]) and self.as_run(process) is process and "/" not in argv[0]
 
     def log_moved(self, run: RunSpec) -> float | None:
         """Return when the run's log was last written."""
@@ -232,7 +280,8 @@ class Sight:
         """Return a process as one that may be a job, found out once in this look."""
         found = self._candidates.get(process.pid)
         if found is None:
-            found = self._candidates[process.pid] = candidate_of(process)
+            as_run = self.places.as_run(process)
+            found = self._candidates[process.pid] = candidate_of(as_run, self.places.real)
         return found
 
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.waiting import until
 
 INSIDE = "import os\nos.makedirs('saves', exist_ok=True)\n" + WAIT
 UP = "import os; os.write(3, b'up\\n'); os.close(3)\nimport time; time.sleep(60)\n"
+UP_HERE = "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
 PY = " ".join(PYTHON)
 
 
@@ -94,6 +97,96 @@ def test_another_run_or_another_program_is_not(
     zoo.run(*PYTHON, "train.py", "a.yaml", cwd=tmp_path / "elsewhere")
     found = live(run)
     assert (pids(found), possible(found)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "by_hand",
+    [
+        "exec {python} - < train.py",
+        "exec {python} < train.py",
+        "exec {python} -c 'import train'",
+        "exec {python} -c 'import runpy; runpy.run_path(\"train.py\")'",
+        "exec {python} link.py",
+        "exec {python} -m train",
+        "exec {python} -m pdb -c continue train.py",
+        "exec {python} -m cProfile -o /dev/null -m train",
+        "exec {python} ipython train.py",
+        "exec -a gpu-burn {python} train.py",
+        "exec {linker} {real} train.py",
+    ],
+)
+def test_a_second_start_is_found_however_python_is_given_the_script(
+    tmp_path: Path, zoo: Zoo, by_hand: str
+) -> None:
+    scripted(tmp_path, "train.py", UP_HERE)
+    scripted(tmp_path, "ipython", "import sys; exec(open(sys.argv[1]).read())\n")
+    (tmp_path / "link.py").symlink_to("train.py")
+    linker = next(iter(sorted(Path("/").glob("lib*/ld-linux-*.so.*"))), None)
+    if "{linker}" in by_hand and linker is None:
+        pytest.skip("no such linker here")
+    run = recorded(tmp_path, "python train.py")
+    real = os.path.realpath(sys.executable)
+    command = by_hand.format(python=sys.executable, linker=linker, real=real)
+    path = {"PYTHONPATH": str(tmp_path)}
+    pid = zoo.run("bash", "-c", command, cwd=tmp_path, env=path)
+    found = live(run)
+    assert (pids(found) or possible(found)) == [pid]
+    assert found.jobs or found.possible[0].alike
+
+
+def test_code_that_names_another_script_is_none(tmp_path: Path, zoo: Zoo) -> None:
+    for name in ("train.py", "other.py", "py_compile.py"):
+        scripted(tmp_path, name, UP_HERE)
+    scripted(tmp_path, "unread.sh", "$COMMAND\n")
+    path = {"PYTHONPATH": str(tmp_path)}
+    for words in (
+        ("-c", "import other"),
+        ("-m", "other"),
+        ("-m", "py_compile", "train.py"),
+        ("-m", "pdb", "other.py"),
+        ("-c", f"import time\n{UP_HERE}"),
+        ("-c", f"from multiprocessing.spawn import spawn_main\n{UP_HERE}"),
+    ):
+        zoo.run(sys.executable, *words, cwd=tmp_path, env=path)
+    for command in ("python train.py", "bash unread.sh"):
+        found = live(recorded(tmp_path, command))
+        assert (pids(found), possible(found)) == ([], [])
+
+
+def test_a_program_behind_a_title_is_for_a_person(tmp_path: Path, zoo: Zoo) -> None:
+    run = recorded(tmp_path, "python train.py")
+    (tmp_path / "elsewhere").mkdir()
+    scripted(tmp_path, "code", UP_HERE)
+    command = ("bash", "-c", f"(exec -a 'gpt2: step 5' {sys.executable} < {tmp_path}/code); true")
+    zoo.run(*command, cwd=tmp_path)
+    zoo.run(*command, cwd=tmp_path / "elsewhere")
+    found = live(run)
+    assert (pids(found), len(found.possible)) == ([], 1)
+    assert found.possible[0].alike and "behind a title" in found.possible[0].why
+
+
+def test_a_container_has_another_name_for_the_work_folder(tmp_path: Path, zoo: Zoo) -> None:
+    mount = spaces_for_mounts()
+    if mount is None:
+        pytest.skip("mount namespaces are not permitted here")
+    work, inside = tmp_path / "work", tmp_path / "inside"
+    inside.mkdir()
+    scripted(work, "train.py", UP_HERE)
+    run = recorded(work, "python train.py")
+    command = f"mount --bind {work} {inside} && cd {inside} && exec {sys.executable} train.py"
+    pid = zoo.run(*mount, "sh", "-c", command, cwd=work)
+    found = live(run)
+    assert possible(found) == [pid]
+
+
+def spaces_for_mounts() -> list[str] | None:
+    """Return how a mount namespace is made here, if it is permitted."""
+    for more in ([], ["--user", "--map-root-user"]):
+        argv = ["unshare", "--mount", *more]
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run([*argv, "true"], check=True, capture_output=True, timeout=10)
+            return argv
+    return None
 
 
 def test_a_trainer_that_went_into_a_folder_of_its_own(tmp_path: Path, zoo: Zoo) -> None:
