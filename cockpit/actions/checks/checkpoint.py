@@ -173,7 +173,8 @@ def _how(item: Checkpoint | None) -> str:
 def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     """Judge a layout whose trainer loads what its command tells it to, as far as that is said."""
     item = value.at(pick.path)
-    layout = (item.layout if item is not None else "") or _configured_layout(run)
+    configured = "auto" if run.checkpoints is None else run.checkpoints.layout
+    layout = (item.layout if item is not None else "") or configured
     what, flag = called(pick), resume_flag(run)
     if layout not in BY_COMMAND and value.unjudged:
         text = f"{what} is wanted; what the trainer would load is not known yet:"
@@ -197,10 +198,6 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
         return finding(rows.NO_RESUME_FLAG, text, value=pick.path)
     text = f"{what} is wanted; what a trainer of {layout} loads by itself is not known:"
     return warned(rows.CHECKPOINT, f"{text} check its first step", Basis.INFERRED, pick.path)
-
-
-def _configured_layout(run: RunSpec) -> str:
-    return run.checkpoints.layout if run.checkpoints is not None else "auto"
 
 
 def resume_flag(run: RunSpec) -> str | None:

@@ -156,7 +156,7 @@ def _notifications(context: ActionContext, dri: str) -> Iterator[tuple[float, st
 
 def _notified_dri(entry: JournalEntry) -> str | None:
     """Return the DRI of the plan that notified; ``None`` for a plan that names none."""
-    return next((check.value for check in entry.plan.checks if check.id == "dri"), None)
+    return next((check.value for check in entry.plan.checks if check.id == rows.DRI.id), None)
 
 
 def for_dri(checks: Iterable[Check], only: Collection[str], dri: str | None) -> tuple[Check, ...]:

@@ -8,7 +8,6 @@ takes the time that it needs.
 from __future__ import annotations
 
 from cockpit.model.clock import Clock
-from cockpit.model.observed import CheckpointsValue
 from cockpit.model.report import RunReport
 from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.source import Anew
@@ -24,14 +23,10 @@ async def completed(report: RunReport, clock: Clock) -> RunReport:
         found = await Anew(report.spec, clock).look(alive=None)
     except (OSError, ValueError, TimeoutError, ListingError):
         return report
-    if found.unjudged or _saved_since(value, found):
+    # One that was saved behind the listing: its pick would not be of the same moment.
+    if found.unjudged or found.latest_complete != value.latest_complete:
         return report
     known = {"trainer_would_load": found.trainer_would_load, "unjudged": 0}
     facet = facet.model_copy(update={"value": value.model_copy(update=known)})
     facets = report.facets.model_copy(update={"checkpoints": facet})
     return report.model_copy(update={"facets": facets})
-
-
-def _saved_since(value: CheckpointsValue, found: CheckpointsValue) -> bool:
-    """Tell whether one was saved behind the listing: its pick would not be of the same moment."""
-    return found.latest_complete != value.latest_complete

@@ -28,6 +28,7 @@ from cockpit.actions.launching.submitting import (
     submitted_at,
 )
 from cockpit.actions.stopping.losses import LOST
+from cockpit.model import check_rows as rows
 from cockpit.model.history import FormerFailure
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
@@ -208,7 +209,7 @@ def _instance(execution: Execution) -> InstanceEntry:
     used = snapshot_in(execution)
     approved = next(
         (f"approved by {check.approved.whose}" for check in execution.plan.checks
-         if check.id == "C-15" and check.approved is not None), "",
+         if check.id == rows.CODE.id and check.approved is not None), "",
     )  # fmt: skip
     platform = execution.context.platform
     bundled = platform is None or platform.bundled
@@ -267,7 +268,8 @@ def _first_check(execution: Execution) -> str:
 
 def _evidence(execution: Execution) -> Sequence[str]:
     """Return why it could be done: what was not simply in order, and where the evidence is."""
-    spoken = [check for check in execution.plan.checks if check.id in ("T", "job-state", "C-17")]
+    always = (rows.CAUSE.id, rows.RELAUNCH_STATE.id, rows.CHECKPOINT.id)
+    spoken = [check for check in execution.plan.checks if check.id in always]
     warned = [check for check in execution.plan.checks if check.level is not Level.PASS]
     lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
     where, lost = execution.facts.get("evidence"), execution.facts.get(LOST)

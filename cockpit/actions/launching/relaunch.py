@@ -161,20 +161,12 @@ async def nothing_lives(execution: Execution, run: RunSpec) -> None:
         raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
     if run.name != execution.context.spec.name:
         return  # a new lineage: the old one's job runs the same script
-    seen = {
-        each
-        for check in execution.plan.checks
-        if check.id == rows.SIMILAR_JOB.id
-        for each in _ids(check)
-    }
+    alike = (check for check in execution.plan.checks if check.id == rows.SIMILAR_JOB.id)
+    seen = {each for check in alike for each in (check.value or "").split(", ")}
     new = [job for job in alike_beside(execution.context, live) if job.id not in seen]
     if new:
         left = "; ".join(f"{job.name} ({job.id}) {job.why}" for job in new)
         raise StepError(f"not started: {shown(left)}; plan again")
-
-
-def _ids(check: Check) -> list[str]:
-    return (check.value or "").split(", ")
 
 
 async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
@@ -192,7 +184,8 @@ async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
 
 
 def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
-    planned, by_name = execution.plan.checkpoint, _by_name(execution)
+    planned = execution.plan.checkpoint
+    by_name = "checkpoint" in places_in(_words(execution.context.spec.resubmit))
     pick = would_resume(value, by_name=by_name) if value is not None else None
     if value is None or pick is None or planned is None:
         return "checkpoints unknown now"
@@ -208,10 +201,6 @@ def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
         what = "nothing" if theirs is None else f"{named(theirs)} ({theirs.path})"
         return f"the trainer would load {what}, not {named(pick)}"
     return pick
-
-
-def _by_name(execution: Execution) -> bool:
-    return "checkpoint" in places_in(_words(execution.context.spec.resubmit))
 
 
 def _other(planned: Pick, pick: Pick, value: CheckpointsValue) -> str | None:

@@ -288,7 +288,8 @@ async def _to_delete(decisions: Sequence[Decision], roots: RunRoots) -> ToDelete
     for each in (each for each in decisions if each.delete):
         path = each.item.path
         try:
-            identities[path] = await roots.of(path).identity(path, _markers(each))
+            markers = () if each.item.marker is None else (each.item.marker,)
+            identities[path] = await roots.of(path).identity(path, markers)
             targets.append(_target(each))
         except RootError as error:
             spared.append(_target(each).model_copy(update={"why": safe(error)}))
@@ -300,10 +301,6 @@ async def _to_delete(decisions: Sequence[Decision], roots: RunRoots) -> ToDelete
             continue
         targets.append(Target(path=safe(half.path), step=None, size=half.size, why=HALF))
     return ToDelete(targets=tuple(targets), identities=identities, spared=tuple(spared))
-
-
-def _markers(each: Decision) -> tuple[str, ...]:
-    return () if each.item.marker is None else (each.item.marker,)
 
 
 async def _halves(roots: RunRoots, places: Iterable[Place]) -> list[Half]:
@@ -383,7 +380,8 @@ async def _delete(execution: Execution) -> str:
     markers = () if spec is None or spec.custom is None else (spec.custom.marker,)
     done: list[Target] = []
     for target in execution.plan.targets:
-        so_far = _so_far(execution.plan.targets, done)
+        left = len(execution.plan.targets) - len(done)
+        so_far = f"{plural(len(done), 'checkpoint')} deleted before it, {left} not deleted"
         try:
             one = roots.of(target.path)
             was, plan = identities[target.path], execution.plan.plan_id
@@ -425,11 +423,6 @@ async def _see_what_is_gone(execution: Execution) -> None:
         left = [each.path for each in execution.plan.targets if each.path not in known]
         gone = [*known, *await _gone(execution, left)]
         execution.facts[DELETED] = json.dumps(gone)
-
-
-def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:
-    left = len(all_of_them) - len(done)
-    return f"{plural(len(done), 'checkpoint')} deleted before it, {left} not deleted"
 
 
 def _bytes(targets: Sequence[Target]) -> str:

@@ -338,19 +338,15 @@ def _entry(execution: Execution) -> EventEntry:
             decision=f"stop ordered by {by}",
             next="check whether it still runs, then stop it again",
         )
+    decision = "stopped on purpose" if ordered(execution) else f"stop ordered by {by}"
     return EventEntry(
         title="stop" if ordered(execution) else "stop: nothing was stopped",
         at=execution.entry.begun_at,
         status=ended_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
-        decision=execution.facts.get("reason") or _decision(execution),
+        decision=execution.facts.get("reason") or decision,
         next=_next(execution),
     )
-
-
-def _decision(execution: Execution) -> str:
-    by = execution.entry.operator
-    return "stopped on purpose" if ordered(execution) else f"stop ordered by {by}"
 
 
 def _next(execution: Execution) -> str:

@@ -314,7 +314,10 @@ class AutoLog(Action):
         off = (request.params.get("off") or "").strip().lower()
         if off not in ("", YES, "no"):
             raise RefuseError("--off expects yes or no")
-        checks = [*_who(context), *await _consent(context, off=off == YES)]
+        checks = await _consent(context, off=off == YES)
+        if is_agent(context.operator):
+            text = "an agent cannot allow this: a person types it"
+            checks.insert(0, finding(rows.WHO_ALLOWS, text))
         if off != YES:
             checks += [*_when(context), *await _how_far(context.spec)]
         return Draft(words=f"autolog {request.run}", checks=tuple(checks), facts={"off": off})
@@ -322,11 +325,6 @@ class AutoLog(Action):
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return the one step: the consent is kept in the store."""
         return (Step("allow", _allow, again=True),)
-
-
-def _who(context: ActionContext) -> Iterator[Check]:
-    if is_agent(context.operator):
-        yield finding(rows.WHO_ALLOWS, "an agent cannot allow this: a person types it")
 
 
 async def _consent(context: ActionContext, *, off: bool) -> list[Check]:
