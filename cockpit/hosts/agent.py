@@ -257,7 +257,7 @@ def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path, most in wanted:
         try:
-            path = _newest(os.path.expanduser(path))
+            path = newest(os.path.expanduser(path))
             figures, text = _figures(os.stat(path)), ""
             if most and figures[0] == "file":
                 with open(path, "rb", opener=_at_once) as file:
@@ -274,7 +274,7 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _newest(pattern: str) -> str:
+def newest(pattern: str) -> str:
     """Return the newest file that matches; the pattern itself where none does."""
     if os.path.lexists(pattern) or not any(sign in pattern for sign in "*?["):
         return pattern
@@ -497,16 +497,48 @@ def _leave_with_the_link() -> None:
     _leave()
 
 
+BYTES = "\0"
+"""The key of what stands in JSON for bytes: their offset behind it, and how many."""
+
+
+def framed(message: dict[str, Any]) -> bytes:
+    """Return a line of JSON and, behind it, all bytes that the message holds."""
+    parts, at = [b""], 0
+
+    def named(part: bytes) -> dict[str, list[int]]:
+        nonlocal at
+        parts.append(part)
+        at += len(part)
+        return {BYTES: [at - len(part), len(part)]}
+
+    parts[0] = json.dumps(message, separators=(",", ":"), default=named).encode("ascii") + b"\n"
+    return b"".join(parts)
+
+
+def unframed(data: bytes) -> dict[str, Any]:
+    """Return a message as it was before ``framed``."""
+    text, _, rest = data.partition(b"\n")
+
+    def known(found: dict[str, Any]) -> object:
+        if found.keys() != {BYTES}:
+            return found
+        at, size = found[BYTES]
+        return rest[at : at + size]
+
+    message: dict[str, Any] = json.loads(text, object_hook=known)
+    return message
+
+
 def serve(mark: str) -> None:
     """Answer calls from standard input until it ends; ``mark`` begins the answers.
 
-    A frame is a length and that many bytes of one compressed stream, JSON inside. Output before
-    the mark (a login's greeting) is nobody's.
+    A frame is a length and that many bytes of one compressed stream: a line of JSON, and behind
+    it the bytes that it names. Output before the mark (a login's greeting) is nobody's.
     """
     out, lock, stream = sys.stdout.buffer, threading.Lock(), zlib.compressobj(6)
 
     def send(message: dict[str, Any]) -> None:
-        text = json.dumps(message, separators=(",", ":")).encode("ascii")
+        text = framed(message)
         if len(text) > LONGEST:
             fault = _fault(f"an answer of {len(text):,} bytes is too long")
             text = json.dumps({"id": message["id"], **fault}).encode("ascii")

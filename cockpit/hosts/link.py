@@ -24,12 +24,13 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import IO, Any, ClassVar, Final, NamedTuple, Protocol
 
-from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST
+from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST, unframed
 from cockpit.model.facet import ErrorKind, Problem, kind_of
 from cockpit.runtime.ssh import (
     ASKING,
     ENV,
     RemoteError,
+    checked,
     quote,
     refusal,
     trouble,
@@ -63,7 +64,12 @@ _BEGIN: Final = (
 )
 """Runs what follows. No module of the agent's is taken from the folder it starts in."""
 _AGENT: Final = "cockpit.hosts.agent"
-_PARTS: Final = (("own_folder", "folders", "claims", "saves"), ("walking",), ("acting",))
+_PARTS: Final = (
+    ("own_folder", "folders", "claims", "saves"),
+    ("walking",),
+    ("acting",),
+    ("ranges",),
+)
 """Modules with further calls, sent together when one of these is first asked for.
 
 Each after those that it imports.
@@ -406,7 +412,7 @@ class _Agent:
                 try:
                     if size > LONGEST:
                         raise ValueError(size)
-                    self._take(json.loads(stream.decompress(rest[FRAME.size : size], LONGEST)))
+                    self._take(unframed(stream.decompress(rest[FRAME.size : size], LONGEST)))
                 except (zlib.error, ValueError, TypeError, KeyError):
                     text = "something else has written between its answers: does a shell's rc file?"
                     return trouble(self.host, ErrorKind.BAD_ANSWER, text, sent=True)
@@ -508,3 +514,15 @@ def link_to(host: str) -> HostLink:
     """Return this process's one link to a host."""
     with _LOCK:
         return _LINKS.setdefault(host, HostLink(host))
+
+
+class CallHost(Protocol):
+    """Calls a function of a host's agent (``call_blocking``)."""
+
+    def __call__(self, host: str, each: Ask, deadline: float) -> Any:  # noqa: ANN401
+        """Return the answer; raises ``RemoteError``, or the ``OSError`` that was met there."""
+
+
+def call_blocking(host: str, each: Ask, deadline: float) -> Any:  # noqa: ANN401
+    """Return what a host's agent answers, as ``HostLink.act_blocking`` does."""
+    return link_to(checked(host)).act_blocking(each, deadline)

@@ -13,7 +13,7 @@ import time
 from typing import Final
 
 from cockpit.hosts.agent import LATE
-from cockpit.hosts.link import WORDS, NoPythonError, ask, link_to
+from cockpit.hosts.link import WORDS, CallHost, NoPythonError, ask, call_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
 from cockpit.model.place import Place
@@ -86,13 +86,22 @@ def run_script_blocking(
     if time.monotonic() < _plain_until.get(host, 0.0):
         return _plainly(host, script, deadline, cap, stdin)
     try:
-        return _by_agent(host, script, deadline, cap, stdin)
+        return script_call(host, script, deadline=deadline, cap=cap, stdin=stdin)
     except NoPythonError:
         _plain_until[host] = time.monotonic() + PLAINLY
         return _plainly(host, script, deadline, cap, stdin)
 
 
-def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:
+def script_call(
+    host: str,
+    script: str,
+    *,
+    deadline: float,
+    cap: int,
+    stdin: bytes | None = None,
+    call: CallHost = call_blocking,
+) -> Completed:
+    """Do what ``run_script_blocking`` does on a host, by its agent and nothing else."""
     given = "" if stdin is None else stdin.decode("utf-8", "surrogateescape")
     size = len(script.encode("utf-8", "surrogateescape"))
     if size > LONG_WORD:
@@ -102,7 +111,7 @@ def _by_agent(host: str, script: str, deadline: float, cap: int, stdin: bytes | 
         stdin=given, kill=False, english=False,
     )  # fmt: skip
     try:
-        status, out, err, cut = link_to(host).act_blocking(asked, deadline)
+        status, out, err, cut = call(host, asked, deadline)
     except OSError as error:  # no sh, no process left
         text = clean(f"the script was not started: {error.strerror}", WORDS)
         raise trouble(host, ErrorKind.BAD_ANSWER, text) from error

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
-from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
+from cockpit.sources.logs.remote import Host, HostError, host_named, keep
 from cockpit.sources.scripts import (
     Record,
     broken_off,
@@ -174,7 +174,7 @@ class Away:
     """The hosts that a kind of tracker's files lie on, and what was seen there last."""
 
     def __init__(
-        self, pattern: str, run: Run = run_script_blocking, tail: int = 0, word: str = ""
+        self, pattern: str, call: CallHost = call_blocking, tail: int = 0, word: str = ""
     ) -> None:
         """``pattern`` is the shell's, for the names of the tracker's files.
 
@@ -184,7 +184,7 @@ class Away:
         self._pattern = pattern
         self._tail = tail
         self._word = word
-        self._run = run
+        self._call = call
         self._hosts: dict[str, Host] = {}
         self._seen: dict[Place, Seen | OSError] = {}
         self._known: dict[tuple[str, str], Answer] = {}
@@ -193,7 +193,7 @@ class Away:
     def host(self, place: Place) -> Host:
         """Return the host that has a place."""
         if place.host not in self._hosts:
-            self._hosts[place.host] = host_named(place.host, self._run)
+            self._hosts[place.host] = host_named(place.host, self._call)
         return self._hosts[place.host]
 
     def seen(self, place: Place) -> Seen:

@@ -20,7 +20,7 @@ import sqlite3
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +30,9 @@ from urllib.parse import quote
 
 from cockpit.model.place import FILE, Place
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.pieces import Answer, Ask, Piece, Told
+from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Span, Wish
-from cockpit.sources.logs.remote import Host, on_our_clock
+from cockpit.sources.logs.remote import Host
 
 MOST: Final = 256 << 20
 TRIES: Final = 6
@@ -234,12 +234,11 @@ _WHOLE: Final = Wish((Span(0),))
 
 
 class RemoteFile(Original):
-    """A database on a host. ``now``: epoch, s."""
+    """A database on a host."""
 
-    def __init__(self, place: Place, host: Host, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, place: Place, host: Host) -> None:
         super().__init__(place)
         self._host = host
-        self._now = now
 
     def state(self) -> State:
         """Return what the host says of it and its log."""
@@ -263,16 +262,9 @@ class RemoteFile(Original):
 
     def _fetched(self) -> tuple[list[Told], list[Told]]:
         """Return what was told of the files with their bytes, and once more behind those."""
-        first, second = Piece(self._asks(_WHOLE), MOST_FETCHED + _SLACK), Piece(self._asks())
-        sent = self._now()
-        script = "".join(f"(\n{piece.script}\n)\n" for piece in (first, second))
-        out = self._host.script(script, FETCH_SECONDS, MOST_FETCHED + 2 * _SLACK)
-        got = self._now()
-        before, after = (
-            [on_our_clock(told, sent, got) for told in piece.answers(out)]
-            for piece in (first, second)
-        )
-        return before, after
+        wanted = [*self._asks(_WHOLE), *self._asks()]
+        told = self._host.ask(wanted, FETCH_SECONDS, MOST_FETCHED + _SLACK)
+        return told[: len(told) // 2], told[len(told) // 2 :]
 
 
 def _fetched_state(told: Sequence[Told]) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import TENSORBOARD, TRACKIO, Facet
 from cockpit.model.jobs import Query
@@ -14,7 +14,6 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
-from cockpit.sources.logs.remote import Run
 from cockpit.sources.rowlog import FileTracker, RunRows, names_in
 from cockpit.sources.run_folders import Away
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
@@ -53,15 +52,15 @@ class Trackers:
     """The tracker of every run; one tells of a run, and the facet's source says which."""
 
     def __init__(
-        self, clock: Clock, wandb: Wandb | None = None, run: Run = run_script_blocking
+        self, clock: Clock, wandb: Wandb | None = None, call: CallHost = call_blocking
     ) -> None:
-        """``run`` runs scripts on ssh hosts."""
+        """``call`` calls functions of the agents of ssh hosts."""
         self._clock = clock
         self._wandb = wandb or Wandb(clock)
         self._sampled = SampledCurves(self._wandb.server, clock)
         self._away = {
-            TRACKIO: Away(DATABASES, run),
-            TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY, NAME),
+            TRACKIO: Away(DATABASES, call),
+            TENSORBOARD: Away(EVENT_FILES, call, TAIL_AWAY, NAME),
         }
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()

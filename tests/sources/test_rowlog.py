@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import os
+import re
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.agent import answer
+from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import run_folders, sqlite_copies, tensorboard
 from cockpit.sources.rowlog import Record, row_of
 from cockpit.sources.run_folders import Listing
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.metrics import choose
+from tests.hosts.here import CallsHere
 from tests.sshd import needs_sshd, serving
 
 
@@ -56,21 +59,24 @@ SECOND = "events.out.tfevents.1795350000.node-1"
 ADD = "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)"
 
 
-class Shell:
-    """A host that is this machine; counts trips, can be gone, can do something in a script."""
+class Shell(CallsHere):
+    """A host that is this machine; can do something in a script, and amid an answer."""
 
     def __init__(self) -> None:
-        self.trips = 0
-        self.down: RemoteError | None = None
-        self.edit: Callable[[str], str] = lambda script: script
-        self._lock = threading.Lock()
+        super().__init__()
+        self.change: Callable[[str], str] = lambda script: script
+        self.amid: Callable[[], object] | None = None
 
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        if self.down is not None:
-            raise self.down.again()
-        with self._lock:
-            self.trips += 1
-        return run_script_blocking(None, self.edit(script), deadline=30.0, cap=cap)
+    def __call__(self, host: str, each: Ask, deadline: float) -> Any:
+        words = json.loads(each.arguments)
+        if each.call == "run":
+            words["argv"][2] = self.change(words["argv"][2])
+        elif each.call == "pieces" and self.amid is not None and len(words["asks"]) == 6:
+            halves = [{**words, "asks": words["asks"][at : at + 3]} for at in (0, 3)]
+            now, first = answer("pieces", halves[0])["value"]
+            self.amid()
+            return [now, [*first, *answer("pieces", halves[1])["value"][1]]]
+        return super().__call__(host, each._replace(arguments=json.dumps(words)), deadline)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +91,7 @@ def shell() -> Shell:
 
 @pytest.fixture
 def there(shell: Shell) -> Trackers:
-    return Trackers(SystemClock(), run=shell)
+    return Trackers(SystemClock(), call=shell)
 
 
 def events(path: Path, host: str | None = "box", name: str = "toy") -> RunSpec:
@@ -239,7 +245,7 @@ async def test_a_dead_folder_costs_itself(
         (tmp_path / name / FIRST).write_bytes(SCALARS)
         runs.append(Query(run=events(tmp_path / name, name=name)))
     hang = "d=$2 n=0; case $d in */dead) sleep 9;; esac;"
-    shell.edit = lambda script: script.replace("d=$2 n=0;", hang)
+    shell.change = lambda script: script.replace("d=$2 n=0;", hang)
     found = await there.observe(runs)
     assert found["live"].known
     error = found["dead"].error
@@ -294,27 +300,25 @@ async def test_a_database_tells_the_same_there_as_here(
     assert by_folder.step == 7777 and by_folder.project == "proj"
 
 
-def cut_in(line: str) -> Callable[[str], str]:
-    """Do something on the host once the bytes have been read, before they are measured again."""
-
-    def edit(script: str) -> str:
-        return script.replace("\n)\n(\n", f"\n)\n{line}\n(\n", 1)
-
-    return edit
+def whole_seconds(each: Ask, value: Any) -> Any:
+    for one in value[1] if each.call == "pieces" else ():
+        if isinstance(one, list) and one[1]:
+            one[1] = re.sub(r"\.\d{9}", ".000000000", one[1])
+    return value
 
 
 async def test_a_torn_copy_is_never_read(db: Path, there: Trackers, shell: Shell) -> None:
     run = database(db, run="run-a")
-    shell.edit = cut_in(f"touch {db}")
+    shell.amid = db.touch
     error = (await facet(there, run)).error
     assert error is not None and error.kind is ErrorKind.BAD_ANSWER
     assert error.message.endswith("it is written to constantly: no consistent copy could be made")
-    shell.edit = lambda script: script
+    shell.amid = None
     step = (await value(there, run)).step
     logged(db, 8888).close()
-    shell.edit = cut_in(f"touch {db}")
+    shell.amid = db.touch
     assert (await value(there, run)).step == step, "the copy that is whole still tells"
-    shell.edit = lambda script: script
+    shell.amid = None
     assert (await value(there, run)).step == 8888
     logged(db, 9999).close()
     (db.parent / "proj.db-journal").write_bytes(b"in the middle of a change")
@@ -326,7 +330,7 @@ async def test_a_damaged_or_growing_file_is_no_copy(
     end: str, db: Path, there: Trackers, shell: Shell
 ) -> None:
     held = logged(db, 7777)
-    shell.edit = cut_in(f"printf x >>{db.parent / end}")
+    shell.amid = lambda: (db.parent / end).open("a").write("x")
     assert (await facet(there, database(db, run="run-a"))).value is None
     held.close()
 
@@ -343,7 +347,7 @@ async def test_whole_seconds_do_not_tell_two_writes_apart(
     db: Path, there: Trackers, shell: Shell
 ) -> None:
     """Where the host's ``stat`` has no finer ones, what was just written is left alone."""
-    shell.edit = lambda script: script.replace("%.9Y", "%Y")
+    shell.edit = whole_seconds
     os.utime(db)
     assert (await facet(there, database(db, run="run-a"))).value is None
     os.utime(db, (1.7e9, 1.7e9))

@@ -1,17 +1,16 @@
 """Why jobs ended, found out of logs on ssh hosts: by this machine's own sh, in counted trips."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import remote
 from cockpit.text.safe import safe_line
@@ -19,6 +18,7 @@ from cockpit.watch.diagnoser import Diagnoser
 from cockpit.watch.reports import case_of
 from cockpit.watch.runstate import RunState
 from cockpit.watch.tasks import Supervisor
+from tests.hosts.here import CallsHere
 from tests.watch.fakes import failed
 
 HOST = "diagnosed-box"
@@ -27,25 +27,9 @@ NOW = 1_800_000_000.0
 LINES = "step 1 loss 2.5\nModuleNotFoundError: No module named 'jx'\n"
 
 
-class Box:
-    """A host that is this machine; counts trips, and can be gone."""
-
-    def __init__(self) -> None:
-        self.trips = 0
-        self.down: RemoteError | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        with self._lock:
-            self.trips += 1
-        if self.down is not None:
-            raise self.down.again()
-        return run_script_blocking(None, script, deadline=60.0, cap=cap)
-
-
 @pytest.fixture
-def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    own = Box()
+def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[CallsHere]:
+    own = CallsHere()
     monkeypatch.setitem(remote._HOSTS, HOST, remote.Host(HOST, own))
     monkeypatch.setattr("cockpit.sources.logs.remote.BULK", 60.0)
     yield own
@@ -79,7 +63,7 @@ def new_diagnoser(folder: Path) -> Diagnoser:
 
 
 async def test_logs_of_one_host_take_one_trip_and_none_while_nothing_is_new(
-    tmp_path: Path, box: Box
+    tmp_path: Path, box: CallsHere
 ) -> None:
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(RUNS)]
     diagnoser = new_diagnoser(tmp_path)
@@ -92,7 +76,7 @@ async def test_logs_of_one_host_take_one_trip_and_none_while_nothing_is_new(
 
 
 async def test_one_that_is_missing_or_rotated_costs_the_others_nothing(
-    tmp_path: Path, box: Box
+    tmp_path: Path, box: CallsHere
 ) -> None:
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(4)]
     (tmp_path / "0.log").unlink()
@@ -105,7 +89,7 @@ async def test_one_that_is_missing_or_rotated_costs_the_others_nothing(
 
 
 async def test_a_host_that_is_gone_is_asked_once_for_all_and_again_later(
-    tmp_path: Path, box: Box
+    tmp_path: Path, box: CallsHere
 ) -> None:
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(4)]
     box.down = RemoteError(ErrorKind.REFUSED, "no route")
@@ -120,26 +104,26 @@ async def test_a_host_that_is_gone_is_asked_once_for_all_and_again_later(
 
 
 async def test_a_log_that_hangs_is_asked_for_alone(
-    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(3)]
     late = RemoteError(ErrorKind.TIMEOUT, "late")
-    asked = box.__class__.__call__
+    asked = CallsHere.__call__
 
-    def slow(self: Box, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        if script.count(".log") > 2 and "0.log" in script and "1.log" in script:
+    def slow(self: CallsHere, host: str, each: Ask, deadline: float) -> Any:
+        if "0.log" in each.arguments and "1.log" in each.arguments:
             self.trips += 1
             raise late.again()
-        return asked(self, host, script, deadline=deadline, cap=cap)
+        return asked(self, host, each, deadline)
 
-    monkeypatch.setattr(Box, "__call__", slow)
+    monkeypatch.setattr(CallsHere, "__call__", slow)
     await diagnosed(new_diagnoser(tmp_path), states)
     found = [each.diagnosis for each in states]
     assert {one and one.triage.name for one in found} == {"small_code_bug"} and box.trips > 1
 
 
 async def test_a_fault_of_the_trip_is_shown_and_each_log_is_asked_for_alone(
-    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> str:
         raise ValueError("a path that no shell can be given")
@@ -154,7 +138,7 @@ async def test_a_fault_of_the_trip_is_shown_and_each_log_is_asked_for_alone(
 
 
 async def test_a_host_that_stays_gone_has_no_run_judged_and_itself_asked_without_rest(
-    tmp_path: Path, box: Box
+    tmp_path: Path, box: CallsHere
 ) -> None:
     states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(2)]
     box.down = RemoteError(ErrorKind.REFUSED, "no route")

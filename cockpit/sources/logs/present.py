@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, Literal, NamedTuple
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import call_blocking
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -333,7 +333,7 @@ async def bring(logs: Mapping[str, tuple[Place, LogMark | None]]) -> dict[str, T
     for name, (place, mark) in logs.items():
         log = remote_log(place)
         asks[name] = HostAsk(place.host, log.asking(wish(log, mark)))
-    told = await Hosts(run_script_blocking).bring(asks)
+    told = await Hosts(call_blocking).bring(asks)
     return {name: each for name, each in told.items() if _final(each)}
 
 

@@ -10,26 +10,28 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import Ask as Question
+from cockpit.hosts.link import CallHost, NoPythonError, call_blocking
+from cockpit.hosts.link import ask as question_of
+from cockpit.hosts.ranges import SEARCHING
+from cockpit.hosts.script import script_call
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import SSH, Place
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, RemoteError, quote
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import local
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, PageCache, Piece, Told
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Told, answers, question
+from cockpit.sources.logs.plain import read_plainly
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
 from cockpit.sources.logs.spool import SpoolLog, is_spool
-from cockpit.sources.scripts import is_pattern, new_mark, word_of
+from cockpit.sources.scripts import is_pattern
 
 TRIP: Final = 4.0
 """Seconds for one trip within a look."""
@@ -40,18 +42,9 @@ MOST_SENT: Final = 32 << 20
 NEAR: Final = 65536
 """Bytes around those asked for that come along: at first, then more with every trip of a look."""
 FARTHEST: Final = 262_144
-TOGETHER: Final = 2
-"""Trips to one host that are under way at once."""
-COUNTING: Final = 6.0
-"""Seconds for counting the lines of a log where it lies."""
-_LIMITED: Final = f"LC_ALL=C; export LC_ALL\n{LIMITED}"
 RENAMED_EVERY: Final = 30.0
 """Seconds after which a host is asked again where the writer of a log without a name goes on."""
-_LISTED: Final = 2 << 20
-_COLOUR: Final = b"(\x1b\\[[0-9;:]*m)*"
-_SPECIAL: Final = re.compile(rb"([\\.\[\](){}*+?^$|])")
-_SLACK: Final = 1 << 20
-_HEAD: Final = 10_000
+_COLOUR: Final = rb"(?:\x1b\[[0-9;:]*m)*"
 
 
 class HostError(OSError):
@@ -62,141 +55,86 @@ class HostError(OSError):
         self.kind = kind
 
 
-@dataclass(eq=False)
-class _Waiting:
-    """What one caller asks a host, and what came of it."""
-
-    asks: Sequence[Ask]
-    told: list[Told] | None = None
-    error: Exception | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.told is not None or self.error is not None
-
-    def answer(self) -> list[Told]:
-        if isinstance(self.error, HostError):
-            raise HostError(self.error.kind, str(self.error.strerror))
-        if self.told is None:
-            raise self.error or HostError(ErrorKind.BAD_ANSWER, "no answer")
-        return self.told
-
-
-def _settle(batch: Sequence[_Waiting], ask: Callable[[Sequence[Ask]], list[Told]]) -> None:
-    """Give each its share of one answer, or what went wrong."""
-    try:
-        told = ask([ask for waiting in batch for ask in waiting.asks])
-    except Exception as error:  # noqa: BLE001 - raised again by each who asked
-        for waiting in batch:
-            waiting.error = error
-        return
-    for waiting in batch:
-        waiting.told, told = told[: len(waiting.asks)], told[len(waiting.asks) :]
-
-
-class Run(Protocol):
-    """Runs a script on a host (``run_script_blocking``)."""
-
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        """Return how it ended; raises ``RemoteError``."""
-
-
 class Host:
     """One ssh host, asked for pieces of its files. ``now`` is this machine's clock (epoch, s)."""
 
     def __init__(
         self,
         name: str,
-        run: Run = run_script_blocking,
+        call: CallHost = call_blocking,
         cache: PageCache | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self.cache = _PAGES if cache is None else cache
-        self._run = run
+        self._call = call
         self._now = now
-        self._news = threading.Condition()
-        self._queue: list[_Waiting] = []
-        self._trips = 0
         self._renamed: dict[str, tuple[float, str | None]] = {}
 
-    def ask(self, asks: Sequence[Ask], deadline: float = TRIP) -> list[Told]:
+    def ask(
+        self, asks: Sequence[Ask], deadline: float = TRIP, room: int | None = None
+    ) -> list[Told]:
         """Return what is told of each file, on our clock; in one trip if it can carry that.
 
-        What others ask for while trips are under way goes together in the next one. Raises
-        ``HostError`` when the host did not answer.
+        Raises ``HostError`` when the host did not answer.
         """
-        mine, until = _Waiting(asks), time.monotonic() + deadline
-        with self._news:
-            self._queue.append(mine)
-            while not mine.done and (mine not in self._queue or self._trips >= TOGETHER):
-                left = until - time.monotonic()
-                if left <= 0 and mine in self._queue:
-                    self._queue.remove(mine)
-                    raise HostError(ErrorKind.TIMEOUT, f"{self.name}: busy for {deadline:g} s")
-                self._news.wait(max(0.05, min(left, 1.0)))
-            if mine.done:
-                return mine.answer()
-            batch, self._queue = self._queue, []
-            self._trips += 1
-        try:
-            _settle(batch, lambda joined: self._asked(joined, until))
-        finally:
-            with self._news:
-                self._trips -= 1
-                self._news.notify_all()
-        return mine.answer()
-
-    def _asked(self, asks: Sequence[Ask], until: float) -> list[Told]:
+        until, room = time.monotonic() + deadline, MOST_SENT if room is None else room
         found: list[Told] = []
         while len(found) < len(asks):
             left = max(0.5, until - time.monotonic())
-            answers = self._trip(asks[len(found) :], left)
-            late = (at for at, told in enumerate(answers) if isinstance(told, LaterError))
-            found += answers[: next(late, len(answers))]
+            told = self._trip(asks[len(found) :], left, room)
+            late = (at for at, each in enumerate(told) if isinstance(each, LaterError))
+            found += told[: next(late, len(told))]
         return found
 
-    def _trip(self, asks: Sequence[Ask], deadline: float) -> list[Told]:
-        piece = Piece(asks, MOST_SENT)
-        heads = sum(_HEAD * (MOST_BESIDE if ask.beside else 1) for ask in asks)
-        cap = MOST_SENT + sum(map(_width, asks[0].wish.spans)) + _SLACK + heads
+    def _trip(self, asks: Sequence[Ask], deadline: float, room: int) -> list[Told]:
         sent = self._now()
-        out = self.script(piece.script, deadline, cap)
+        try:
+            told = answers(asks, self.call(question(asks, room), deadline))
+        except NoPythonError:
+            told = read_plainly(self.name, asks, deadline)
+        except RemoteError as error:
+            raise HostError(error.kind, str(error)) from error
         got = self._now()
-        return [on_our_clock(told, sent, got) for told in piece.answers(out)]
+        return [on_our_clock(each, sent, got) for each in told]
 
     def renamed(self, path: str) -> str | None:
         """Return where the writer of a log goes on that has lost its name; asked now and then."""
         at, found = self._renamed.get(path, (float("-inf"), None))
         if time.monotonic() - at >= RENAMED_EVERY:
-            mark = new_mark()
-            found = local.told(self.script(local.script(path, mark), TRIP, _LISTED), mark)
+            real, written = self.asked("its open files", TRIP, "written", path=path)
+            found = local.goes_on_in(real, written)
             self._renamed[path] = time.monotonic(), found
         return found
+
+    def asked(self, what: str, deadline: float, call: str, **arguments: object) -> Any:  # noqa: ANN401
+        """Return what a function of the agent tells; raises ``OSError``."""
+        try:
+            return self.call(question_of(what, call, **arguments), deadline)
+        except RemoteError as error:
+            raise HostError(error.kind, str(error)) from error
+
+    def call(self, each: Question, deadline: float) -> Any:  # noqa: ANN401 - as the agent's
+        """Return the agent's answer; raises ``RemoteError`` and ``OSError``."""
+        return self._call(self.name, each, deadline)
 
     def script(self, script: str, deadline: float, cap: int) -> bytes:
         """Return what a script prints; raises ``HostError``."""
         try:
-            return self._run(self.name, script, deadline=deadline, cap=cap).out
+            done = script_call(self.name, script, deadline=deadline, cap=cap, call=self._call)
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
-
-
-def _width(span: Span) -> int:
-    """Return how many bytes a span may bring; of one without a bound only what a trip carries."""
-    bounds = [span.last] if span.end is None else [span.last, span.end - span.begin]
-    return min((each for each in bounds if each is not None), default=0)
+        return done.out
 
 
 def on_our_clock(told: Told, sent: float, got: float) -> Told:
     """Return an answer with its file's time as our clock would have told it.
 
-    The host's clock, in whole seconds, was read between sending and getting: only beyond that is
-    it known to be off.
+    The host's clock was read between sending and getting: only beyond that is it known to be off.
     """
     if isinstance(told, OSError) or told.now <= 0.0:
         return told
-    off = min(0.0, told.now + 1.0 - sent) + max(0.0, told.now - got)
+    off = min(0.0, told.now - sent) + max(0.0, told.now - got)
     beside = tuple(each._replace(mtime=each.mtime - off) for each in told.beside)
     return told._replace(mtime=told.mtime - off, beside=beside)
 
@@ -324,48 +262,30 @@ class _OpenRemote(Opened):
 
     def breaks_before(self, end: int) -> int:
         """Return how many line breaks stand before offset ``end``, counted where the log lies."""
-        if end <= 0:
-            return 0
-        return self._counted(f"head -c {int(end)} {word_of(self._path)} | wc -l")
+        found: int = self._asked("breaks_before", end=end) if end > 0 else 0
+        return found
 
     def after_breaks(self, breaks: int) -> int | None:
         """Return the offset behind so many line breaks; ``None`` if there are fewer."""
         if breaks <= 0:
             return 0
-        at = self._counted(f"head -n {int(breaks)} {word_of(self._path)} | wc -c")
-        return at if self.read(at - 1, at) == b"\n" and at <= self.stat.size else None
+        at: int | None = self._asked("after_breaks", breaks=breaks)
+        return at if at is not None and at <= self.stat.size else None
 
     def find_there(
         self, raw: bytes, ignore_case: bool, begin: int, end: int, back: bool
     ) -> int | None:
-        """Return where a text first (``back``: last) stands in ``[begin, end)``, by ``grep``."""
-        some = f"tail -c +{begin + 1} {word_of(self._path)} | head -c {end - begin}"
-        look = f"grep -a -b -o {'-i ' * ignore_case}{'' if back else '-m 1 '}-E -e {_coloured(raw)}"
-        which = "tail -n 2" if back else "head -n 1"
-        script = (
-            f'{{ {some} | limited {COUNTING:g} {look}; echo "ended $?"; }} | {which} | cut -c 1-200'
-        )
-        out = self._host.script(f"{_LIMITED}{script}", COUNTING + 2.0, 10_000)
-        found = [line.partition(b":")[0] for line in out.splitlines()]
-        offsets = [int(each) for each in found if each.isdigit()]
-        if offsets:
-            return begin + offsets[0]
-        if found == [b"ended 1"]:
-            return None
-        raise OSError(errno.EOPNOTSUPP, "it cannot be searched there")
+        """Return where a text first (``back``: last) stands in ``[begin, end)``."""
+        letters = (re.escape(raw[at : at + 1]) for at in range(len(raw)))
+        found: int | None = self._asked(
+            "find", expression=_COLOUR.join(letters).decode("latin-1"), ignore_case=ignore_case,
+            begin=begin, end=end, back=back,
+        )  # fmt: skip
+        return found
 
-    def _counted(self, command: str) -> int:
-        out = self._host.script(f"{_LIMITED}limited {COUNTING:g} {command}", COUNTING + 1.0, 1000)
-        try:
-            return int(out)
-        except ValueError:
-            raise OSError(errno.EIO, "its lines could not be counted") from None
-
-
-def _coloured(raw: bytes) -> str:
-    """Return, as a shell's word, an expression for a text that colours may run through."""
-    letters = (_SPECIAL.sub(rb"\\\1", raw[at : at + 1]) for at in range(len(raw)))
-    return quote(_COLOUR.join(letters).decode("utf-8", "surrogateescape"))
+    def _asked(self, call: str, **arguments: object) -> Any:  # noqa: ANN401 - as the agent's
+        within = SEARCHING + 2.0
+        return self._host.asked("its log", within, call, path=self._path, **arguments)
 
 
 def keep(host: Host, told: Answer) -> None:
@@ -390,10 +310,10 @@ def remote_log(place: Place) -> RemoteLog:
     return RemoteLog(place, host_named(place.host))
 
 
-def host_named(name: str, run: Run = run_script_blocking) -> Host:
+def host_named(name: str, call: CallHost = call_blocking) -> Host:
     """Return the one ``Host`` of a name, for all of the program that reach it the usual way."""
-    if run is not run_script_blocking:
-        return Host(name, run)
+    if call is not call_blocking:
+        return Host(name, call)
     return _HOSTS.setdefault(name, Host(name))
 
 
@@ -414,8 +334,8 @@ class HostAsk(NamedTuple):
 class Hosts:
     """The hosts that logs lie on, each asked once for all of them."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, call: CallHost) -> None:
+        self._call = call
         self._hosts: dict[str, Host] = {}
         self._matched: dict[Place, tuple[float, Sequence[Answer]]] = {}
         """What each pattern matched, and when that was asked (monotonic)."""
@@ -426,7 +346,7 @@ class Hosts:
 
     def _host(self, name: str) -> Host:
         if name not in self._hosts:
-            self._hosts[name] = host_named(name, self._run)
+            self._hosts[name] = host_named(name, self._call)
         return self._hosts[name]
 
     async def bring(self, asks: Mapping[str, HostAsk]) -> dict[str, Told]:

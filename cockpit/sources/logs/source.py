@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.jobs import Query
@@ -37,7 +37,7 @@ from cockpit.sources.logs.local import PackedError, refuse_packed
 from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.present import Several, logs_of, patterned, patterns_away, plainly
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, RemoteLog, Run, log_at
+from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, RemoteLog, log_at
 from cockpit.sources.logs.stamp import (
     clock_offset,
     last_line_at,
@@ -68,15 +68,15 @@ TAIL: Final = 50
 class Logs:
     """Observes the logs of the runs; remembers per run how far it has read.
 
-    ``find`` tells alarming lines among bytes that are not read line by line; ``run`` runs scripts
-    on ssh hosts.
+    ``find`` tells alarming lines among bytes that are not read line by line; ``call`` calls
+    functions of the agents of ssh hosts.
     """
 
     def __init__(
-        self, clock: Clock, find: Find = lambda _data: (), run: Run = run_script_blocking
+        self, clock: Clock, find: Find = lambda _data: (), call: CallHost = call_blocking
     ) -> None:
         self._clock = clock
-        self._hosts = Hosts(run)
+        self._hosts = Hosts(call)
         self._find = find
         self._followed: dict[str, _Followed] = {}
         self._shown: dict[str, str] = {}
@@ -87,22 +87,18 @@ class Logs:
         self,
         queries: Sequence[Query],
         places: Mapping[str, Place] | None = None,
-        told: Mapping[str, Told] | None = None,
         others: Mapping[str, Sequence[Place]] | None = None,
     ) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by run name; of all logs of a host in one trip.
 
-        ``places`` says where a run's log lies (by run name) if not at ``job.log``; ``told`` what
-        a probe has brought of the files that ``asks`` has named; ``others`` what each run writes
-        besides.
+        ``places`` says where a run's log lies (by run name) if not at ``job.log``; ``others`` what
+        each run writes besides.
         """
         own = self._places(queries, places)
         several = await self._several(queries, own, others or {})
         named = {key: place for each in several.values() for key, place in each.places.items()}
         share = self._shared(len(named))
-        brought = dict(told or {})
-        lacking = {name: place for name, place in named.items() if name not in brought}
-        brought |= await self._hosts.bring(self._asks(lacking, share.busy))
+        brought = await self._hosts.bring(self._asks(named, share.busy))
         facets = {name: self._begun(place, name) for name, place in named.items()}
         followed = {name: one for name, one in facets.items() if isinstance(one, _Followed)}
         answers = {name: one for name, one in facets.items() if isinstance(one, Facet)}
@@ -173,15 +169,6 @@ class Logs:
             return facet
         value = facet.value.model_copy(update={"rows": rows})
         return facet.model_copy(update={"value": value})
-
-    def asks(
-        self, queries: Sequence[Query], places: Mapping[str, Place] | None = None
-    ) -> dict[str, HostAsk]:
-        """Return what the next look at each log on an ssh host will need, by run name.
-
-        Whoever has a trip to make there anyway can bring it (``pieces.Piece``, ``told``).
-        """
-        return self._asks(self._places(queries, places), self._shared(len(queries)).busy)
 
     def _asks(self, places: Mapping[str, Place | None], busy: int) -> dict[str, HostAsk]:
         found = {}

@@ -18,10 +18,11 @@ from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Piece, Told
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Told
 from cockpit.sources.logs.ranged import Span, Stat, Wish
-from cockpit.sources.logs.remote import HostError, Run
+from cockpit.sources.logs.remote import HostError
 from cockpit.sources.wandb.box_listing import Found, Listing, Wanted
+from cockpit.sources.wandb.box_piece import Piece, Run
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.metrics import MetricKeys

@@ -16,8 +16,9 @@ from cockpit.model.place import SSH, address_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
-from cockpit.sources.logs.remote import HostError, Run
+from cockpit.sources.logs.remote import HostError
 from cockpit.sources.wandb.box import Box, BoxCurves, BoxRun
+from cockpit.sources.wandb.box_piece import Run
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
 from cockpit.sources.wandb.online import OnlineWandb, where_of

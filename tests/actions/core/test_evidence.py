@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.actions.core import evidence
 from cockpit.actions.core.evidence import Archived, archive
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import Ask
 from cockpit.model import wording
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known, unknown
@@ -21,30 +22,30 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.unsupported import Unsupported
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pieces import PageCache
 from cockpit.sources.logs.remote import Host, RemoteLog
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.spool import Spool
+from tests.hosts.here import CallsHere
 
 NOW = 1_800_000_000.0
 SECRET = "sk-plantedplantedplanted123456789"
 
 
-class Box:
+class Box(CallsHere):
     """A host that is this machine; an answer larger than ``carries`` bytes takes it too long."""
 
     def __init__(self, carries: int | None = None) -> None:
+        super().__init__()
         self.carries = carries
-        self.trips = 0
 
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        self.trips += 1
-        done = run_script_blocking(None, script, deadline=deadline, cap=cap)
-        if self.carries is not None and len(done.out) > self.carries:
+    def __call__(self, host: str, each: Ask, deadline: float) -> Any:
+        before = self.bytes
+        found = super().__call__(host, each, deadline)
+        if self.carries is not None and self.bytes - before > self.carries:
             raise RemoteError(ErrorKind.TIMEOUT, "box: no answer within 4 s")
-        return done
+        return found
 
 
 class Told(Unsupported):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts import ranges
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -24,43 +24,24 @@ from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.runtime.offload import Call, offload_each
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import file as log_file
 from cockpit.sources.logs import remote, search, source
 from cockpit.sources.logs.file import LogFile, line_at, nearest_step
 from cockpit.sources.logs.follow import before
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.pieces import Answer, Ask, PageCache, Piece
+from cockpit.sources.logs.pieces import Answer, Ask, PageCache
 from cockpit.sources.logs.present import read_present
 from cockpit.sources.logs.ranged import BLOCK, Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, RemoteLog, on_our_clock
 from cockpit.sources.logs.source import Logs
+from tests.hosts.here import CallsHere
 from tests.sshd import Sshd, needs_sshd, serving
 
 
-class Box:
-    """A host that is this machine; counts trips and bytes, and can be gone."""
-
-    def __init__(self) -> None:
-        self.trips = 0
-        self.bytes = 0
-        self.down: RemoteError | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        if self.down is not None:
-            raise self.down.again()
-        done = run_script_blocking(None, script, deadline=deadline, cap=cap)
-        with self._lock:
-            self.trips += 1
-            self.bytes += len(done.out)
-        return done
-
-
 @pytest.fixture
-def box() -> Box:
-    return Box()
+def box() -> CallsHere:
+    return CallsHere()
 
 
 @pytest.fixture
@@ -70,7 +51,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def at(path: Path | str, box: Box) -> RemoteLog:
+def at(path: Path | str, box: CallsHere) -> RemoteLog:
     return RemoteLog(Place(SSH, "box", str(path)), Host("box", box, PageCache()))
 
 
@@ -92,8 +73,8 @@ async def refused(logs: Logs, path: Path | str) -> tuple[ErrorKind, str]:
     return facet.error.kind, facet.error.message
 
 
-async def test_it_is_followed_as_a_local_one_is(log: Path, box: Box) -> None:
-    logs, own = Logs(SystemClock(), run=box), Logs(SystemClock())
+async def test_it_is_followed_as_a_local_one_is(log: Path, box: CallsHere) -> None:
+    logs, own = Logs(SystemClock(), call=box), Logs(SystemClock())
     spec = JobSpec(kind="local", log=str(log))
     for text in ("", "step 21 loss 2.0\nhalf", " a line\n", "", "step 22 loss 1.5\n"):
         with log.open("a") as file:
@@ -107,13 +88,15 @@ async def test_it_is_followed_as_a_local_one_is(log: Path, box: Box) -> None:
     assert box.trips == 5
 
 
-async def test_two_hundred_logs_cost_one_trip_and_only_new_bytes(tmp_path: Path, box: Box) -> None:
+async def test_two_hundred_logs_cost_one_trip_and_only_new_bytes(
+    tmp_path: Path, box: CallsHere
+) -> None:
     queries = []
     for number in range(200):
         path = tmp_path / f"{number}.log"
         path.write_text("step 1 loss 2.5\n" * 40)
         queries.append(query(str(number), path))
-    logs = Logs(SystemClock(), run=box)
+    logs = Logs(SystemClock(), call=box)
     first = await logs.observe(queries)
     assert all(facet.value is not None for facet in first.values()) and box.trips == 1
     second = await logs.observe(queries)
@@ -131,7 +114,7 @@ async def test_two_hundred_logs_cost_one_trip_and_only_new_bytes(tmp_path: Path,
 
 
 async def test_only_a_log_that_has_changed_is_looked_at_in_a_thread(
-    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
 
@@ -140,7 +123,7 @@ async def test_only_a_log_that_has_changed_is_looked_at_in_a_thread(
         return await offload_each(calls, deadline=deadline)
 
     monkeypatch.setattr(source, "offload_each", counted)
-    logs, paths = Logs(SystemClock(), run=box), [tmp_path / "a.log", tmp_path / "b-1.log"]
+    logs, paths = Logs(SystemClock(), call=box), [tmp_path / "a.log", tmp_path / "b-1.log"]
     for path in paths:
         path.write_text("step 1 loss 2.5\n")
     queries = [query("plain", paths[0]), query("newest", tmp_path / "b-*.log")]
@@ -169,13 +152,13 @@ def last(facet: Facet[LogValue]) -> str:
     return facet.value.lines[-1].plain
 
 
-async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: Box) -> None:
+async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: CallsHere) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
         file.truncate(1 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + b"step 5 loss 2.5\n" * 3000)
-    logs = Logs(SystemClock(), run=box)
+    logs = Logs(SystemClock(), call=box)
     value = await look(logs, path)
     assert len(value.lines) == 50 and value.rows[-1].step == 5
     assert value.skipped is not None and value.skipped.unscanned == value.skipped.bytes > 1 << 29
@@ -198,7 +181,7 @@ def rotate(path: Path, last: str) -> None:
 
 
 async def test_more_than_one_trip_can_carry_takes_another(
-    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "MOST_SENT", 10_000)
     queries = []
@@ -206,55 +189,12 @@ async def test_more_than_one_trip_can_carry_takes_another(
         path = tmp_path / f"{number}.log"
         path.write_text(f"step {number} loss 2.5\n" * 200)
         queries.append(query(str(number), path))
-    found = await Logs(SystemClock(), run=box).observe(queries)
+    found = await Logs(SystemClock(), call=box).observe(queries)
     rows = [facet.value.rows[-1].step for facet in found.values() if facet.value is not None]
     assert rows == list(range(10)) and box.trips == 5
 
 
-async def test_a_probe_that_goes_there_anyway_can_bring_it(log: Path, box: Box) -> None:
-    logs, asked = Logs(SystemClock(), run=box), [query("r", log)]
-    for line, step in (("", 20), ("step 21 loss 2.5\n", 21)):
-        with log.open("a") as file:
-            file.write(line)
-        asks = logs.asks(asked)
-        assert [each.host for each in asks.values()] == ["box"]
-        piece = Piece([each.ask for each in asks.values()])
-        script = f"echo other; ({piece.script}); echo more"
-        out = run_script_blocking(None, script, deadline=10.0, cap=1 << 20).out
-        told = dict(zip(asks, piece.answers(out), strict=True))
-        facet = (await logs.observe(asked, told=told))["r"]
-        assert facet.value is not None and facet.value.rows[-1].step == step
-    assert box.trips == 0
-
-
-def test_what_many_ask_at_once_goes_together(tmp_path: Path, box: Box) -> None:
-    """As diagnoses of a fleet do that ended at once."""
-    for number in range(40):
-        (tmp_path / f"{number}.log").write_text(f"line of {number}\n")
-    (tmp_path / "0.log.1").write_text("older\n")
-    gate = threading.Event()
-
-    def slow(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        gate.wait(10.0)
-        return box(host, script, deadline=deadline, cap=cap)
-
-    host = Host("box", slow, PageCache())
-
-    def read(number: int) -> list[str]:
-        log = RemoteLog(Place(SSH, "box", f"{tmp_path}/{number}.log"), host)
-        return [line.text for line in read_present(log, started_at=1.0).lines]
-
-    with ThreadPoolExecutor(40) as pool:
-        answers = [pool.submit(read, number) for number in range(40)]
-        while len(host._queue) < 38:
-            time.sleep(0.01)
-        gate.set()
-        found = [each.result() for each in answers]
-    assert found == [["older", "line of 0"], *([f"line of {number}"] for number in range(1, 40))]
-    assert box.trips <= 5
-
-
-def test_one_fault_is_told_to_all_who_asked_together(box: Box) -> None:
+def test_one_fault_is_told_to_all_who_asked_together(box: CallsHere) -> None:
     box.down = RemoteError(ErrorKind.TIMEOUT, "box: no answer")
     host = Host("box", box, PageCache())
 
@@ -269,8 +209,8 @@ def test_one_fault_is_told_to_all_who_asked_together(box: Box) -> None:
     assert isinstance(host.ask([Ask("/etc/passwd")])[0], Answer)
 
 
-async def test_rotated_truncated_and_replaced(log: Path, box: Box) -> None:
-    logs, seen = Logs(SystemClock(), run=box), []
+async def test_rotated_truncated_and_replaced(log: Path, box: CallsHere) -> None:
+    logs, seen = Logs(SystemClock(), call=box), []
     await look(logs, log)
     rotate(log, "step 21 loss 2.5\n")
     write(log, "step 22 loss 2.5\n")
@@ -282,14 +222,14 @@ async def test_rotated_truncated_and_replaced(log: Path, box: Box) -> None:
     assert [row.step for row in (await look(logs, log)).rows] == [7, 8], "longer: begun again"
 
 
-async def test_a_pattern_follows_the_newest(tmp_path: Path, box: Box) -> None:
+async def test_a_pattern_follows_the_newest(tmp_path: Path, box: CallsHere) -> None:
     folder = tmp_path / "a [b] $x"
     folder.mkdir()
     (folder / "run-1.log").write_text("step 1 loss 3\n")
     os.utime(folder / "run-1.log", (1e9, 1e9))
     (folder / "other.log").write_text("no\n")
     pattern = f"{tmp_path}/a ?b] $x/run-[0-9].log"
-    logs = Logs(SystemClock(), run=box)
+    logs = Logs(SystemClock(), call=box)
     assert (await look(logs, pattern)).path.endswith("run-1.log")
     (folder / "run-2.log").write_text("step 2 loss 3\n")
     value = await look(logs, pattern)
@@ -303,15 +243,15 @@ async def test_a_pattern_follows_the_newest(tmp_path: Path, box: Box) -> None:
     )  # fmt: skip
 
 
-def test_a_real_name_is_no_pattern(tmp_path: Path, box: Box) -> None:
+def test_a_real_name_is_no_pattern(tmp_path: Path, box: CallsHere) -> None:
     (tmp_path / "run[1]*.log").write_text("it\n")
     (tmp_path / "run1x.log").write_text("not it\n")
     log = at(tmp_path / "run[1]*.log", box).newest()
     assert [line.plain for line in LogFile(log).tail(5).lines] == ["it"]
 
 
-async def test_what_cannot_be_read_says_why_and_comes_back(log: Path, box: Box) -> None:
-    logs = Logs(SystemClock(), run=box)
+async def test_what_cannot_be_read_says_why_and_comes_back(log: Path, box: CallsHere) -> None:
+    logs = Logs(SystemClock(), call=box)
     assert (await refused(logs, log / "x"))[0] is ErrorKind.NOT_FOUND
     kind, text = await refused(logs, log.parent)
     assert kind is ErrorKind.BAD_ANSWER and "not a regular file" in text
@@ -324,18 +264,7 @@ async def test_what_cannot_be_read_says_why_and_comes_back(log: Path, box: Box) 
     assert (await look(logs, log)).rows
 
 
-@pytest.mark.parametrize("out", [b"", b"garbage\n" * 99, b"<html>", None])
-async def test_an_answer_that_is_none_is_said(log: Path, out: bytes | None) -> None:
-    def run(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        whole = run_script_blocking(None, script, deadline=deadline, cap=cap).out
-        return Completed(0, whole[: len(whole) // 2] if out is None else out, b"")
-
-    logs = Logs(SystemClock(), run=run)
-    kind, text = await refused(logs, log)
-    assert kind is ErrorKind.BAD_ANSWER and "answer" in text
-
-
-def test_a_log_of_one_gigabyte_is_paged_in_few_trips(tmp_path: Path, box: Box) -> None:
+def test_a_log_of_one_gigabyte_is_paged_in_few_trips(tmp_path: Path, box: CallsHere) -> None:
     path = tmp_path / "log"
     line = b"2026-11-21 08:06:59 step=%09d loss=2.5000\n"
     with path.open("wb") as file:
@@ -354,7 +283,7 @@ def test_a_log_of_one_gigabyte_is_paged_in_few_trips(tmp_path: Path, box: Box) -
     assert box.trips <= 11 and box.bytes < 11 * 5 * BLOCK
 
 
-def test_pages_are_those_of_the_file(log: Path, box: Box) -> None:
+def test_pages_are_those_of_the_file(log: Path, box: CallsHere) -> None:
     log.write_bytes(b"".join(b"%d " % n + b"y" * (n % 300) + b"\n" for n in range(5000)))
     far, near = LogFile(at(log, box)), LogFile(LocalLog(log))
     size = log.stat().st_size
@@ -371,7 +300,7 @@ def test_pages_are_those_of_the_file(log: Path, box: Box) -> None:
     [("4321 ", True), ("[x] $a^.*(b)", False), ("ROT", True), ("ROT", False), ("é", True)],
 )
 def test_what_is_searched_there_is_found_as_it_is_here(
-    log: Path, box: Box, text: str, cased: bool, monkeypatch: pytest.MonkeyPatch
+    log: Path, box: CallsHere, text: str, cased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "CHUNK", 3 * BLOCK)
     monkeypatch.setattr(log_file, "FAR", 150_000)
@@ -393,22 +322,7 @@ def test_what_is_searched_there_is_found_as_it_is_here(
     assert box.bytes < 3_000_000
 
 
-def test_where_grep_cannot_tell_the_bytes_are_read(
-    log: Path, box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/grep").write_text("#!/bin/sh\necho 'no option -b' >&2; exit 2\n")
-    (tmp_path / "bin/grep").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(search, "CHUNK", 3 * BLOCK)
-    log.write_bytes(b"".join(b"line %d\n" % n for n in range(30_000)))
-    hit = LogFile(at(log, box)).search("line 29999", 0)
-    while hit is not None and not hit.found:
-        hit = LogFile(at(log, box)).search("line 29999", hit.offset)
-    assert hit is not None and hit.line is not None and hit.line.plain == "line 29999"
-
-
-def test_a_place_in_it_is_found_where_it_lies(log: Path, box: Box) -> None:
+def test_a_place_in_it_is_found_where_it_lies(log: Path, box: CallsHere) -> None:
     log.write_text("".join(f"step {n} loss 2.5\n" for n in range(30_000)))
     far, near = at(log, box), LocalLog(log)
     assert nearest_step(far, 23_456) == nearest_step(near, 23_456)
@@ -418,7 +332,7 @@ def test_a_place_in_it_is_found_where_it_lies(log: Path, box: Box) -> None:
     assert box.bytes < 500_000, "counted there, not sent"
 
 
-def test_triage_reads_the_present_job_and_what_was_rotated_away(log: Path, box: Box) -> None:
+def test_triage_reads_the_present_job_and_what_was_rotated_away(log: Path, box: CallsHere) -> None:
     log.with_name(log.name + ".2.gz").write_bytes(gzip.compress(b"oldest\n"))
     log.with_name(log.name + ".1").write_text("older\n")
     for path in log.parent.iterdir():
@@ -431,40 +345,64 @@ def test_triage_reads_the_present_job_and_what_was_rotated_away(log: Path, box: 
     assert [line.number for line in far.lines] == [line.number for line in near.lines]
 
 
-def test_the_lines_before_its_end_are_counted_there(log: Path, box: Box) -> None:
+def test_the_lines_before_its_end_are_counted_there(log: Path, box: CallsHere) -> None:
     log.write_text("".join(f"{'z' * 90} {n}\n" for n in range(60_000)))
     far, near = read_present(at(log, box)), read_present(LocalLog(log))
     assert far.lines == tuple(line for line in near.lines)
     assert box.bytes < 6_000_000 and box.trips <= 5
 
 
-def test_where_a_loss_broke_is_found(log: Path, box: Box) -> None:
+def test_where_a_loss_broke_is_found(log: Path, box: CallsHere) -> None:
     text = "".join(f"step {n} loss 2.5\n" for n in range(3000))
     log.write_text(text + "".join(f"step {n} loss nan\n" for n in range(3000, 9000)))
     size = log.stat().st_size
     assert before(at(log, box), size) == before(LocalLog(log), size)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_a_slow_file_costs_only_itself(log: Path, tmp_path: Path, box: Box, there: bool) -> None:
+def test_a_slow_file_costs_only_itself_and_is_not_waited_for_again(
+    log: Path, tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A ``stat`` that hangs, as on a dead mount."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "hung").write_text("x" if there else "")
-    if not there:
-        (tmp_path / "hung").unlink()
-    hung = tmp_path / "bin/stat"
-    hung.write_text('#!/bin/sh\ncase "$*" in *hung*) sleep 30;; esac\nexec /usr/bin/stat "$@"\n')
-    hung.chmod(0o755)
+    gate, stat = threading.Event(), os.stat
+
+    def hanging(path: Any, **more: Any) -> os.stat_result:
+        if "hung" in str(path):
+            gate.wait(60.0)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", hanging)
+    monkeypatch.setattr(ranges, "LIMIT", 0.3)
+    (tmp_path / "hung").write_text("x\n")
+    host = Host("box", box, PageCache())
     asks = [Ask(f"{tmp_path}/hung"), Ask(str(log), Wish((Span(0),)))]
-    piece = Piece(asks)
-    script = piece.script.replace("timeout 2", "timeout 0.3").replace(
-        "LC_ALL=C;", f"PATH={tmp_path}/bin:$PATH; LC_ALL=C;", 1
-    )
-    begun = time.monotonic()
-    first, second = piece.answers(box("box", script, deadline=10.0, cap=1 << 20).out)
-    assert time.monotonic() - begun < 5.0
-    assert isinstance(first, TimeoutError) and "did not answer" in str(first)
-    assert isinstance(second, Answer) and second.pieces[0][1] == log.read_bytes()
+    for _ in range(2):
+        first, second = host.ask(asks)
+        assert isinstance(first, TimeoutError) and "did not answer" in str(first)
+        assert isinstance(second, Answer) and second.pieces[0][1] == log.read_bytes()
+    hung = [each for each in threading.enumerate() if isinstance(each, ranges._Reader)]
+    assert len(hung) == 1, "it is waited for by one thread alone"
+    gate.set()
+    hung[0].join(10.0)
+    first, second = host.ask(asks)
+    assert isinstance(first, Answer) and isinstance(second, Answer)
+
+
+def test_many_that_hang_cost_the_others_nothing(
+    log: Path, tmp_path: Path, box: CallsHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, stat = threading.Event(), os.stat
+
+    def hanging(path: Any, **more: Any) -> os.stat_result:
+        if "hung" in str(path):
+            gate.wait(60.0)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", hanging)
+    monkeypatch.setattr(ranges, "LIMIT", 0.3)
+    asks = [*(Ask(f"/hung/{number}") for number in range(50)), Ask(str(log))]
+    *hung, last = Host("box", box, PageCache()).ask(asks)
+    gate.set()
+    assert all(isinstance(each, TimeoutError) for each in hung) and isinstance(last, Answer)
 
 
 @pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -16,10 +15,10 @@ from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.jobs.stall import log_started_over
 from cockpit.runtime import process
-from cockpit.runtime.shell import Completed
 from cockpit.sources.logs import remote
 from cockpit.sources.logs.local import goes_on_in
 from cockpit.sources.logs.source import Logs
+from tests.hosts.here import CallsHere
 from tests.rules.making import T0, history, job, run_spec
 
 HOSTS = pytest.mark.parametrize("host", [None, "box"], ids=["here", "on a host"])
@@ -31,14 +30,10 @@ def processes_are_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "RENAMED_EVERY", 0.0)
 
 
-def this_machine(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-    return run_script_blocking(None, script, deadline=deadline, cap=cap)
-
-
 def looking(path: Path, host: str | None) -> Callable[[], Facet[LogValue]]:
     where = str(path) if host is None else f"ssh://{host}{path}"
     run = RunSpec(name="r", job=JobSpec.model_validate({"kind": "local", "log": where}))
-    logs = Logs(SystemClock(), run=this_machine)
+    logs = Logs(SystemClock(), call=CallsHere())
     return lambda: asyncio.run(logs.observe([Query(run=run)]))["r"]
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from cockpit.config.file import load
-from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.runtime.shell import Completed
 from cockpit.sources.logs import remote
 from cockpit.sources.logs.source import Logs
+from tests.hosts.here import CallsHere
 
 BAR = "\r {0}%|###| {0}/1000 [00:10<10:00, 1.0it/s]"
 
@@ -31,10 +30,6 @@ def run_file(folder: Path, log: str) -> RunSpec:
 def asked(run: RunSpec, job_id: str = "12_3", began: float = 0.0) -> Query:
     job = JobValue(id=job_id, state="RUNNING", phase=Phase.RUNNING, started_at=began or None)
     return Query(run=run, job=job)
-
-
-def this_machine(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-    return run_script_blocking(None, script, deadline=deadline, cap=cap)
 
 
 async def look(logs: Logs, query: Query, *others: Path) -> LogValue:
@@ -97,7 +92,7 @@ async def test_patterns_on_a_host_are_all_read_as_they_are_here(
     attempt.write_text("W up\n")
     where = f"ssh://box{tmp_path}"
     run = run_file(tmp_path, f'["{where}/rank-%j-%t.log", "{where}/torch/attempt_*/*/stderr.log"]')
-    logs, query = Logs(SystemClock(), run=this_machine), asked(run, began=began)
+    logs, query = Logs(SystemClock(), call=CallsHere()), asked(run, began=began)
     value = await look(logs, query)
     assert value.path == f"{where}/rank-12_3-1.log", "the rank that steps"
     assert [each.path for each in value.others] == [

@@ -12,13 +12,13 @@ from types import ModuleType
 
 import pytest
 
+from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import LogValue, Row
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.local import newest_match
 from cockpit.sources.logs.source import Logs
@@ -132,10 +132,10 @@ async def test_each_run_has_its_own_answer(tmp_path: Path) -> None:
         run_of("gs://bucket/x", "f"),
     ]
 
-    def run(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+    def gone(host: str, each: Ask, deadline: float) -> None:
         raise RemoteError(ErrorKind.REFUSED, f"{host}: gone")
 
-    facets = await Logs(SystemClock(), run=run).observe(queries_of(runs))
+    facets = await Logs(SystemClock(), call=gone).observe(queries_of(runs))
 
     def kind(name: str) -> ErrorKind | None:
         facet: Facet[LogValue] = facets[name]
