@@ -1,8 +1,6 @@
 """Makes the demo's folder: code and logbook repositories, configs, the run file.
 
 The repositories are real ones, each with a bare remote, and with no hooks but their own.
-
-The fleet's ``cockpit.toml`` (INTERFACE, "The run file").
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The values of the eight facets, in the shapes of INTERFACE.
 
-The value of the host facet: disks, memory, load and accelerators (SPEC S-14).
-
-What is known of the monitor that watches a run from outside (INTERFACE ``monitor.value``).
-
-Jobs that live beside a run, the code that one runs, whether it is stopped: as observed.
+The job and the jobs beside it, the log, checkpoints, the monitor, the host (disks, memory, load and
+accelerators, SPEC S-14), the code and the records. The tracker's value is in ``facet``.
 """
 
 from enum import StrEnum

@@ -1,7 +1,7 @@
-"""How an object store is asked: addresses and credentials, and its errors in one line each.
+"""Addresses and credentials of object stores, and their errors in one line each.
 
-Settings come from the variables and files of the stores' own tools. An error says what, where and
-what to do; the client's own text (addresses, request ids) is not passed on.
+Settings come from the variables and files of the stores' own tools. An error says what failed,
+where, and what to do; the client's own text (addresses, request ids) is not passed on.
 """
 
 from __future__ import annotations

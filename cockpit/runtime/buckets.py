@@ -1,13 +1,11 @@
-"""Object stores: ``s3://`` and ``gs://`` buckets listed and read; ``bucket_writes`` writes them.
+"""Lists, reads and writes objects of ``s3://`` and ``gs://`` buckets.
 
-The client is ``obstore`` (an extra of this package, imported when the first bucket is asked). What
-it does not show is asked beside it: the server's clock is the ``Date`` of a plain request. Settings
-are those of the store's own tools: the variables of ``bucket_settings``.
+The client is ``obstore``, an extra of this package that is imported with the first request. The
+server's clock is the ``Date`` of a plain request, which obstore does not show.
 
-Objects put and taken away by compare-and-swap: nothing that someone else wrote is overwritten.
-
-A request whose answer was lost is read back by who asked; what is not known stays a
-``BucketError`` with its kind. Deleting needs a right of its own, which many buckets do not give.
+An object is written or deleted by compare-and-swap, so that nothing another writer put there is
+lost. If the answer to a write was lost, the caller reads the object to find out what happened.
+Deleting needs a right of its own, which many buckets do not give.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""Plain ``git`` as everything here calls it: never prompts, pages or waits for ever.
+"""Runs ``git``, and tells whether a checkout has changed without running it.
 
-Takes nothing from a ``GIT_DIR`` or ``GIT_INDEX_FILE`` that this process was started with (a hook,
-a rebase): ``folder`` says which repository is meant, ``env`` what is to be another.
+``run_git`` never prompts, never pages and has a deadline. It ignores ``GIT_DIR`` and
+``GIT_INDEX_FILE`` of the process that runs the cockpit (a hook, a rebase): ``folder`` names the
+repository.
 
-Whether a checkout is as it was: by its files' identity first, so that git is not started for it.
-
-The cheap look knows every commit, branch, tag and remote branch that came or went (``HEAD``, the
-index, loose and packed refs, the settings, in a linked worktree those of both folders), every
-edit of a file that git tracks, and every file that came or went beside one or in another folder
-that is named to it. It cannot know what git reads from elsewhere (a person's own settings and
-exclude files) nor what a submodule holds: git itself is asked again after ``FULL_EVERY``, always
-where there are submodules or too many files to look at, and for what a plan rests on
-(``asked_anew``).
+``Unchanged`` compares file times and sizes instead of running git. It notices every commit, branch
+and tag that came or went (``HEAD``, the index, loose and packed refs, settings), every edit of a
+tracked file, and every file that came or went beside one. It cannot notice changes to a person's
+own git settings, or inside a submodule. So git is asked again after ``FULL_EVERY``, always where
+there are submodules or too many files, and for everything that a plan rests on (``asked_anew``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The one place that speaks HTTP: deadlines, limits, bounded retries, no secret in any text.
 
-Only what reads is repeated by itself: GET, and ``query``, a POST that changes nothing. A request
-that changes something is sent once; if its answer is lost, ``LostAnswerError`` says so and the
-caller looks up what became of it.
-
-What can go wrong on the way to a web service, each said in one line that holds no secret.
+Only requests that read are repeated: GET, and ``query``, a POST that changes nothing. A request
+that changes something is sent once. If its answer is lost, ``LostAnswerError`` says so, and the
+caller finds out what became of it. Every error is one line without a secret.
 """
 
 from __future__ import annotations

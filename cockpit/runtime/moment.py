@@ -1,4 +1,4 @@
-"""The moment that it is, and how long something took, whatever happened to clocks."""
+"""Deadlines and durations that survive a clock that is set and a machine that was suspended."""
 
 from __future__ import annotations
 

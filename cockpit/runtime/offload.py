@@ -1,4 +1,4 @@
-"""Blocking work, done in daemon threads: a hang costs its caller a deadline, and nobody else.
+"""Runs blocking calls in daemon threads: a hang costs its caller a deadline, and nobody else.
 
 The event loop's default executor is never used: the interpreter joins its threads at exit, so
 that one ``stat`` on a dead NFS mount would keep the program from leaving. The threads here are
@@ -11,12 +11,9 @@ One thread works while it keeps up, and its completions are batched into one wak
 loop: two threads at work would hand the interpreter over at each system call, each time with a
 wake-up (with twelve idle runs 450 of them within a tenth of a second).
 
-Whether the threads beside an event loop compute, or wait for something else.
-
-The same blocking look for many runs in one hop to a thread, and apart only where one is slow.
-
-A hop costs more than the few system calls that most looks make, and each outcome that comes alone
-wakes the event loop: for a thousand runs that was a fifth of what watching them took.
+``Load`` tells whether the threads compute or wait. ``offload_each`` makes the same call for many
+runs in one hop to a thread, and separates only those that are slow: a hop costs more than the few
+system calls of most looks, and for a thousand runs it was a fifth of what watching them took.
 """
 
 from __future__ import annotations

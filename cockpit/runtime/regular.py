@@ -1,4 +1,4 @@
-"""Looking at a path that others made, without falling for a pipe, a device or a bad name."""
+"""Opens regular files only: a path that others made may be a pipe, a device or a bad name."""
 
 from __future__ import annotations
 

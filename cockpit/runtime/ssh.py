@@ -1,4 +1,4 @@
-"""Everything that is run on an ssh host."""
+"""The words of an ssh command, its environment, and what its failures mean."""
 
 from __future__ import annotations
 
