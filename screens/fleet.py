@@ -431,20 +431,20 @@ class FleetScreen(ActingScreen):
         """Sort in the next way."""
         sort = SORTS[(SORTS.index(self._view.sort) + 1) % len(SORTS)]
         self.cockpit.say(f"sorted by {sort}")
-        self._look(sort=sort)
+        self._change_view(sort=sort)
 
     def action_group(self) -> None:
         """Group by the next thing."""
         group = GROUPS[(GROUPS.index(self._view.group) + 1) % len(GROUPS)]
         said = "DRI" if group == "dri" else group
         self.cockpit.say(f"grouped by {said}" if group else "not grouped")
-        self._look(group=group)
+        self._change_view(group=group)
 
     def action_hide(self) -> None:
         """Hide finished runs, or show them again."""
         hide = not self._view.hide_finished
         self.cockpit.say("finished runs are hidden" if hide else "finished runs are shown")
-        self._look(hide_finished=hide)
+        self._change_view(hide_finished=hide)
 
     def action_favourite(self) -> None:
         """Make the selected run a favourite, or one like the others again."""
@@ -456,9 +456,9 @@ class FleetScreen(ActingScreen):
         now = tuple(each for each in liked if each != name) if name in liked else (*liked, name)
         self.cockpit.say(f"{name} is {'a favourite' if name in now else 'no longer a favourite'}")
         self._touched = True
-        self._look(favourites=now)
+        self._change_view(favourites=now)
 
-    def _look(self, **changes: object) -> None:
+    def _change_view(self, **changes: object) -> None:
         """Look at the fleet in another way."""
         self._view = self._view.model_copy(update=changes)
         self.show()
@@ -495,7 +495,7 @@ class FleetScreen(ActingScreen):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter by what stands there so far."""
         if self._typing:
-            self._look(filter=event.value)
+            self._change_view(filter=event.value)
 
     def on_input_submitted(self) -> None:
         """Keep the filter."""

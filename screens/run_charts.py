@@ -83,22 +83,22 @@ class ChartsTab:
         finally:
             self._reads = False
 
-    def look(self, change: Callable[[], None]) -> None:
+    def change(self, change: Callable[[], None]) -> None:
         """Do what changes the look, and ask for what is shown then."""
         change()
         self.ask()
 
     def step(self, steps: int) -> None:
         """Look more closely (up), or less so (down)."""
-        self.look(lambda: self._view.closer(steps < 0))
+        self.change(lambda: self._view.closer(steps < 0))
 
     def page(self, pages: int) -> None:
         """Show what lies further right (down), or left."""
-        self.look(lambda: self._view.pan(pages * PAN))
+        self.change(lambda: self._view.pan(pages * PAN))
 
     def sideways(self, cells: int) -> None:
         """Move the cursor."""
-        self.look(lambda: self._view.move(cells))
+        self.change(lambda: self._view.move(cells))
 
     def next_metric(self) -> None:
         """Show the next of the usual metrics."""
@@ -113,19 +113,19 @@ class ChartsTab:
         self._turn((first,) if others else (first, second))
 
     def _turn(self, metrics: tuple[str, ...]) -> None:
-        self.look(lambda: self._view.turn(self._view.look._replace(metrics=metrics)))
+        self.change(lambda: self._view.turn(self._view.look._replace(metrics=metrics)))
 
     def typed(self, words: str) -> None:
         """Show what is meant by what is typed so far."""
         if self.choosing:
             last = words.rpartition(",")[2]
-            self._view.offer(found(last, self._names())[:OFFERED])
+            self._view.offer(metrics_like(last, self._names())[:OFFERED])
 
     def choose(self, words: str) -> None:
         """Show the metrics that are meant; say which name nothing has."""
         self.leave()
         wanted = [each.strip() for each in words.split(",") if each.strip()][:2]
-        meant = [(each, found(each, self._names())) for each in wanted]
+        meant = [(each, metrics_like(each, self._names())) for each in wanted]
         unknown = [each for each, names in meant if not names]
         if unknown:
             self._cockpit.say(f"no metric has a name like {unknown[0]}")
@@ -142,7 +142,7 @@ class ChartsTab:
         return tuple(dict.fromkeys((*USUAL, *self._view.names)))
 
 
-def found(typed: str, names: Iterable[str]) -> tuple[str, ...]:
+def metrics_like(typed: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names that hold these letters in their order, what fits best first."""
     wanted = "".join(typed.lower().split())
     ranked = [(_rank(wanted, each.lower().replace(" ", "")), each) for each in names]
@@ -185,12 +185,12 @@ class ChartKeys(LogKeys):
 
     def action_log_axis(self) -> None:
         """Change the charts' axis of values."""
-        self.charts_tab.look(self.charts.toggle_log)
+        self.charts_tab.change(self.charts.toggle_log)
         self.small_chart.toggle_log()
 
     def action_zoom(self) -> None:
         """Show a smaller part of the run."""
-        self.charts_tab.look(self.charts.zoom)
+        self.charts_tab.change(self.charts.zoom)
         self.small_chart.zoom()
 
     def action_metric(self) -> None:
@@ -215,7 +215,7 @@ class ChartKeys(LogKeys):
     def action_time_axis(self) -> None:
         """Change between steps and times."""
         self.go("charts")
-        self.charts_tab.look(self.charts.toggle_time)
+        self.charts_tab.change(self.charts.toggle_time)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

@@ -312,10 +312,10 @@ class LogTab:
             return f"{GONE}; bookmark removed"
         if mark not in self.marks.here:
             return self.marks.why(mark)
-        self._go_soon(partial(self._found, mark, words), "")
+        self._go_soon(partial(self._bookmark_place, mark, words), "")
         return None
 
-    async def _found(self, mark: Bookmark, words: str) -> LogPlace:
+    async def _bookmark_place(self, mark: Bookmark, words: str) -> LogPlace:
         stands = await self.marks.stands(mark)
         self._show_bookmarks()
         if not stands:

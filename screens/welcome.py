@@ -87,7 +87,7 @@ def paint_welcome(shown: Welcome, width: int, height: int) -> list[Content]:
     lines = [
         *wrapped(text((said, STRONG)), width, 2),
         EMPTY,
-        *_found(shown, width),
+        *_paint_found(shown, width),
         EMPTY,
         *([cut(text(make, made), width)] if shown.found else []),
         cut(text(demo, "try the demo: seven small real training runs"), width),
@@ -104,7 +104,7 @@ def paint_welcome(shown: Welcome, width: int, height: int) -> list[Content]:
     return [*lines, *example] if len(lines) + len(example) <= height else lines
 
 
-def _found(shown: Welcome, width: int) -> list[Content]:
+def _paint_found(shown: Welcome, width: int) -> list[Content]:
     """Return what was found around here, the selected one in sight, and what did not answer."""
     lines = [cut(text((f"? {clean(each, 300)}", "$unknown")), width) for each in shown.troubles]
     if shown.looking:

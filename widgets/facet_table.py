@@ -39,7 +39,7 @@ from cockpit.model.wording import (
 )
 from widgets.painting import facts, rows
 from widgets.painting.big import account_of, paint_goodput
-from widgets.painting.facts import Freshness, look
+from widgets.painting.facts import Freshness, freshness_of
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -49,7 +49,7 @@ from widgets.painting.line import (
     cut_start,
     row,
     text,
-    whole,
+    that_fit,
     within,
     wrapped,
 )
@@ -73,7 +73,7 @@ def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
     lines = _owner(report, width)
     absent: list[str] = []
     for name, facet in report.facets.items():
-        if look(facet, report, now) is Freshness.ABSENT:
+        if freshness_of(facet, report, now) is Freshness.ABSENT:
             absent.append(name)
             continue
         lines += [EMPTY] if lines else []
@@ -100,7 +100,7 @@ def _owner(report: RunReport, width: int) -> list[Content]:
 
 def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content]:
     facet = getattr(report.facets, name)
-    seen = look(facet, report, now)
+    seen = freshness_of(facet, report, now)
     state = {
         Freshness.FRESH: text((f"{glyph('complete')} {age(facet.age(now))}", "$well")),
         Freshness.STALE: text((f"{glyph('stale')} STALE {age(facet.age(now))}", "$attention")),
@@ -351,7 +351,7 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
 
 def _stale(report: RunReport, now: float) -> Content:
     facet = report.facets.checkpoints
-    if look(facet, report, now) is not Freshness.STALE:
+    if freshness_of(facet, report, now) is not Freshness.STALE:
         return EMPTY
     return text(rows.stale(age(facet.age(now))), ("  ", DIM), (facts.reason(facet), DIM))
 
@@ -391,7 +391,7 @@ def _item(
         state = text((f"{glyph(facts.item_state(item))} {word}", style))
         size_of = text((size(item.size), DIM))
         items = [state, text(old), size_of, text((kind, DIM))]
-        return cut(text(head, whole(items, width - head.cell_length)), width)
+        return cut(text(head, that_fit(items, width - head.cell_length)), width)
     figures = text(
         head,
         (f"{glyph(facts.item_state(item))} {word:<10}", style),
@@ -400,7 +400,7 @@ def _item(
         f"{old:>8}",
     )
     room = width - figures.cell_length - 2
-    remarks = whole(_remarks(item, taken), room, prose=PROSE) if room >= ROOM else ""
+    remarks = that_fit(_remarks(item, taken), room, prose=PROSE) if room >= ROOM else ""
     return cut(text(figures, "  ", remarks), width)
 
 

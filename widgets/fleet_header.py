@@ -13,7 +13,7 @@ from cockpit.model.report import SORTS, RunReport, Verdict, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.painted import Painted
 from widgets.painting.facts import URGENT, VERDICT_STYLE, unread
-from widgets.painting.line import ACCENT, DIM, EMPTY, Part, cut, row, text, whole, wrapped
+from widgets.painting.line import ACCENT, DIM, EMPTY, Part, cut, row, text, that_fit, wrapped
 
 WIDE: Final = 100
 """Cells from which the header uses whole words."""
@@ -75,7 +75,7 @@ def _fitting_counts(reports: Sequence[RunReport], view: Content, room: int) -> C
     if _needed(items) > room:
         runs, *counts = _counts(reports, wide=False)
         items = [*view_items, *([] if " of " in view.plain else [runs]), *counts]
-    return whole(items, room, "   ")
+    return that_fit(items, room, "   ")
 
 
 def _needed(items: Sequence[Content]) -> int:
@@ -218,7 +218,7 @@ def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     room = width - 2 - (min(said.cell_length, most) + 3 if notice else 0)
     needed = sum(each.cell_length for each in map(_item, keys))
     gap = "   " if needed + 3 * len(keys) <= room + 3 else "  "
-    shown = whole(map(_item, _fitting_keys(keys, room, len(gap))), room, gap)
+    shown = that_fit(map(_item, _fitting_keys(keys, room, len(gap))), room, gap)
     return row(text(" ", shown), said.truncate(most, ellipsis=True), width - 1)
 
 

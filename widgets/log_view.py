@@ -434,7 +434,7 @@ class LogView(Painted):
         states = [self._sifting, "this job only" if self.floor else "", self._status]
         states += [f"from column {self._left + 1}"] if self._left else []
         parts = [text((" · ", DIM), each) for each in states if each]
-        search = text((" · ", DIM), (self._said_term, ACCENT), self._found) if self.term else ""
+        search = text((" · ", DIM), (self._said_term, ACCENT), self._matches) if self.term else ""
         return text(("log ", STRONG), state, search, *parts)
 
     @property
@@ -449,7 +449,7 @@ class LogView(Painted):
         return f"warnings and errors only, {buffer.hidden:,} lines hidden{of}"
 
     @property
-    def _found(self) -> str:
+    def _matches(self) -> str:
         """Return how many lines match, and which of them the cursor is on."""
         if self._count is None:
             shown = self.held[slice(*self.sight)]

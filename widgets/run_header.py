@@ -22,7 +22,7 @@ from widgets.painting.line import (
     placed,
     row,
     text,
-    whole,
+    that_fit,
     wrapped,
 )
 
@@ -108,7 +108,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
     ]
     right = _dri(report) if width >= 100 else text("")
     room = width - right.cell_length - 1
-    return row(whole([item for item in items if item.plain], room, "   "), right, width)
+    return row(that_fit([item for item in items if item.plain], room, "   "), right, width)
 
 
 def _dri(report: RunReport) -> Content:

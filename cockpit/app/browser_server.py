@@ -288,14 +288,14 @@ def _row(strip: Iterable[Segment], ink: str, ground: str) -> Row:
     for text, style, control in strip:
         if control or not text:
             continue
-        look = _look(style or Style.null(), ink, ground)
+        look = _colours_of(style or Style.null(), ink, ground)
         if runs and runs[-1][2:] == look:
             text = runs.pop()[0] + text
         runs.append((text, cell_len(text), *look))
     return tuple(runs)
 
 
-def _look(style: Style, ink: str, ground: str) -> tuple[str, str, str]:
+def _colours_of(style: Style, ink: str, ground: str) -> tuple[str, str, str]:
     fore, back = _hex(style.color, ink), _hex(style.bgcolor, ground)
     if style.reverse:
         fore, back = back, fore
@@ -365,7 +365,7 @@ class Server:
 
     async def listen(self, port: int) -> None:
         """Listen on a port (0: a free one); raises ``OSError``."""
-        self._server = await asyncio.start_server(self._heard, LOOPBACK, port, limit=MOST_HEAD)
+        self._server = await asyncio.start_server(self._read_head, LOOPBACK, port, limit=MOST_HEAD)
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     @property
@@ -387,7 +387,7 @@ class Server:
         for each in self._viewers:
             each.set()
 
-    async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _read_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._waiting) >= WAITING:
             next(iter(self._waiting)).transport.abort()
             self._waiting.pop(next(iter(self._waiting)))

@@ -140,11 +140,11 @@ def _pieces(
 
 def _save_if_new(place: Place, frame: Frame) -> None:
     kept = load(place, frame.at)
-    if kept is None or _said(kept) != _said(frame):
+    if kept is None or _content_of(kept) != _content_of(frame):
         save(place, frame)
 
 
-def _said(frame: Frame) -> tuple[object, ...]:
+def _content_of(frame: Frame) -> tuple[object, ...]:
     """Return what a frame says: its rows, of which minute."""
     return clock_time(frame.at), int(frame.at // 3600), frame.dark, frame.mark, frame.rows
 

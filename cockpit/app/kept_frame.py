@@ -202,11 +202,11 @@ def _read(path: Path) -> bytes:
 def _frame(found: dict[str, Any]) -> Frame:
     """Return the frame of a document; raises ``ValueError`` and the like for what is none."""
     styles = [_style(each) for each in found["styles"]]
-    rows = tuple(tuple(_piece(each, styles) for each in row) for row in found["rows"])
+    rows = tuple(tuple(_styled(each, styles) for each in row) for row in found["rows"])
     return Frame(float(found["at"]), bool(found["dark"]), _style(found["mark"]), rows)
 
 
-def _piece(found: Sequence[Any], styles: Sequence[str]) -> StyledText:
+def _styled(found: Sequence[Any], styles: Sequence[str]) -> StyledText:
     text, style, *about = found
     if not isinstance(text, str) or _CONTROL.search(text):
         raise ValueError("no text of a frame")

@@ -300,7 +300,7 @@ class AttachedEngine:
     def _gone(self, connection: Connection) -> None:
         """Say that an engine has ended; it did not because of this window."""
         self._state = "looking for another engine"
-        self._note(f"{_named(connection)} went at {clock_time(self._clock.now())}")
+        self._note(f"{_engine_name(connection)} went at {clock_time(self._clock.now())}")
 
     def _note(self, event: str) -> None:
         self._events = [*self._events[-1:], (self._clock.monotonic(), event)]  # two at most
@@ -308,7 +308,7 @@ class AttachedEngine:
     def _replacing(self, connection: Connection) -> None:
         """Say that an engine hangs; one that only windows had is ended, it would hang for ever."""
         peer, hello = connection.peer, connection.hello
-        silent = f"{_named(connection)} has been silent for {BEAT * MISSED:.0f} s"
+        silent = f"{_engine_name(connection)} has been silent for {BEAT * MISSED:.0f} s"
         self._note(f"{silent}: replaced at {clock_time(self._clock.now())}")
         self._state = f"{silent}: starting another one"
         ours = hello is not None and hello.kind == "engine" and peer is not None
@@ -435,7 +435,7 @@ def _is_watch(connection: Connection) -> bool:
     return connection.hello is not None and connection.hello.kind == "watch"
 
 
-def _named(connection: Connection) -> str:
+def _engine_name(connection: Connection) -> str:
     """Return ``the watch (pid 4711)``."""
     kind = "watch" if _is_watch(connection) else "engine"
     return f"the {kind}" if connection.peer is None else f"the {kind} (pid {connection.peer.pid})"

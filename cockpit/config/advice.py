@@ -35,7 +35,7 @@ class UnreadSetting(NamedTuple):
 
 def unread_settings(file: CockpitFile) -> tuple[UnreadSetting, ...]:
     """Return every setting of the file that is set and not read, in the file's order."""
-    return tuple(_found(file))
+    return tuple(_unread_in(file))
 
 
 def unread_notice(file: CockpitFile) -> str | None:
@@ -49,7 +49,7 @@ def unread_notice(file: CockpitFile) -> str | None:
     return f"set, but not used by this version: {shown}; see `cockpit doctor`"
 
 
-def _found(file: CockpitFile) -> Iterator[UnreadSetting]:
+def _unread_in(file: CockpitFile) -> Iterator[UnreadSetting]:
     for run in file.runs:
         for table in UNREAD:
             if table.startswith("run."):

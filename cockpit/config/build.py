@@ -214,17 +214,17 @@ def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepSource:
     try:
         step = _look_up(_config(Path(local_path(wanted.file, folder))), wanted.key.split("."))
     except OSError as error:
-        return _untold(wanted.file, clean(f"{wanted.file}: {error.strerror or error}"))
+        return _unknown_step(wanted.file, clean(f"{wanted.file}: {error.strerror or error}"))
     except (ValueError, RecursionError):
-        return _untold(wanted.file, clean(f"{wanted.file} is not valid JSON or TOML"))
+        return _unknown_step(wanted.file, clean(f"{wanted.file} is not valid JSON or TOML"))
     if isinstance(step, float) and step.is_integer():
         step = int(step)
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-        return _untold(wanted.file, f"{name} is not a whole number")
+        return _unknown_step(wanted.file, f"{name} is not a whole number")
     return FinalStepSource(step=step, source=name, explicit=True)
 
 
-def _untold(file: str, why: str) -> FinalStepSource:
+def _unknown_step(file: str, why: str) -> FinalStepSource:
     return FinalStepSource(
         step=None, source=f"final_step_from {clean(file)}", explicit=True, why=why
     )

@@ -133,7 +133,7 @@ class _Scanner:
         self._at = found.end()
         return found.group()
 
-    def _mark(self, path: KeyPath) -> None:
+    def _note_line(self, path: KeyPath) -> None:
         self.lines.setdefault(path, bisect.bisect_left(self._breaks, self._at) + 1)
 
     def _header(self) -> KeyPath:
@@ -145,7 +145,7 @@ class _Scanner:
         if many:
             count = self._tables.get(path, 0)
             self._tables[path] = count + 1
-            self._mark(path)
+            self._note_line(path)
             path = (*path, count)
         self._mark_all(path)
         self._at = end
@@ -175,7 +175,7 @@ class _Scanner:
 
     def _mark_all(self, path: KeyPath, above: int = 0) -> None:
         for depth in range(above + 1, len(path) + 1):
-            self._mark(path[:depth])
+            self._note_line(path[:depth])
 
     def _key(self) -> KeyPath:
         """Read a dotted key; stop behind its last part."""
@@ -213,7 +213,7 @@ class _Scanner:
         self._at += 1
         position = 0
         while self._peek(_SKIP) and self._char() != "]":
-            self._mark((*path, position))
+            self._note_line((*path, position))
             self._value((*path, position))
             self._peek(_SKIP)
             self._at += self._char() == ","

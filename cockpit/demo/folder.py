@@ -146,7 +146,7 @@ def take(layout: DemoLayout) -> None:
             raise FolderError(
                 f"{folder} is not empty and was not made by `cockpit demo`; name another --dir"
             )
-        _mark(layout)
+        _write_marker(layout)
     except OSError as error:
         raise FolderError(f"{folder}: {error.strerror}; name another --dir") from error
 
@@ -178,7 +178,7 @@ def remove(layout: DemoLayout) -> None:
             layout.folder.rmdir()
     except OSError as error:
         with suppress(OSError):
-            _mark(layout)
+            _write_marker(layout)
         text = f"{layout.folder}: {error.strerror}"
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # something came while it was emptied
             text += ": a cockpit that is open on it writes there; leave that, then"
@@ -186,7 +186,7 @@ def remove(layout: DemoLayout) -> None:
         raise FolderError(f"{text}: mend that, then `cockpit demo --clean` again") from error
 
 
-def _mark(layout: DemoLayout) -> None:
+def _write_marker(layout: DemoLayout) -> None:
     layout.marker.write_text("`cockpit demo --clean` removes this folder\n", encoding="utf-8")
 
 

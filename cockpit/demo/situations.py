@@ -141,13 +141,13 @@ def missing(report: FleetReport, situations: Sequence[Situation] = SITUATIONS) -
     """Return a line for each situation that a check does not show."""
     runs = {run.name: run for run in report.runs}
     return tuple(
-        f"{each.name}: expected {each.expected}, found {_found(runs.get(each.name))}"
+        f"{each.name}: expected {each.expected}, found {_described(runs.get(each.name))}"
         for each in situations
         if each.name not in runs or not each.seen(runs[each.name])
     )
 
 
-def _found(run: RunReport | None) -> str:
+def _described(run: RunReport | None) -> str:
     if run is None:
         return "no such run"
     alerts = ", ".join(alert.id for alert in run.alerts) or "no alert"

@@ -147,16 +147,16 @@ def logbook_clues(path: Path, folder: Path) -> Iterator[Clue]:
 def _contract(fields: Iterable[LabelledValue], source: str) -> Iterator[Clue]:
     fields = tuple(fields)
     for label, key in TEXTS:
-        value = _said(fields, label)
+        value = _field_text(fields, label)
         if value is not None:
             yield Clue(key, value, f"{source}: {label}")
-    issue = _LINK.search(_said(fields, "Issue") or "")
+    issue = _LINK.search(_field_text(fields, "Issue") or "")
     if issue is not None and "/issues/" in issue[0]:
         yield Clue(("records", "issue"), issue[0], f"{source}: Issue")
-    wandb = _LINK.search(_said(fields, "W&B") or "")
+    wandb = _LINK.search(_field_text(fields, "W&B") or "")
     if wandb is not None and "/runs/" in wandb[0]:
         yield Clue(("wandb", "url"), wandb[0], f"{source}: W&B")
-    step = _COUNT.fullmatch(_said(fields, "Final step") or "")
+    step = _COUNT.fullmatch(_field_text(fields, "Final step") or "")
     if step is not None:
         yield Clue(("final_step",), int(re.sub(r"[,_]", "", step[0])), f"{source}: Final step")
 
@@ -164,19 +164,19 @@ def _contract(fields: Iterable[LabelledValue], source: str) -> Iterator[Clue]:
 def _instance(fields: Iterable[LabelledValue], source: str) -> Iterator[Clue]:
     fields = tuple(fields)
     where = f"{source}: the newest launched instance"
-    command = _said(fields, "Command")
+    command = _field_text(fields, "Command")
     if command is not None and "[" not in command and scrub(command) == command:
         yield Clue(("resubmit",), command, where)
     for label, key in (
         ("Hardware/topology", ("hardware",)),
         ("initialize_from", ("checkpoints", "initialize_from")),
     ):
-        value = _said(fields, label)
+        value = _field_text(fields, label)
         if value is not None:
             yield Clue(key, value, where)
 
 
-def _said(fields: Iterable[LabelledValue], label: str) -> str | None:
+def _field_text(fields: Iterable[LabelledValue], label: str) -> str | None:
     value = clean((value_of(fields, label) or "").strip().strip("`").strip(), 2000)
     return None if value.lower() in _NOTHING else value
 
@@ -296,7 +296,7 @@ def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:
     for each in ids:
         if not _MADE_UP.fullmatch(each):  # the next start has another: the folder's newest counts
             yield Clue(("wandb", "id"), each, f"a run in {place}")
-    yield from beside(folder)
+    yield from local_job_in(folder)
 
 
 def _ids_in(path: Path) -> Iterator[str]:
@@ -315,7 +315,7 @@ def logs_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda log: -found[log])
 
 
-def beside(folder: Path) -> Iterator[Clue]:
+def local_job_in(folder: Path) -> Iterator[Clue]:
     """Yield the one local job whose log and process id lie in a folder; of several none."""
     logs = logs_in(folder)
     if len(logs) == 1:

@@ -153,7 +153,7 @@ class Acts:
         except asyncio.CancelledError:
             self._withdraw(act)
             raise
-        return self._told(act)
+        return self._outcome(act)
 
     def _sent(self, request: Request, given: ToAct) -> Act:
         act = Act(f"act-{next(self._numbers)}", request, given.plan_id)
@@ -169,7 +169,7 @@ class Acts:
         if act is None:
             raise ToolError("no such act of yours in this session; see history")
         await self._wait(act, given.wait_s, progress)
-        return self._told(act)
+        return self._outcome(act)
 
     async def leave(self) -> None:
         """Withdraw what was planned or has not begun, and wait for the end of what has."""
@@ -203,7 +203,7 @@ class Acts:
                 async with asyncio.timeout(min(left, TICK)):
                     await act.news.wait()
 
-    def _told(self, act: Act) -> Document:
+    def _outcome(self, act: Act) -> Document:
         answer: Document = {
             "act_id": act.id,
             "plan_id": act.plan_id,

@@ -67,7 +67,7 @@ def row(report: RunReport, now: float) -> Document:
     ``age_s`` is the age of the oldest of job, log and tracker; what is unknown is named.
     """
     job = report.facets.job.value
-    alerts = [f"{each.id} {each.severity.value}" for each in told(report.alerts)]
+    alerts = [f"{each.id} {each.severity.value}" for each in untaken(report.alerts)]
     unknown = [name for name, each in report.facets.items() if each.configured and not each.known]
     parts = {
         "run": report.name,
@@ -81,7 +81,7 @@ def row(report: RunReport, now: float) -> Document:
     return {name: value for name, value in parts.items() if value != []}
 
 
-def told(alerts: Sequence[Alert]) -> list[Alert]:
+def untaken(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts that nobody has taken, what is only information left out."""
     return [each for each in alerts if each.acknowledged is None and each.severity.rank > 0]
 

@@ -136,7 +136,7 @@ def differing(sources: Sequence[FinalStepSource]) -> str | None:
     return "; ".join([*(each.text for each in other), *(n for n in notes if n)]) or None
 
 
-class _Found(NamedTuple):
+class _StepSetting(NamedTuple):
     step: int | None
     setting: str
     why: str | None = None
@@ -166,7 +166,7 @@ def _leaves(config: Mapping[str, object]) -> Iterator[_Leaf]:
         level = below
 
 
-def _steps(leaves: Sequence[_Leaf]) -> list[_Found]:
+def _steps(leaves: Sequence[_Leaf]) -> list[_StepSetting]:
     """Return the settings that count steps; of equal ones the shallowest first."""
     found = []
     for leaf in leaves:
@@ -176,14 +176,14 @@ def _steps(leaves: Sequence[_Leaf]) -> list[_Found]:
         wanted = _STEPS.get(leaf.name)
         under = tables[-1] if tables else ""
         if wanted is not None and (not wanted or under in wanted) and leaf.whole is not None:
-            found.append(_Found(leaf.whole, leaf.shown or leaf.name))
+            found.append(_StepSetting(leaf.whole, leaf.shown or leaf.name))
         elif leaf.name == "max_duration" and isinstance(leaf.value, str):
             batches = _BATCHES.fullmatch(leaf.value.strip())  # Composer's Time: "4800ba"
-            found += [_Found(int(batches[1]), leaf.shown or leaf.name)] if batches else []
+            found += [_StepSetting(int(batches[1]), leaf.shown or leaf.name)] if batches else []
     return found
 
 
-def _products(leaves: Sequence[_Leaf]) -> list[_Found]:
+def _products(leaves: Sequence[_Leaf]) -> list[_StepSetting]:
     """Return what epochs, or samples, make: only where the config tells both factors."""
     by_name: dict[str, _Leaf] = {}
     for leaf in leaves:
@@ -198,17 +198,17 @@ def _products(leaves: Sequence[_Leaf]) -> list[_Found]:
         return []
     setting = f"{epochs.name} x {steps.name}"
     # Part of an epoch counts up, as in Hugging Face's Trainer.
-    return [_Found(math.ceil(epochs.number * steps.whole), setting)]
+    return [_StepSetting(math.ceil(epochs.number * steps.whole), setting)]
 
 
-def _of_samples(samples: int, batch: _Leaf | None, ramp: _Leaf | None) -> _Found:
+def _of_samples(samples: int, batch: _Leaf | None, ramp: _Leaf | None) -> _StepSetting:
     """Return Megatron's iterations: samples by the global batch size, while that is constant."""
     size = None if batch is None else batch.whole
     if ramp is not None and ramp.value not in (None, [], "", "null", "None"):
-        return _Found(None, "", "train_samples with a batch size that ramps up")
+        return _StepSetting(None, "", "train_samples with a batch size that ramps up")
     if size is None or samples < size:
-        return _Found(None, "", "train_samples without the global batch size")
-    return _Found(samples // size, "train_samples / global_batch_size")
+        return _StepSetting(None, "", "train_samples without the global batch size")
+    return _StepSetting(samples // size, "train_samples / global_batch_size")
 
 
 def _ends_early(leaves: Sequence[_Leaf], final: int | None) -> str | None:

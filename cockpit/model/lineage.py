@@ -347,13 +347,13 @@ def with_suspects(
     """
     if not why and not doubts and not any(item.suspect for item in value.items):
         return value
-    items = tuple(_said(item, why.get(item.path), doubts or {}) for item in value.items)
+    items = tuple(_with_doubts(item, why.get(item.path), doubts or {}) for item in value.items)
     pick = None if value.unlisted else relaunch_pick(items)
     items = tuple(_protected(item, pick, NOT_SUSPECT) for item in items)
     return value.model_copy(update={"items": items, "relaunch_from": pick})
 
 
-def _said(item: Checkpoint, why: str | None, doubts: Mapping[str, str]) -> Checkpoint:
+def _with_doubts(item: Checkpoint, why: str | None, doubts: Mapping[str, str]) -> Checkpoint:
     doubt = doubts.get(item.path)
     note = "; ".join(each for each in (doubt, item.note) if each) or None
     return item.model_copy(update={"suspect": why, "doubt": doubt, "note": note})

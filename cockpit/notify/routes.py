@@ -64,7 +64,7 @@ class Named(NamedTuple):
         return severity.rank >= Severity(self.route.min).rank
 
 
-def named(spec: NotifySpec) -> tuple[Named, ...]:
+def routes_of(spec: NotifySpec) -> tuple[Named, ...]:
     """Return the routes with a name for each; equal routes are one."""
     uses: dict[str, int] = {}
     merged: dict[object, Named] = {}
@@ -345,7 +345,7 @@ class Channels:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.spec = spec
-        self.routes = named(spec)
+        self.routes = routes_of(spec)
         self._dris = frozenset(dris)
         self._here = Here(os.environ if environ is None else environ, folder, ring)
 

@@ -145,7 +145,7 @@ class _Checkout(NamedTuple):
     shared: str
 
 
-class _Seen(NamedTuple, Generic[T]):
+class _Answered(NamedTuple, Generic[T]):
     stamps: Stamps
     answer: T
     at: float
@@ -166,7 +166,7 @@ class Unchanged(Generic[T]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen: dict[Hashable, _Seen[T]] = {}
+        self._seen: dict[Hashable, _Answered[T]] = {}
 
     async def answer(
         self,
@@ -191,7 +191,7 @@ class Unchanged(Generic[T]):
         settled = stamps is not None and _settled(stamps, self._clock.now())
         answer = await ask()
         if stamps is not None and settled and keep(answer):
-            self._seen[key] = _Seen(stamps, answer, now)
+            self._seen[key] = _Answered(stamps, answer, now)
         return answer
 
 

@@ -73,12 +73,12 @@ class Limit:
         self._until = until
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._look()
+        self._check_time()
 
-    def _look(self) -> None:
+    def _check_time(self) -> None:
         left = self._until.left()
         if left > 0:
-            self._timer = self._loop.call_later(min(left, LAP), self._look)
+            self._timer = self._loop.call_later(min(left, LAP), self._check_time)
         elif not self._future.done():
             self.over = True
             self._future.cancel()

@@ -53,7 +53,7 @@ class StoodIn(NamedTuple):
     since: float
 
 
-class _Seen(NamedTuple):
+class _BeatSeen(NamedTuple):
     number: int
     silent: float
     looked_at: Moment
@@ -64,7 +64,7 @@ class Beats:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _BeatSeen] = {}
 
     def give(self, process: str, now: Moment, every: float) -> StoodIn | None:
         """Beat; return who has stood in for this process since its last beat."""
@@ -117,7 +117,7 @@ class Beats:
         else:
             passed = max(0.0, now.since(seen.looked_at))
             silent = seen.silent + min(passed, max(beat.every, LOOKS))
-        self._seen[process] = _Seen(beat.number, silent, now)
+        self._seen[process] = _BeatSeen(beat.number, silent, now)
         return beat, silent / beat.every
 
 

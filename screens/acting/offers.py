@@ -84,7 +84,7 @@ def offered(offers: Sequence[Command], verb: str, said: str) -> list[Command]:
     return in_groups(found)
 
 
-def found(commands: Sequence[Command], words: str) -> list[Command]:
+def commands_like(commands: Sequence[Command], words: str) -> list[Command]:
     """Return the commands that match, best first; all of them in their order for no words.
 
     What is named so comes before what is only described so, and what can be done now before
@@ -111,7 +111,7 @@ def _nearness(each: Command, wanted: str) -> int:
     return 1 if f" {wanted}" in title else 2 if wanted in title else 3
 
 
-def _said(each: Command) -> Content:
+def _explained(each: Command) -> Content:
     """Return why it cannot be chosen, else what speaks against it, else what it does."""
     if each.why_not:
         return text(("✗ ", "$attention"), (each.why_not, DIM))
@@ -141,7 +141,7 @@ def _lines(each: Command, name: int, width: int, chosen: bool) -> list[Content]:
     mark = ("▸ " if chosen else "  ", ACCENT)
     key = text((each.key, ACCENT)) if each.key else EMPTY
     room = max(8, width - name - 4 - (key.cell_length + 2 if key.plain else 0))
-    pieces = wrapped(_said(each), room, MOST) or [EMPTY]
+    pieces = wrapped(_explained(each), room, MOST) or [EMPTY]
     lines = []
     if title.cell_length > name:
         lines.append(fit(text(mark, title), width))
@@ -233,7 +233,7 @@ class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
         letters = self.query_one(_Letters).value
         if letters != self._found_by:
             self._found_by = letters
-            self._choices.commands = found(self._commands, letters)
+            self._choices.commands = commands_like(self._commands, letters)
             self._choices.headed = not letters.strip()
             self._choices.cursor = 0
             self._choices.repaint()

@@ -165,13 +165,13 @@ class PlanScreen(Dialog[None]):
         if self._running_action is not None:
             return self._progress(self._running_action, title)
         if self._trouble:
-            why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
+            why = partial(_marked, ("■ no plan: ", "bold $critical"), self._trouble)
             asked = self.unplanned and self.request.params
             leaves = "esc back to what was typed" if asked else "esc cancel"
             foot = [text((f"{leaves}: nothing was done", DIM))]
             return Sheet(why, title, foot=foot, line="$critical-line")
         if self.plan is None or self._planning:
-            return Sheet(partial(_said, ("● ", ACCENT), "checking the run …"), title)
+            return Sheet(partial(_marked, ("● ", ACCENT), "checking the run …"), title)
         unfold = "" if self._unfolded else self.cockpit.keys.shown("plan_unfold")
         shown = self._with_keys(self.plan)
         body = partial(paint_plan, shown, changed=self._changed, notice=self._notice,
@@ -405,7 +405,7 @@ def _approvable(plan: Plan) -> list[Check]:
     return [check for check in plan.checks if check.stands_in_the_way and check.overridable]
 
 
-def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:
+def _marked(mark: tuple[str, str], words: str, width: int) -> list[Content]:
     return wrapped(text(mark, words), width, 20)
 
 

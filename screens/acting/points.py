@@ -120,7 +120,7 @@ class PointsScreen(CockpitScreen):
 
     def action_point_discussed(self) -> None:
         """Mark the point at hand as discussed, and go to the next."""
-        self._mark(self._at, PointMark(discussed=True))
+        self._mark_point(self._at, PointMark(discussed=True))
 
     def action_point_left(self) -> None:
         """Leave the point at hand open, with a note."""
@@ -134,9 +134,9 @@ class PointsScreen(CockpitScreen):
     def _noted(self, event: Input.Submitted) -> None:
         self.query_one(Prompt).close()
         note = " ".join(event.value.split())[:NOTE_MOST]
-        self._mark(self._noted_of, PointMark(discussed=False, note=note))
+        self._mark_point(self._noted_of, PointMark(discussed=False, note=note))
 
-    def _mark(self, key: str, mark: PointMark) -> None:
+    def _mark_point(self, key: str, mark: PointMark) -> None:
         """Mark the point that was shown, not another one that stands in its place by now."""
         if key in {each.key for each in self.points}:
             self._marks[key] = mark

@@ -23,7 +23,7 @@ from cockpit.model.report import Facets, unread
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import GLYPHS, age, day_time, glyph, lasts, to_ascii
 from cockpit.model.wording import text_lifetime as lasting
-from widgets.painting.facts import look
+from widgets.painting.facts import freshness_of
 
 NAN, INF = math.nan, math.inf
 NOON = 1_773_230_400.0
@@ -212,7 +212,7 @@ WORDS: dict[str, Callable[[float], object]] = {
        for old in (-7, 0, 14.5, 20, 59, 61, 3599, 7000, 86_399, 200_000)},
     "a moment of today": lambda now: day_time(NOW, now),
     "the last 24 hours": Day().with_look(NOW, "healthy", 900.0).until,
-    "fresh or stale": lambda now: look(JOB, REPORT, now),
+    "fresh or stale": lambda now: freshness_of(JOB, REPORT, now),
 }  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from cockpit.notify.routes import (
     Channels,
     audience,
     kind_of,
-    named,
     neutral_for_discord,
+    routes_of,
     second_audience,
     send,
     service_of,
@@ -235,7 +235,7 @@ def test_a_route_is_named_without_its_address_and_twice_the_same_is_one() -> Non
         Route(command=("notify.sh", "a")),
         Route(command=("/opt/notify.sh", "b")),
     )
-    found = named(NotifySpec(routes=routes))
+    found = routes_of(NotifySpec(routes=routes))
     names = ["url SLACK_URL", "terminal", "command notify.sh", "command notify.sh #2"]
     assert [each.name for each in found] == names
     assert found[0].carries(Severity.INFO)
@@ -245,12 +245,12 @@ def test_who_is_told_first_and_second() -> None:
     spec = NotifySpec(
         routes=tuple(Route(url_env=f"R{n}", to=to) for n, to in enumerate(PEOPLE)), second="bob"
     )
-    routes, dris = named(spec), frozenset({"ada", "carl"})
+    routes, dris = routes_of(spec), frozenset({"ada", "carl"})
     first = [each.route.to for each in audience(routes, spec, "ada", dris)]
     assert first == [None, "ada", "dora", "ops@example.org"]
     assert [each.route.to for each in second_audience(routes, spec, "ada", dris)] == ["bob"]
     alone = NotifySpec(routes=(Route(url_env="R"),), second="bob")
-    assert len(second_audience(named(alone), alone, "ada", dris)) == 1
+    assert len(second_audience(routes_of(alone), alone, "ada", dris)) == 1
 
 
 PEOPLE = (None, "ada", "bob", "carl", "dora", "ops@example.org")

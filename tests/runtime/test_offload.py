@@ -79,14 +79,14 @@ async def test_who_cleans_up_after_a_cancel_waits_until_the_deadline_as_others_d
 async def test_a_cancel_that_comes_as_time_is_up_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate, look = threading.Event(), Limit._look
+    gate, look = threading.Event(), Limit._check_time
 
     def looked(limit: Limit) -> None:
         look(limit)
         if limit.over:  # the task itself goes on at the next turn of the loop
             task.cancel()
 
-    monkeypatch.setattr(Limit, "_look", looked)
+    monkeypatch.setattr(Limit, "_check_time", looked)
     task = asyncio.create_task(offload(gate.wait, deadline=0.05))
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,7 +17,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.curve import USUAL, Curve, Part
 from cockpit.model.report import RunReport
 from cockpit.verbs.check import checked
-from screens.run_charts import found
+from screens.run_charts import metrics_like
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.verbs.seen_run import SeenRun, living
 from tests.widgets import reports as made
@@ -184,5 +184,5 @@ async def test_why_there_is_no_such_curve_is_said() -> None:
 )
 def test_names_are_ranked_by_how_well_they_fit(typed: str, first: str) -> None:
     names = ("train/loss", "eval/loss", "loss", "optim/lr", "x", "eval/acc", "eval/accuracy")
-    assert found(typed, names)[0] == first
-    assert found("lossy", names) == ()
+    assert metrics_like(typed, names)[0] == first
+    assert metrics_like("lossy", names) == ()

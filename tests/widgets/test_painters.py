@@ -23,7 +23,17 @@ from widgets.facet_table import paint_checkpoints, paint_facets
 from widgets.fleet_header import Watch, paint_header, paint_keys
 from widgets.painting import facts
 from widgets.painting.chart import Drawing, paint
-from widgets.painting.line import cut_start, fit, frame, placed, prose, row, whole, within, wrapped
+from widgets.painting.line import (
+    cut_start,
+    fit,
+    frame,
+    placed,
+    prose,
+    row,
+    that_fit,
+    within,
+    wrapped,
+)
 from widgets.painting.panel import paint_panel
 from widgets.painting.rows import checkpoints, loss, percent, progress
 from widgets.painting.series import loss_columns
@@ -87,7 +97,7 @@ def test_property_pieces_keep_their_width(left: str, right: str, width: int) -> 
     assert row(Content(left), Content(right), width).cell_length == width
     assert prose(Content(left), width).cell_length <= width
     assert Content(cut_start(left, width)).cell_length <= width
-    assert whole([Content(left), Content(right)], width).cell_length <= width
+    assert that_fit([Content(left), Content(right)], width).cell_length <= width
     assert all(piece.cell_length <= width for piece in wrapped(Content(left), width, 3))
     assert paint_keys([("q", left), ("x", right)], left, width).cell_length <= width
 

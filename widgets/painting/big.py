@@ -121,7 +121,7 @@ def _loss(report: RunReport, now: float) -> Figure:
     under = text(("age unknown", "$unknown")) if at is None else text((ago(now - at), DIM))
     if not facts.finite(value):
         return Figure("loss", f" {number(value)} ", "$critical", under)
-    stale = facts.look(facet, report, now) is facts.Freshness.STALE
+    stale = facts.freshness_of(facet, report, now) is facts.Freshness.STALE
     return Figure("loss", number(value), DIM if stale else STRONG, under)
 
 
@@ -143,7 +143,7 @@ def _throughput(report: RunReport, now: float) -> Figure | None:
     words, _, unit = rate(found.throughput, found.throughput_unit).partition(" ")
     against, style = facts.pace(report)
     under = EMPTY if against == "?" else text((against, style), (" of its baseline", DIM))
-    stale = facts.look(report.facets.tracker, report, now) is facts.Freshness.STALE
+    stale = facts.freshness_of(report.facets.tracker, report, now) is facts.Freshness.STALE
     return Figure(unit or "throughput", words, DIM if stale else STRONG, under)
 
 

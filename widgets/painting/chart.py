@@ -22,7 +22,7 @@ from cockpit.model.curve import (
 )
 from cockpit.model.observed import Column
 from cockpit.model.wording import duration, glyph, number, steps
-from widgets.painting.line import ACCENT, DIM, cut, row, text, whole, wrapped
+from widgets.painting.line import ACCENT, DIM, cut, row, text, that_fit, wrapped
 from widgets.painting.series import (
     FLAT,
     OUT,
@@ -363,7 +363,7 @@ def _legend(drawing: Drawing, series: Series, shown: Series, scale: Scale, width
         lines.append(text(("█ ", FORMER), ("before a restart", DIM)))
     beyond = _beyond(series, scale)
     most = [*beyond, *lines] if beyond else lines
-    return row(text(indent, whole(most, room, "  ")), text((kind, DIM)), width)
+    return row(text(indent, that_fit(most, room, "  ")), text((kind, DIM)), width)
 
 
 def _mean_of(drawing: Drawing, series: Series, shown: Series) -> str:

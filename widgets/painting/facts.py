@@ -50,7 +50,7 @@ class Freshness(Enum):
     ABSENT = "absent"
 
 
-def look(facet: Facet[Any], report: RunReport, now: float) -> Freshness:
+def freshness_of(facet: Facet[Any], report: RunReport, now: float) -> Freshness:
     """Return whether a facet is fresh, stale (last known), unknown, or not in the run file."""
     if not facet.configured:
         return Freshness.ABSENT
@@ -157,7 +157,7 @@ def _ago(instant: float | None, now: float, just: str) -> str:
 def phase_style(report: RunReport, now: float) -> str:
     """Return the style of the phase's word."""
     job = report.facets.job
-    seen = look(job, report, now)
+    seen = freshness_of(job, report, now)
     if job.value is None or seen is Freshness.STALE:
         return "$dim"
     if job.value.phase is Phase.FAILED and not report.stopped_by:

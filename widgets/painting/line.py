@@ -38,7 +38,9 @@ def text(*parts: Part) -> Content:
     return _text(*plain) if len(plain) == len(kept) else Content.assemble(*kept)
 
 
-@lru_cache(maxsize=1024)
+lru_cache(maxsize=1024)
+
+
 def _text(*parts: str | tuple[str, str]) -> Content:
     """Return what is painted again and again: labels, and what reads as it did before.
 
@@ -110,7 +112,9 @@ def row(left: Content, right: Content, width: int, gap: int = 1) -> Content:
     return fit(text(fit(left, max(0, room - gap)), " " * min(gap, room), right), width)
 
 
-def whole(items: Iterable[Content], width: int, separator: str = " · ", prose: int = 0) -> Content:
+def that_fit(
+    items: Iterable[Content], width: int, separator: str = " · ", prose: int = 0
+) -> Content:
     """Return as many items as fit whole, in order; the first is cut if even it does not fit.
 
     With ``prose`` the first one that does not fit is cut if that many cells are left for it.
@@ -226,7 +230,7 @@ def _edge(
     return text(corner, begin, marked, thin, end, (corners[1], line))
 
 
-_PATH: Final = late_regex(r"(?<![\w/…])[\w.~…@%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
+_PATH: Final = late_regex(r"(?<![\w/…])[\w.~…%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
 """A path or address of at least two parts below something: ``tok/s`` and ``C-01/C-02`` are none."""
 _WHOLE: Final = 99
 KEPT: Final = (3, 2, 1)
@@ -301,7 +305,7 @@ def one_line(line: Content, width: int) -> Content:
     return next((form for form in forms if form.cell_length <= width), prose(line, width))
 
 
-def beside(left: Content, right: Content, width: int, gap: int = 2) -> list[Content]:
+def side_by_side(left: Content, right: Content, width: int, gap: int = 2) -> list[Content]:
     """Return both on one line, ``right`` at its edge, where they fit; else one below the other."""
     if not right.plain or not left.plain:
         return [cut(each, width) for each in (left, right) if each.plain]

@@ -299,13 +299,13 @@ def _row(line: Content, place: int, colours: Mapping[str, str]) -> str:
         styles = [str(s.style) for s in line.spans if s.start <= start and end <= s.end]
         x = EDGE + Content(line.plain[:start]).cell_length * CELL[0]
         long = Content(said).cell_length * CELL[0]
-        look = _look(" ".join(styles).split(), colours)
+        look = _svg_style(" ".join(styles).split(), colours)
         place_of = f'x="{x:g}" y="{y:g}" textLength="{long:g}" lengthAdjust="spacingAndGlyphs"'
         pieces.append(f"<text {place_of}{look}>{escape(said)}</text>\n")
     return "".join(pieces)
 
 
-def _look(words: Sequence[str], colours: Mapping[str, str]) -> str:
+def _svg_style(words: Sequence[str], colours: Mapping[str, str]) -> str:
     found = [colours[word[1:]] for word in words if word[1:] in colours and word[0] == "$"]
     weight = ' font-weight="bold"' if "bold" in words else ""
     return (f' fill="{found[-1]}"' if found else "") + weight

@@ -13,13 +13,12 @@ from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
-from widgets.painting.facts import Freshness, look
+from widgets.painting.facts import Freshness, freshness_of
 from widgets.painting.line import (
     ACCENT,
     DIM,
     EMPTY,
     LINE,
-    beside,
     brief,
     cut,
     fit,
@@ -28,8 +27,9 @@ from widgets.painting.line import (
     one_line,
     row,
     selected,
+    side_by_side,
     text,
-    whole,
+    that_fit,
     wrapped,
 )
 from widgets.painting.series import (
@@ -69,7 +69,7 @@ def paint_day(report: RunReport, now: float, width: int) -> Content:
     ]
     room = width - len(cells) - 2
     shown = [each for each in legend if each.cell_length <= room]
-    return text(strip, "  ", whole(shown, room, "  ")) if shown else strip
+    return text(strip, "  ", that_fit(shown, room, "  ")) if shown else strip
 
 
 def _run(letter: str, count: int) -> tuple[str, str]:
@@ -333,11 +333,11 @@ class Body:
         """Return the checkpoints and the ages of the sources: on one line if both fit."""
         report, width = self._report, self._width
         facet = report.facets.checkpoints
-        named = look(facet, report, self._now) is not Freshness.ABSENT
+        named = freshness_of(facet, report, self._now) is not Freshness.ABSENT
         saved = rows.checkpoints(report, self._now, width - LABEL)
         saved = _labelled("ckpt", saved, width) if named else text("")
         ages = rows.ages(report, self._now, width - LABEL)
-        both = beside(saved, text(("ages  ", DIM), ages) if ages.plain else ages, width)
+        both = side_by_side(saved, text(("ages  ", DIM), ages) if ages.plain else ages, width)
         return both[:most]
 
     def _day(self, most: int) -> list[Content]:

@@ -65,13 +65,13 @@ def changes(old: Plan, new: Plan) -> frozenset[str]:
     checks = {
         f"check:{check.id}"
         for check in new.checks
-        if check.id not in was or _said(was[check.id]) != _said(check)
+        if check.id not in was or _words_of(was[check.id]) != _words_of(check)
     }
     fields = {name for name in _FIELDS if getattr(old, name) != getattr(new, name)}
     return frozenset(checks | fields)
 
 
-def _said(check: Check) -> tuple[object, ...]:
+def _words_of(check: Check) -> tuple[object, ...]:
     return check.level, check.text, check.value
 
 

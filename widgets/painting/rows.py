@@ -26,8 +26,18 @@ from cockpit.model.wording import (
     steps,
 )
 from widgets.painting import facts
-from widgets.painting.facts import Freshness, look
-from widgets.painting.line import ACCENT, DIM, EMPTY, fitted, one_line, row, shortened, text, whole
+from widgets.painting.facts import Freshness, freshness_of
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    fitted,
+    one_line,
+    row,
+    shortened,
+    text,
+    that_fit,
+)
 from widgets.painting.line import brief as without_stamp
 
 ROOMY = 70
@@ -180,7 +190,9 @@ def loss(report: RunReport, now: float) -> Content:
         return text(("?", "$unknown"))
     if not facts.finite(value):
         return text((number(value), "bold $critical"))
-    return text((number(value), "$dim" if look(facet, report, now) is Freshness.STALE else "bold"))
+    return text(
+        (number(value), "$dim" if freshness_of(facet, report, now) is Freshness.STALE else "bold")
+    )
 
 
 def throughput(report: RunReport, now: float) -> Content:
@@ -188,7 +200,7 @@ def throughput(report: RunReport, now: float) -> Content:
     tracker, found = report.facets.tracker, present_tracker(report)
     if found is None or found.throughput is None:
         return text(("?", "$unknown"))
-    style = DIM if look(tracker, report, now) is Freshness.STALE else ""
+    style = DIM if freshness_of(tracker, report, now) is Freshness.STALE else ""
     against, mark = facts.pace(report)
     shown = text((rate(found.throughput, found.throughput_unit), style))
     return shown if against == "?" else text(shown, " ", (against, mark))
@@ -229,15 +241,15 @@ def checkpoints(report: RunReport, now: float, width: int) -> Content:
     if facet.value is None:
         return unknown(facet)
     items = [checkpoint(each, now) for each in facts.newest_checkpoints(report)]
-    if look(facet, report, now) is Freshness.STALE:
+    if freshness_of(facet, report, now) is Freshness.STALE:
         items.append(stale(age(facet.age(now))))
-    return whole(items, width) if items else text(("none yet", DIM))
+    return that_fit(items, width) if items else text(("none yet", DIM))
 
 
 def ages(report: RunReport, now: float, width: int) -> Content:
     """Return how old what was seen is: ``W&B 31s · monitor 2m/10m · log 3s``."""
     items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
-    return whole([item for item in items if item.plain], width)
+    return that_fit([item for item in items if item.plain], width)
 
 
 def _tracker_age(report: RunReport, now: float) -> Content:
@@ -246,14 +258,14 @@ def _tracker_age(report: RunReport, now: float) -> Content:
     at = None if found is None else found.last_step_at
     other = report.spec.trackio or report.spec.tensorboard
     label = "steps" if other is not None and report.spec.wandb is None else "W&B"
-    return _aged(label, facet, look(facet, report, now), at, now)
+    return _aged(label, facet, freshness_of(facet, report, now), at, now)
 
 
 def _log_age(report: RunReport, now: float) -> Content:
     facet = report.facets.log
     found = facet.value
     at = None if found is None else max(found.mtime, found.last_line_at or 0.0)
-    return _aged("log", facet, look(facet, report, now), at, now)
+    return _aged("log", facet, freshness_of(facet, report, now), at, now)
 
 
 def _aged(name: str, facet: Facet[Any], seen: Freshness, at: float | None, now: float) -> Content:
@@ -270,7 +282,7 @@ def _aged(name: str, facet: Facet[Any], seen: Freshness, at: float | None, now: 
 def _monitor_age(report: RunReport, now: float) -> Content:
     facet = report.facets.monitor
     found = facet.value
-    if look(facet, report, now) is Freshness.ABSENT:
+    if freshness_of(facet, report, now) is Freshness.ABSENT:
         return EMPTY
     if found is None or found.doubt is not None:
         return text(("monitor ", DIM), ("?", "$unknown"))

@@ -118,14 +118,14 @@ class BoxSite(Site):
         pid = done.text.strip()
         if done.ok and pid.isdecimal():
             return pid
-        text = f"{self.where}: {situation.name} was not started: {site.said(done)}"
+        text = f"{self.where}: {situation.name} was not started: {site.last_error(done)}"
         raise LostError(text)
 
     def living(self, token: str) -> Mapping[str, str]:
         """Return our processes whose command line names a run of this demo, by process id."""
         done = site.asked(self._host, _BOX_LIVING)
         if not done.ok:
-            raise CannotError(f"{self.where}: ps: {site.said(done)}")
+            raise CannotError(f"{self.where}: ps: {site.last_error(done)}")
         rows = (line.split() for line in done.text.splitlines())
         named = {words[0]: _run_of(words[1:]) for words in rows if words and words[0].isdecimal()}
         return {pid: name for pid, name in named.items() if is_own(name, token)}
@@ -263,7 +263,7 @@ class SlurmSite(Site):
             return job_id
         error = done.err.decode("utf-8", "replace")
         perhaps = done.ok or any(sign in error for sign in _PERHAPS)
-        text = f"{self.where}: sbatch: {site.said(done)}"
+        text = f"{self.where}: sbatch: {site.last_error(done)}"
         raise (LostError if perhaps else CannotError)(text)
 
     def _words(self) -> list[str]:
@@ -273,7 +273,7 @@ class SlurmSite(Site):
         """Return our jobs that are named after this demo, by their ids."""
         done = site.asked(self._host, f"{PATHS}\n{_JOB_LIVING}")
         if not done.ok:
-            raise CannotError(f"{self.where}: squeue: {site.said(done)}")
+            raise CannotError(f"{self.where}: squeue: {site.last_error(done)}")
         rows = (line.split("|") for line in done.text.splitlines())
         named = {row[0]: row[1] for row in rows if len(row) == 3 and row[0].isdecimal()}
         return {job_id: name for job_id, name in named.items() if is_own(name, token)}
@@ -282,7 +282,7 @@ class SlurmSite(Site):
         """Cancel these jobs; Slurm itself kills what has not left after its KillWait."""
         done = self._ran(f"scancel {shlex.join(ids)}")
         if not done.ok:
-            raise CannotError(f"{self.where}: scancel: {site.said(done)}")
+            raise CannotError(f"{self.where}: scancel: {site.last_error(done)}")
 
     def forget(self, token: str) -> None:
         """Nothing can be removed: the controller forgets by itself, accounting keeps all."""
@@ -378,7 +378,7 @@ class RaySite(Site):
         while time.monotonic() < until:
             job = next((each for each in self._jobs() if each.submission_id == name), None)
             if job is not None and phase_of(job).terminal:
-                return str(self._told("GET", f"/api/jobs/{quote(name)}/logs").get("logs"))
+                return str(self._sent("GET", f"/api/jobs/{quote(name)}/logs").get("logs"))
             time.sleep(LOOK_EVERY)
         text = f"{self.where}: a job that does nothing has not run within {PROBE_WITHIN:.0f} s"
         raise CannotError(f"{text}: are its workers busy?")
@@ -416,7 +416,7 @@ class RaySite(Site):
 
     def _submit(self, name: str, entrypoint: str) -> str:
         document = {"entrypoint": entrypoint, "submission_id": name}
-        return str(self._told("POST", "/api/jobs/", document).get("submission_id") or name)
+        return str(self._sent("POST", "/api/jobs/", document).get("submission_id") or name)
 
     def living(self, token: str) -> Mapping[str, str]:
         """Return the jobs that are named after this demo, by their submission ids."""
@@ -460,7 +460,7 @@ class RaySite(Site):
         except (ValueError, HttpError) as error:
             raise CannotError(f"{self.where}: {clean(str(error), 300)}") from None
 
-    def _told(self, method: str, path: str, document: object = None) -> Mapping[str, object]:
+    def _sent(self, method: str, path: str, document: object = None) -> Mapping[str, object]:
         try:
             return mapping(self._asked(method, path, document).json())
         except HttpError as error:

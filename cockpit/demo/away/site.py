@@ -170,7 +170,7 @@ def asked(host: str | None, script: str) -> Completed:
         raise CannotError(str(error)) from None
 
 
-def said(done: Completed) -> str:
+def last_error(done: Completed) -> str:
     """Return the last line of what a command has complained of, made safe."""
     lines = [line for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
     return clean(scrub(lines[-1]), 300) if lines else f"it ended with status {done.rc}"
@@ -180,9 +180,9 @@ def look(host: str, token: str, python: str) -> Ground:
     """Return where on a host a demo can run; raises ``CannotError`` if it cannot."""
     done = asked(host, look_script(python))
     if done.rc == NO_HOME:
-        raise CannotError(f"{host}: the home folder there cannot be entered: {said(done)}")
+        raise CannotError(f"{host}: the home folder there cannot be entered: {last_error(done)}")
     if not done.ok:
-        text = f"{host}: {clean(python, 200)} cannot be used there: {said(done)}"
+        text = f"{host}: {clean(python, 200)} cannot be used there: {last_error(done)}"
         raise CannotError(f"{text}; name another one with --python")
     return replace(ground_of(done.text, host, token, python), host=host)
 
@@ -208,7 +208,7 @@ def send(layout: DemoLayout, ground: Ground, situations: Sequence[Situation]) ->
     script = f"umask 077; mkdir -p {folder} && cd {folder} && tar xf -"
     done = ran(ground.host, script, stdin=packed(layout, situations))
     if not done.ok:
-        raise CannotError(f"{ground.host}:{ground.folder} cannot be written: {said(done)}")
+        raise CannotError(f"{ground.host}:{ground.folder} cannot be written: {last_error(done)}")
 
 
 def packed(layout: DemoLayout, situations: Sequence[Situation]) -> bytes:
@@ -235,7 +235,7 @@ def remove(ground: Ground) -> None:
     again = f"{{ sleep 1; rm -rf -- {folder}; }}"
     done = ran(ground.host, f"rm -rf -- {folder} 2>/dev/null || {again}; test ! -e {folder}")
     if not done.ok:
-        raise CannotError(f"{ground.host}:{ground.folder} could not be removed: {said(done)}")
+        raise CannotError(f"{ground.host}:{ground.folder} could not be removed: {last_error(done)}")
 
 
 def python_of(host: str | None, given: str | None) -> str:

@@ -7,7 +7,7 @@ from textual import events
 from cockpit.actions.core.action import RefuseError
 from screens.acting.ack import AckScreen
 from screens.acting.form import FormScreen
-from screens.acting.offers import PaletteScreen, found
+from screens.acting.offers import PaletteScreen, commands_like
 from screens.acting.plan import PlanScreen
 from screens.dialog import TOO_SOON, TextLine
 from screens.fleet import FleetScreen
@@ -108,4 +108,4 @@ async def test_the_palette_puts_what_is_named_so_before_what_is_described_so() -
         commands = screen._commands
         for letters, call in (("lineage", "act:lineage"), ("retain", "act:retain"),
                               ("launch", "act:launch"), ("acknowledge", "act:ack")):  # fmt: skip
-            assert found(commands, letters)[0].call == call
+            assert commands_like(commands, letters)[0].call == call

@@ -20,8 +20,8 @@ from screens.acting.offers import (
     RUNS,
     Command,
     choices,
+    commands_like,
     fields_of,
-    found,
     heading,
     in_groups,
     next_verb,
@@ -124,7 +124,7 @@ def test_every_action_is_listed_once_group_after_group() -> None:
 
 def test_what_can_be_done_comes_before_what_cannot() -> None:
     able, unable = Command("seal", "x", "a"), Command("seal", "x", "b", why_not="not now")
-    assert [each.call for each in found([unable, able], "seal")] == ["a", "b"]
+    assert [each.call for each in commands_like([unable, able], "seal")] == ["a", "b"]
 
 
 @pytest.mark.parametrize("width", [76, 104])
