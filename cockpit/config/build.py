@@ -258,7 +258,8 @@ SECTIONS = ("cockpit", "run", "notify", "agents", "ui", "keys", "hosts")
 LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "verl", "nemo", "automodel", "composer", "torchtune"),
-    *("litgpt", "olmo", "nanochat", "fairseq", "t5x", "custom"),
+    *("litgpt", "olmo", "nanochat", "fairseq", "t5x", "mmengine", "detectron2"),
+    *("lightning-sharded", "custom"),
 )
 
 

@@ -265,12 +265,27 @@ def newest_good(items: Iterable[Checkpoint]) -> Checkpoint | None:
     return newest_of(item for item in items if item.good and item.own)
 
 
+_COPY: Final = re.compile(r"(?i)(?:.*[-_.=])?(?:best|ema|swa|avg|averaged?|init)(?:[-_.=].*)?")
+"""Names of copies for other uses (``model_best.pth.tar``, ``valid.acc.best.pth``, ``init.pt``)."""
+
+
+def _meant_to_resume(items: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Return the items without the copies that lie beside the saves they are copies of."""
+    copies = [item for item in items if _COPY.fullmatch(item.path.rpartition("/")[2])]
+    paths = {item.path for item in copies}
+    own = [item for item in items if item.path not in paths]
+    furthest = max((item.step for item in own if item.step is not None), default=-1)
+    further = [item for item in copies if item.step is not None and item.step > furthest]
+    return [*own, *further] if own else copies
+
+
 def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
     """Return what a relaunch resumes from (HERO: the newest complete one), and why.
 
-    Never one that is suspect: what a person may load all the same is for the plan to say.
+    Never one that is suspect: what a person may load all the same is for the plan to say. Nor a
+    copy of the best one, which is made after the save that goes on.
     """
-    newest = newest_good(items)
+    newest = newest_of(_meant_to_resume([each for each in items if each.good and each.own]))
     if newest is None:
         return None
     by = "step" if newest.step is not None else "the time of its save: its step is unknown"

@@ -363,6 +363,18 @@ def lightning(folder: Folder, root: Root) -> FolderFinding | None:
     return named_file(folder, LIGHTNING)
 
 
+def lightning_sharded_signs(folder: Folder, root: Root) -> bool:
+    """By its name, and by what its strategy (FSDP, DeepSpeed) leaves in the folder."""
+    named = not folder.single and folder.name.endswith(".ckpt")
+    return named and bool({"meta.pt", ".metadata", "checkpoint", "latest"} & folder.top)
+
+
+def lightning_sharded(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete by what is written last: FSDP's ``meta.pt``, DeepSpeed's ``latest``."""
+    short = partial(folder)
+    return by_file("meta.pt", "latest")(folder, root) if short is None else unfinished(short)
+
+
 def nanogpt(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge one file of torch by what its archive says."""
     return torch_file(folder)

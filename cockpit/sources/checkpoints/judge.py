@@ -176,14 +176,14 @@ def unknown_layouts(names: Sequence[str], root: Root) -> Iterator[str]:
 
 def lost_pointers(root: Root) -> Iterator[str]:
     """Yield each pointer and link of a root that leads to nothing there."""
-    folders = {each.name for each in (*root.folders, *root.lookalikes)}
+    saves = {each.name for each in (*root.folders, *root.lookalikes, *root.singles)}
     for file in _pointers(root):
         name = _named(file)
         if file.path in BY_NUMBER and (step := number(name)) is not None:
             rows = LAYOUTS.values()
             there = any(row.name_step(each) == step for each in root.folders for row in rows)
         else:
-            there = name.rstrip("/").rpartition("/")[2] in folders
+            there = name.rstrip("/").rpartition("/")[2] in saves
         if not there and name and file.path in POINTERS:
             yield f"{file.path} names {name}, which is not there"
     for link in root.links:

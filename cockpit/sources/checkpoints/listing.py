@@ -90,7 +90,9 @@ INNER: Final = ("non_persistent",)
 GLOBAL_STEP: Final = "latest_ckpt_global_step.txt"
 BY_NUMBER: Final = (ITERATION, GLOBAL_STEP)
 """Those of Megatron and verl, and of SkyRL: a step and nothing else."""
-POINTERS: Final = ("latest", *BY_NUMBER, "LATEST", "LATEST.txt")
+LAST_CHECKPOINT: Final = "last_checkpoint"
+"""MMEngine's and Detectron2's: the file, or the path to it."""
+POINTERS: Final = ("latest", *BY_NUMBER, "LATEST", "LATEST.txt", LAST_CHECKPOINT)
 """Files in a root that name the newest checkpoint."""
 
 
@@ -123,10 +125,14 @@ _BARE: Final = late_regex(
     r"(?i)(?:.*[-_.])?(?:ckpt|checkpoint|params|state|step)(?:\.[a-z]+)?[-_]\d+"
 )
 """A save that is one file without an ending (Flax, EasyLM, big_vision)."""
-_NUMBERED: Final = late_regex(
-    r".*\d.*\.(?:safetensors|pth|pth\.tar|pt|pdparams|index|h5|keras|msgpack)"
+_WEIGHT_FILE: Final = late_regex(
+    r".*\d.*\.(?:safetensors|pth|pth\.tar|pt|pdparams|index|h5|keras|msgpack|th|ckpt)"
+    r"|(?i:(?:.*[-_.])?(?:ckpt|checkpoint|snapshot|resume|last|latest|best)(?:[-_.].*)?"
+    r"\.(?:pt|pth|th|ckpt|npz|h5|hdf5|msgpack|keras|zip|tar)(?:-\d+)?"
+    r"|(?:.*[-_])?model[-_]\d+.*\.zip)"
 )
-"""Weights with a number in their name, whatever the words: of a step, an epoch or a day."""
+"""Weights with a number in their name, whatever the words (a step, an epoch, a day), or with a word
+for a save: ``G_2000.pth``, ``checkpoint.th``, ``rl_model_10000_steps.zip``."""
 _MAX_STEP: Final = 2**63
 
 
@@ -343,7 +349,7 @@ def holds_data(folder: Folder) -> bool:
 
 def file_looks_like_save(name: str) -> bool:
     """Tell by its name whether a file may be a save of an unknown layout."""
-    if _BARE.fullmatch(name) or _NUMBERED.fullmatch(name):
+    if _BARE.fullmatch(name) or _WEIGHT_FILE.fullmatch(name):
         return True
     return SAVE_NAME.fullmatch(name) is not None and _DATA.fullmatch(name) is not None
 

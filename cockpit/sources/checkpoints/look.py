@@ -259,7 +259,8 @@ def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
     if len(runs) > 1:
         where = _above(below[0], below[-1])
         names = ", ".join(root.removeprefix(f"{where}/") for root in below[:4])
-        raise ValueError(f"{where} holds several runs ({names}); name this run's own folder")
+        text = f"saves lie in several folders of {where} ({names}): name this run's own in path"
+        raise ValueError(text)
 
 
 def _above(first: str, last: str) -> str:

@@ -6,6 +6,7 @@ which the trainer's own source writes it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -24,7 +25,15 @@ from cockpit.sources.checkpoints.findings import (
     with_data,
 )
 from cockpit.sources.checkpoints.frameworks import ahead, named_file
-from cockpit.sources.checkpoints.listing import GLOBAL_STEP, ITERATION, Folder, Listed, Root, number
+from cockpit.sources.checkpoints.listing import (
+    GLOBAL_STEP,
+    ITERATION,
+    LAST_CHECKPOINT,
+    Folder,
+    Listed,
+    Root,
+    number,
+)
 
 _OF_WORLD: Final = late_regex(r"((?:.*/)?\w+_world_size_)(\d+)(_rank_)(\d+)(\.pt)")
 
@@ -89,13 +98,16 @@ _RANKS: Final = 100_000
 
 def automodel_signs(folder: Folder, root: Root) -> bool:
     """By the folders of the model and the optimizer."""
-    named = _AUTOMODEL.fullmatch(folder.name) is not None
-    if not named or folder.single or "optimizer" in folder.top:  # fairseq2 calls it so
+    if folder.single or _AUTOMODEL.fullmatch(folder.name) is None:
         return False
-    return bool({"model", "optim", ".incomplete"} & folder.top)
+    if {"optim", ".incomplete"} & folder.top:
+        return True
+    return any(map(_AUTOMODEL_WEIGHTS.fullmatch, folder.by_path))
 
 
 _AUTOMODEL: Final = late_regex(r"(?:epoch_\d+_)?step_\d+")
+_AUTOMODEL_WEIGHTS: Final = late_regex(r"model/(?:.*\.(?:safetensors|distcp)|\.metadata)")
+"""Another trainer's ``step_100/model/`` holds other files: fairseq2's ``pp_00/tp_00/sdp_00.pt``."""
 
 
 def automodel(folder: Folder, root: Root) -> FolderFinding | None:
@@ -329,3 +341,44 @@ def fairseq_signs(folder: Folder, root: Root) -> bool:
 def fairseq(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge one file, or all shards of one save together."""
     return named_file(folder, FAIRSEQ)
+
+
+MMENGINE: Final = late_regex(r"iter_(\d+)\.pth|epoch_\d+\.pth")
+DETECTRON2: Final = late_regex(r"model_(\d{7,})\.pth|model_final\.pth")
+
+
+def mmengine_signs(folder: Folder, root: Root) -> bool:
+    """By its name beside the pointer ``last_checkpoint``."""
+    return _is_named(folder, root, MMENGINE)
+
+
+def mmengine(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge one file; ``last_checkpoint``, written after it, is what ``resume`` loads."""
+    return _with_last(folder, root, MMENGINE)
+
+
+def detectron2_signs(folder: Folder, root: Root) -> bool:
+    """By its name beside the pointer ``last_checkpoint``."""
+    return _is_named(folder, root, DETECTRON2)
+
+
+def detectron2(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge one file; ``last_checkpoint``, written after it, is what ``--resume`` loads."""
+    return _with_last(folder, root, DETECTRON2)
+
+
+def _is_named(folder: Folder, root: Root, pattern: re.Pattern[str]) -> bool:
+    named = pattern.fullmatch(folder.name.rpartition("/")[2]) is not None
+    return folder.single and named and root.file(LAST_CHECKPOINT) is not None
+
+
+def _with_last(folder: Folder, root: Root, pattern: re.Pattern[str]) -> FolderFinding | None:
+    found, pointer = named_file(folder, pattern), root.file(LAST_CHECKPOINT)
+    if found is None or found.grade is not Grade.COMPLETE or pointer is None:
+        return found
+    named = _text(pointer).rpartition("/")[2]
+    ours, theirs = (number("".join(re.findall(r"\d", name))) for name in (folder.name, named))
+    if root.file(named) is None or ours is None or theirs is None or ours <= theirs:
+        return found
+    note = f"newer than {pointer.path}, which names {named}"
+    return replace(found, grade=Grade.AHEAD, note=note)

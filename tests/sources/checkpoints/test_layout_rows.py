@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from cockpit.sources.checkpoints.layouts import ZIP
 from cockpit.sources.checkpoints.listing import Folder, Listed, Root
 from cockpit.sources.checkpoints.scan import Scanner
 from cockpit.sources.checkpoints.survey import Survey, Surveyed, Want
+from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import NOW, put, settle
 
 X = b"x"
@@ -439,6 +441,10 @@ STRANGE: dict[str, Mapping[str, bytes]] = {
     "the number first": {f"llama-{n}steps/model.tensors": X for n in (10, 20)},
     "capitals": {f"trainer-STEP-{n}.pt": X for n in (1000, 2000)},
     "an export": {f"step-{n}/model.safetensors": X for n in (100, 200)},
+    "Stable-Baselines3": {f"rl_model_{n}_steps.zip": ZIP for n in (10000, 20000)},
+    "AudioCraft": {"checkpoint.th": ZIP, "checkpoint_10.th": ZIP},
+    "VITS": {f"{net}_2000.pth": ZIP for net in "DG"},
+    "RWKV": {f"rwkv-{n}.pth": ZIP for n in (1, 2)},
 }
 
 
@@ -460,6 +466,54 @@ def test_a_layout_that_no_row_knows_is_unknown(
     assert "that look like saves, no layout here knows them: " in out
     assert "cannot tell what a relaunch would take" in out
     assert not any(word in out for word in ("from scratch", "incomplete", "torn", "metadata.json"))
+
+
+@pytest.mark.parametrize(
+    ("save", "copy"),
+    [
+        ("last.pth.tar", "model_best.pth.tar"),
+        ("latest.pth", "valid.acc.best.pth"),
+        ("checkpoint_10000.pth", "best_model_8000.pth"),
+        ("iter_300.pth", "best_coco_bbox_mAP_iter_300.pth"),
+        ("epoch=1-step=300.ckpt", "epoch=1-step=300-ema.ckpt"),
+    ],
+)
+def test_a_copy_that_is_made_after_a_save_is_not_resumed_from(
+    save: str, copy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = archive({"model": {}})
+    root = grown(tmp_path / "saves", {save: weights, copy: weights})
+    os.utime(root / copy, (NOW, NOW))
+    value, _ = listed(root, capsys)
+    assert value["relaunch_from"]["path"].endswith(f"/{save}")
+
+
+def test_a_copy_that_is_further_on_or_alone_is_resumed_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = grown(tmp_path / "saves", {"step=200.ckpt": ZIP, "best-step=300.ckpt": ZIP})
+    assert listed(root, capsys)[0]["relaunch_from"]["step"] == 300
+    (root / "step=200.ckpt").unlink()
+    assert listed(root, capsys)[0]["relaunch_from"]["step"] == 300
+
+
+@pytest.mark.parametrize(
+    ("names", "pointed"),
+    [
+        (("iter_100.pth", "iter_200.pth", "iter_300.pth"), "/runs/a/iter_200.pth"),
+        (("model_0000100.pth", "model_0000200.pth", "model_0000300.pth"), "model_0000200.pth"),
+    ],
+)
+def test_a_save_beyond_last_checkpoint_is_unknown(
+    names: tuple[str, ...], pointed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = grown(
+        tmp_path / "saves", {**dict.fromkeys(names, ZIP), "last_checkpoint": pointed.encode()}
+    )
+    value, out = listed(root, capsys)
+    assert [item["state"] for item in value["items"]] == ["complete", "complete", "unknown"]
+    assert value["relaunch_from"]["step"] == 200
+    assert "newer than last_checkpoint" in out and "which is not there" not in out
 
 
 def test_what_a_pointer_names_is_said_of_an_unknown_layout(

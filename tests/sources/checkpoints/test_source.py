@@ -160,7 +160,7 @@ async def test_the_checkpoints_of_several_runs_are_never_mixed(tmp_path: Path) -
     levanter(tmp_path / "run-b", 900)
     facet = await observed(Checkpoints(FixedClock(NOW)), run_of(tmp_path, name="x"))
     assert facet.value is None and facet.error is not None
-    assert "several runs (run-a, run-b)" in facet.error.message
+    assert "(run-a, run-b): name this run's own" in facet.error.message
 
 
 async def test_both_roots_of_one_run_may_lie_below_the_path(tmp_path: Path) -> None:
