@@ -17,6 +17,7 @@ from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.watch.engine import Engine
 from cockpit.watch.poller import (
     ALONE_AT_ONCE,
+    BEAT,
     FEW,
     SPACING,
     UNSEEN,
@@ -454,3 +455,12 @@ def test_a_run_that_comes_or_goes_takes_its_turn() -> None:
 def test_a_small_fleet_is_looked_at_whole() -> None:
     turns = Turns(lambda _: OTHER, few=10)
     assert [turns.take(["a", "b"]) for _ in range(2)] == [["a", "b"]] * 2
+
+
+def test_what_a_place_is_asked_for_falls_on_the_same_moments() -> None:
+    rest = Backoff(began=100.0)
+    assert rest.beat(130.004, 30.0) == 130.0
+    assert rest.beat(147.3, 30.0) == 100.0 + 9 * BEAT
+    assert rest.beat(105.02, 5.0) == 105.0
+    assert rest.beat(107.0, 7.0) == 107.0, "never much earlier or later than is meant"
+    assert Backoff().beat(130.0, 30.0) == 130.0
