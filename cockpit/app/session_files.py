@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from cockpit.model.base import Frozen
 from cockpit.model.logtext import WORDS, Bookmark, Key
 from cockpit.model.report import GROUPS, SORTS, View
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import plain_text
 from screens.bookmarks import MOST_OF_ALL
 

@@ -1,8 +1,4 @@
-"""The machine we are on, asked as a host is: the agent's functions, each call in a thread.
-
-Where there is no ``/proc`` (macOS), ``ps`` lists the processes: it tells neither when they started
-in ticks nor environments, folders and open files.
-"""
+"""One machine, near or far: the agent's functions in process here, through its link elsewhere."""
 
 from __future__ import annotations
 
@@ -18,12 +14,23 @@ import cockpit.hosts.claims
 import cockpit.hosts.saves
 import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts import agent
-from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, Value, fault, problem_of
+from cockpit.hosts.link import (
+    DEADLINE,
+    PATIENCE,
+    Answers,
+    Ask,
+    Link,
+    Value,
+    ask,
+    fault,
+    link_to,
+    problem_of,
+)
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.model.place import HERE
+from cockpit.model.place import HERE, SSH, Place
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.runtime.shell import run_blocking
-from cockpit.runtime.ssh import trouble
+from cockpit.runtime.ssh import checked, trouble
 
 PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
 
@@ -117,3 +124,35 @@ def _answer(each: Ask, outcome: Outcome[Value], deadline: float) -> Value:
 
 
 HERE_LINK: Final = HereLink()
+
+
+def host_of(place: Place) -> str | None:
+    """Return the ssh host that a folder lies on, ``None`` for this machine."""
+    return place.host if place.scheme == SSH else None
+
+
+def _link(host: str | None) -> Link:
+    return HERE_LINK if host is None else link_to(host)
+
+
+async def ask_host(
+    host: str | None, asks: Iterable[Ask], deadline: float, patience: float | None = None
+) -> Answers:
+    """Return each question's answer or problem, from an ssh host or (``None``) from here.
+
+    On a host, no answer is waited for longer than ``patience`` seconds after the one before.
+    """
+    return await _link(host).ask(asks, deadline, patience=patience or deadline)
+
+
+async def call(
+    host: str | None, what: str, function: str, /, *, deadline: float, **arguments: object
+) -> Value:
+    """Do something on a host (``None``: here) and return the function's value.
+
+    Raises ``OSError`` for what the host refuses, and ``RemoteError`` where it gives no answer:
+    ``sent`` tells that it may have been done all the same, and must be looked at.
+    """
+    if host is not None:
+        checked(host)
+    return await _link(host).act(ask(what, function, **arguments), deadline)

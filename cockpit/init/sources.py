@@ -24,7 +24,7 @@ from cockpit.platforms.base import CannotError
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import Platforms
 from cockpit.records.logbook.reading import LabelledValue, read_logbook, value_of
-from cockpit.runtime.regular import read_text
+from cockpit.runtime.mounts import read_text
 from cockpit.sources.checkpoints.listing import looks_like_checkpoint
 from cockpit.sources.monitor import StateRead, read_state
 from cockpit.text.safe import clean

@@ -19,8 +19,8 @@ from cockpit.model.logtext import LogPage
 from cockpit.model.plan import Request
 from cockpit.model.report import FACETS, URGENCY
 from cockpit.model.wording import moment
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.text.times import read_moment
 
 FLEET_PAGE: Final = 50

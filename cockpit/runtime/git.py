@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.runtime.ssh import quote
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from cockpit.runtime.moment import Awake
+from cockpit.runtime.mounts import is_folder, is_there
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import is_folder, is_there
 
 CHUNK: Final = 65536
 LOOK: Final = 0.05

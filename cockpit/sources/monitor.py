@@ -22,8 +22,8 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured
 from cockpit.model.observed import MonitorValue, OtherMonitor
 from cockpit.model.run import RunSpec
 from cockpit.runtime.http import Http, HttpError
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError
 from cockpit.sources.logs.stamp import line_time, writes_utc

@@ -22,8 +22,8 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import SharedFact, newest_first
 from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.http import HttpError
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.sources.git.code import NO_UPSTREAM, why_held
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github import GitHub, GitHubPlace

@@ -29,7 +29,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from cockpit.model.place import FILE, Place
-from cockpit.runtime.regular import open_regular
+from cockpit.runtime.mounts import open_regular
 from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host

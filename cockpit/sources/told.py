@@ -23,8 +23,8 @@ from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import SharedFact
 from cockpit.runtime.git import LOW_SPEED, READING, Unchanged, quiet_ssh, run_git, stamps_of
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_lines import read_messages, read_plain, read_rejections
 from cockpit.text.logbook_scan import last_entry_at, read_entries

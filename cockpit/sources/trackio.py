@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
-from cockpit.runtime.regular import is_folder
+from cockpit.runtime.mounts import is_folder
 from cockpit.sources.rowlog import MOST_RECORDS, About, BadFileError, Batch, Record
 from cockpit.sources.run_folders import Away, RunThere, beside
 from cockpit.sources.sqlite_copies import Database, State

@@ -46,7 +46,7 @@ class JournalEntry(Frozen):
     """One action that was begun; ``outcome`` is ``None`` until somebody knows.
 
     ``at_it`` is whether it is still being done then, as somebody looked who can
-    (``cockpit.records.lease.holder.looked_after``); ``None``: that cannot be told from here.
+    (``cockpit.records.lease.state.looked_after``); ``None``: that cannot be told from here.
     """
 
     number: int

@@ -20,9 +20,8 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from cockpit.model.base import Frozen
-from cockpit.runtime.mounts import file_system
+from cockpit.runtime.mounts import check_regular, file_system, open_regular
 from cockpit.runtime.process import stopped_holder, stopped_words
-from cockpit.runtime.regular import check_regular, open_regular
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.text.safe import safe_line
 

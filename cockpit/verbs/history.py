@@ -22,7 +22,7 @@ from cockpit.model.shared_facts import SharedFact, name_in
 from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step
-from cockpit.records.lease.holder import looked_after
+from cockpit.records.lease.state import looked_after
 from cockpit.rules.goodput import goodput
 from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.offload import offload

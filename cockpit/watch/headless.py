@@ -24,8 +24,8 @@ from cockpit.model.wording import utc_minute
 from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.moment import moment
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.store.ownership import Owned, Owner, Ownership, StoodIn, beat_every
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean

@@ -29,10 +29,10 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import ACKNOWLEDGED, OWNER, STOPPED, SharedFact
 from cockpit.model.wording import lasting, moment, number, size, step
 from cockpit.platforms.table import kind_of
-from cockpit.records.lease.holder import looked_after
+from cockpit.records.lease.state import looked_after
 from cockpit.rules.judge import worst_first
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.sources.logs.file import LogFile, written_by
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import log_at

@@ -25,7 +25,7 @@ from cockpit.model.jobs import Snapshot
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import SharedFact
-from cockpit.records.lease.holder import still_working
+from cockpit.records.lease.state import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AgentRecords

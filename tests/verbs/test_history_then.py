@@ -13,7 +13,7 @@ from cockpit.model.acts import Outcome
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.base import rfc3339
 from cockpit.model.plan import Draft, Request, StepResult, StepState, plan_of
-from cockpit.records.lease.holder import this_holder
+from cockpit.records.lease.state import this_holder
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key

@@ -31,7 +31,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
 from cockpit.runtime.bucket_client import BucketError
-from cockpit.runtime.regular import is_folder, open_regular
+from cockpit.runtime.mounts import is_folder, open_regular
 from cockpit.sources.checkpoints.contents import (
     Entry,
     Level,

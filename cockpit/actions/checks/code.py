@@ -25,8 +25,8 @@ from cockpit.model.report import Facets
 from cockpit.model.run import CodeSpec
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
 from cockpit.rules.lineage.drift import same_code
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.sources.git.code import Changes, changes_since
 from cockpit.store.launches import Failures
 from cockpit.store.memory import Snapshot, Snapshots

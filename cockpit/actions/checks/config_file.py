@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.host import call
+from cockpit.hosts.here import call
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.platforms.command import flags_of
 from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_first
-from cockpit.runtime.regular import open_regular
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb.run_files import ShownConfig
 from cockpit.text.checks import finding, passed, warned

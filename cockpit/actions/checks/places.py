@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.actions.checks import checkpoint
 from cockpit.actions.core.action import ActionContext
-from cockpit.hosts.host import ask_host, host_of
+from cockpit.hosts.here import ask_host, host_of
 from cockpit.hosts.link import Ask, ask
 from cockpit.model import check_rows as rows
 from cockpit.model.check_rows import CheckRow

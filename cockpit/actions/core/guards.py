@@ -20,8 +20,8 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.notes import number_of
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.store.journal import Journal
 from cockpit.text.checks import finding
 from cockpit.text.scrub import shown

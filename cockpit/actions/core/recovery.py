@@ -38,7 +38,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.records.lease.holder import halted, still_working
+from cockpit.records.lease.state import halted, still_working
 from cockpit.store.journal import SUBMIT, UNREADABLE, JournalEntry
 
 DIED = "died"

@@ -71,7 +71,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import is_agent, own_word, typist
 from cockpit.platforms.local.launcher.notes import next_launch_id
-from cockpit.records.lease.holder import looked_after, this_holder, under_way
+from cockpit.records.lease.state import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean

@@ -17,7 +17,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import typist
 from cockpit.platforms.base import Platform
-from cockpit.records.lease.holder import lives, this_holder
+from cockpit.records.lease.state import lives, this_holder
 from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.store.journal import Journal

@@ -10,14 +10,17 @@ from typing import Any, Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, looking_first
 from cockpit.actions.core.recording import (
+    RUN_LOG,
     approvals_text,
+    begin,
     comment_step,
     event_name,
     instance_step,
     log_step,
+    run_log_path,
+    save,
 )
 from cockpit.actions.core.recovery import DIED
-from cockpit.actions.core.run_log import RUN_LOG, begin, run_log_path, save
 from cockpit.actions.launching.compared import instance_fields, recorded_code
 from cockpit.actions.launching.submitting import (
     BUNDLE,

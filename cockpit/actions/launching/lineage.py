@@ -24,7 +24,7 @@ from cockpit.actions.core.action import (
     step_param,
 )
 from cockpit.actions.core.new_run import new_run
-from cockpit.actions.core.run_log import status_step
+from cockpit.actions.core.recording import status_step
 from cockpit.actions.launching.launch_records import (
     RESUMES_FROM,
     record_steps,

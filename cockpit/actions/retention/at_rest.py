@@ -16,7 +16,7 @@ from cockpit.actions.core.action import ActionContext, asked, safe
 from cockpit.actions.retention.bucket import StoreWays
 from cockpit.actions.retention.folders import FolderWays
 from cockpit.actions.retention.ways import RootError, Ways
-from cockpit.hosts.host import host_of
+from cockpit.hosts.here import host_of
 from cockpit.model import check_rows as rows
 from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.place import SSH, Place, place_of

@@ -18,7 +18,7 @@ from cockpit.actions.retention.ways import (
     day_of,
     merged,
 )
-from cockpit.hosts.host import call, host_of
+from cockpit.hosts.here import call, host_of
 from cockpit.model.place import FILE, SSH, Place, place_of
 from cockpit.model.records import Rejected
 from cockpit.runtime.ssh import RemoteError

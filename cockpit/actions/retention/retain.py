@@ -37,8 +37,8 @@ from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import prose, retained
 from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.store.memory import Snapshots
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, finding, passed, warned

@@ -33,8 +33,8 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
+from cockpit.runtime.mounts import open_regular, read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular, read_text
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub

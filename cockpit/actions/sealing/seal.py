@@ -20,8 +20,7 @@ from cockpit.actions.core.action import (
     looking_first,
     safe,
 )
-from cockpit.actions.core.recording import approvals_text, comment_step, log_step
-from cockpit.actions.core.run_log import results_step
+from cockpit.actions.core.recording import approvals_text, comment_step, log_step, results_step
 from cockpit.actions.sealing import code as seal_code
 from cockpit.actions.sealing.code import CodeToSeal
 from cockpit.model import check_rows as rows
@@ -34,8 +33,8 @@ from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import shown, words_of
 from cockpit.records.git.sealing import seal
 from cockpit.records.issue.text import sealed
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.store.launches import Endings
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, finding, lacking, passed, warned

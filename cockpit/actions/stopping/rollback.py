@@ -20,8 +20,14 @@ from cockpit.actions.core.action import (
     step_param,
     yes_param,
 )
-from cockpit.actions.core.recording import MARKED, comment_step, event_name, intent_step, log_step
-from cockpit.actions.core.run_log import status_step
+from cockpit.actions.core.recording import (
+    MARKED,
+    comment_step,
+    event_name,
+    intent_step,
+    log_step,
+    status_step,
+)
 from cockpit.actions.retention.at_rest import (
     RunRoots,
     listing,

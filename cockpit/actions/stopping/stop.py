@@ -24,8 +24,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.evidence import archive
 from cockpit.actions.core.execution import STOPS, ended_words, order, ordered, planned, spared
-from cockpit.actions.core.recording import log_step
-from cockpit.actions.core.run_log import status_step
+from cockpit.actions.core.recording import log_step, status_step
 from cockpit.actions.stopping import losses
 from cockpit.actions.stopping.losses import (
     CANCEL,

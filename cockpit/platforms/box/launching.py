@@ -27,14 +27,15 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.launcher import LAUNCHER, SH
 from cockpit.platforms.box.machine import (
+    HostPlaces,
     JobFiles,
     disk_asks,
     disks_of,
     files_ask,
+    folder_of,
     job_files,
     shared_by,
 )
-from cockpit.platforms.box.sight import HostPlaces, folder_of
 from cockpit.platforms.local import lookup as local
 from cockpit.platforms.local.files import MOST, PidNote
 from cockpit.platforms.local.launcher import notes

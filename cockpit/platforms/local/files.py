@@ -30,9 +30,8 @@ from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.notes import machine_id
-from cockpit.runtime.mounts import file_system
+from cockpit.runtime.mounts import file_system, open_regular
 from cockpit.runtime.process import Machine
-from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import clean
 
 MOST: Final = 4096

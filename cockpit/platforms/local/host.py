@@ -19,9 +19,8 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.runtime.mounts import shared_source, source_of
+from cockpit.runtime.mounts import is_there, shared_source, source_of
 from cockpit.runtime.offload import Call, Outcome, offload_each
-from cockpit.runtime.regular import is_there
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 

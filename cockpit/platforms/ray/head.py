@@ -33,8 +33,8 @@ from cockpit.platforms.ray.answers import (
     supervisors_in,
 )
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 

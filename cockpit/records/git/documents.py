@@ -16,9 +16,9 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.runtime.moment import Awake
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import stopped_holder, stopped_words
-from cockpit.runtime.regular import open_regular
 
 BIGGEST: Final = 64 << 20
 PREFIX: Final = "cockpit-tmp-"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from cockpit.hosts.host import call, host_of
+from cockpit.hosts.here import call, host_of
 from cockpit.hosts.link import NoPythonError
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
@@ -25,8 +25,7 @@ from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.notes import INTENT, machine_id, number_of
-from cockpit.records.lease.holder import halted, lives, this_holder
-from cockpit.records.lease.state import not_above
+from cockpit.records.lease.state import halted, lives, not_above, this_holder
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
 from cockpit.store.journal import Holder
@@ -60,7 +59,7 @@ class RootClaim:
     """The guard (``cockpit.actions.core.action.Guard``) under output roots of machines.
 
     ``operator`` returns who acts; ``holder`` returns the process that claims; ``do`` is
-    ``cockpit.hosts.host.call``.
+    ``cockpit.hosts.here.call``.
     """
 
     def __init__(

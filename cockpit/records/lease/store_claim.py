@@ -18,13 +18,14 @@ from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.notes import number_of
-from cockpit.records.lease.holder import lives, this_holder
 from cockpit.records.lease.state import (
     CannotAskError,
     LeaseState,
     LeaseValue,
     NoAnswerError,
+    lives,
     read_state,
+    this_holder,
 )
 from cockpit.records.lease.swapped import HolderAlive, Seat, SeatWords, SwappedLease, unusable
 from cockpit.runtime.bucket_client import BucketError

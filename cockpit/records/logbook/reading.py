@@ -14,8 +14,8 @@ from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import moment
 from cockpit.runtime.git import READING, run_git
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_scan import (
     Blocks,

@@ -14,8 +14,8 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Checkpoint
 from cockpit.model.records import Rejected
 from cockpit.runtime.bucket_client import is_archived
+from cockpit.runtime.mounts import open_regular, read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular, read_text
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
 from cockpit.sources.checkpoints.listing import (
     TRAINER_STATE,

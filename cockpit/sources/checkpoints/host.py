@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.host import ask_host
+from cockpit.hosts.here import ask_host
 from cockpit.hosts.link import Answers, Ask, ask
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.sources.checkpoints.contents import Entry, Fetched, Level, ListingError, Piece

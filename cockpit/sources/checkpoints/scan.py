@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
-from cockpit.runtime.regular import open_regular
+from cockpit.runtime.mounts import open_regular
 from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
 from cockpit.sources.checkpoints.findings import merged_ranks
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure

@@ -21,8 +21,8 @@ from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.runtime.git import Unchanged, stamps_of
+from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git import command

@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from cockpit.model.place import FILE, Place
+from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.process import WRITTEN_FILES
-from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
 
 ENDING: Final = r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)"

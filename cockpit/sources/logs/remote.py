@@ -27,8 +27,16 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import local
 from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Told, answers, question
-from cockpit.sources.logs.plain import read_plainly
+from cockpit.sources.logs.pieces import (
+    Answer,
+    Ask,
+    LaterError,
+    PageCache,
+    Told,
+    answers,
+    question,
+    read_plainly,
+)
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
 from cockpit.sources.logs.spool import SpoolLog, is_spool
 from cockpit.sources.scripts import is_pattern

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from cockpit.config.file import state_dir
 from cockpit.model.place import FILE, Place
 from cockpit.runtime.account import machine_tag
-from cockpit.runtime.regular import open_regular
+from cockpit.runtime.mounts import open_regular
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Stat, Wish
 from cockpit.text.scrub import scrub
 

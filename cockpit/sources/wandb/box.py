@@ -21,8 +21,7 @@ from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Told
 from cockpit.sources.logs.ranged import Span, Stat, Wish
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.wandb.box_listing import Found, Listing, Wanted
-from cockpit.sources.wandb.box_piece import Piece, Run
+from cockpit.sources.wandb.box_listing import Found, Listing, Piece, Run, Wanted
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.metrics import MetricKeys

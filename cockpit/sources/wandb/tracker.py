@@ -18,7 +18,7 @@ from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.wandb.box import Box, BoxCurves, BoxRun
-from cockpit.sources.wandb.box_piece import Run
+from cockpit.sources.wandb.box_listing import Run
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
 from cockpit.sources.wandb.online import OnlineWandb, where_of

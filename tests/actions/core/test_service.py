@@ -30,7 +30,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.records import Claim, Recorded
 from cockpit.model.run import RunSpec
-from cockpit.records.lease.holder import this_holder
+from cockpit.records.lease.state import this_holder
 from cockpit.runtime.process import process_facts
 from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
 from cockpit.store.store import StoreError, run_key

@@ -11,7 +11,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.records.lease.holder import this_holder
+from cockpit.records.lease.state import this_holder
 from cockpit.records.logbook.writing import with_instance
 from cockpit.store.launches import Failures, FollowupStore
 from cockpit.store.memory import RunMemory, Snapshots

@@ -25,7 +25,7 @@ from cockpit.actions.core.action import Action
 from cockpit.actions.retention import folders as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
-from cockpit.hosts.host import call
+from cockpit.hosts.here import call
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime import buckets

@@ -17,7 +17,7 @@ from cockpit.actions.retention.retain import Retain
 from cockpit.actions.retention.ways import Move, RootError
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.hosts import link
-from cockpit.hosts.host import call
+from cockpit.hosts.here import call
 from cockpit.hosts.link import link_to
 from cockpit.model.facet import ErrorKind
 from cockpit.model.plan import Outcome

@@ -13,7 +13,7 @@ from cockpit.actions.stopping.stop import Stop, save_within
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
 from cockpit.model.run import JobSpec
-from cockpit.records.lease.holder import this_holder
+from cockpit.records.lease.state import this_holder
 from cockpit.store.journal import Journal
 from cockpit.store.store import run_key
 from tests.actions.contexts import NOW, context, done, entry

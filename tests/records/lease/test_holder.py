@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cockpit.records.lease.holder import lives, still_working, this_holder, under_way
+from cockpit.records.lease.state import lives, still_working, this_holder, under_way
 
 
 def test_this_process_lives() -> None:

@@ -21,7 +21,7 @@ import pytest
 from cockpit.actions.retention.folders import FolderWays
 from cockpit.actions.retention.ways import RootError
 from cockpit.hosts.claims import read_claim
-from cockpit.hosts.host import call
+from cockpit.hosts.here import call
 from cockpit.hosts.link import know_pythons
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.facet import ErrorKind
@@ -29,8 +29,8 @@ from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import notes
 from cockpit.platforms.local.launcher.notes import machine_id
-from cockpit.records.lease.holder import this_holder
 from cockpit.records.lease.root_claim import RootClaim
+from cockpit.records.lease.state import this_holder
 from cockpit.runtime.shell import run_blocking
 from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.store.journal import Holder

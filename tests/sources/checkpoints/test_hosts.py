@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cockpit.hosts import link, walking
-from cockpit.hosts.host import ask_host
+from cockpit.hosts.here import ask_host
 from cockpit.hosts.link import Answers, Ask, know_pythons
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet, Problem
