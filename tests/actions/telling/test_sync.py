@@ -32,7 +32,9 @@ from tests.sources.wandb import writer
 from tests.sshd import Sshd, needs_sshd, serving
 from tests.waiting import until
 
-NAMES = [f"offline-run-20260102_00000{number}-abc" for number in range(1, 4)]
+ID = f"abc{os.getpid()}"
+"""Of this process alone: all processes of the machine are looked at for a client of this run."""
+NAMES = [f"offline-run-20260102_00000{number}-{ID}" for number in range(1, 4)]
 CLIENT = """\
 #!/bin/sh
 # Says and does what the client of 0.31 does, of which the last test makes sure.
@@ -41,10 +43,10 @@ IFS='
 '; left=
 for word; do case $word in
   --dry-run) dry=1;;
-  */offline-run-*) [ -e "$word/run-abc.wandb.synced" ] || left="$left$IFS$word";;
+  */offline-run-*) [ -e "$word/run-RUN-ID.wandb.synced" ] || left="$left$IFS$word";;
 esac; done
 [ -z "$dry" ] || { echo "wandb: Would sync some run(s):" >&2
-  for each in $left; do echo "wandb:   $each/run-abc.wandb" >&2; done; exit 0; }
+  for each in $left; do echo "wandb:   $each/run-RUN-ID.wandb" >&2; done; exit 0; }
 [ ! -e "$here/hangs" ] || { sleep 1000 & echo $! >"$here/child"; wait; }
 [ ! -e "$here/no-key" ] || {
   echo "Error: No API key configured. WANDB_API_KEY=$WANDB_API_KEY" >&2; exit 1; }
@@ -54,10 +56,10 @@ for each in $left; do
     echo "wandb: ERROR Failed to sync all data from $each: it ends with an incomplete record." >&2
     exit 0
   fi
-  : >"$each/run-abc.wandb.synced"
-  echo "wandb: [acme/hero/abc] View run toy at http://w.example/acme/hero/runs/abc" >&2
+  : >"$each/run-RUN-ID.wandb.synced"
+  echo "wandb: [acme/hero/RUN-ID] View run toy at http://w.example/acme/hero/runs/RUN-ID" >&2
 done
-"""
+""".replace("RUN-ID", ID)
 
 
 @pytest.fixture
@@ -77,16 +79,14 @@ def folder(tmp_path: Path) -> Path:
     runs = tmp_path / "the run's $(wandb)"
     for name in NAMES:
         (runs / name).mkdir(parents=True)
-        (runs / name / "run-abc.wandb").write_bytes(writer.log([writer.run("abc")]))
+        (runs / name / f"run-{ID}.wandb").write_bytes(writer.log([writer.run(ID)]))
     (runs / "offline-run-20260102_000009-other").mkdir()
     return runs
 
 
 def service(tmp_path: Path, folder: Path, **more: str) -> ActionService:
     world = World(tmp_path)
-    run = world.file.runs[0].model_copy(
-        update={"wandb": WandbSpec(dir=str(folder), id="abc", **more)}
-    )
+    run = world.file.runs[0].model_copy(update={"wandb": WandbSpec(dir=str(folder), id=ID, **more)})
     file = world.file.model_copy(update={"runs": (run,)})
     return ActionService(lambda: file, world.parts, {"sync": Sync()})
 
@@ -120,8 +120,8 @@ async def test_a_plan_lists_what_the_dry_run_says_and_sends_nothing(
     staged.mkdir(parents=True)
     (staged / "big").write_bytes(b"x" * 300_000)
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
-    (folder / NAMES[0] / "run-abc.wandb.synced").touch()
-    (folder / NAMES[2] / "run-abc.wandb").write_bytes(writer.MAGIC)
+    (folder / NAMES[0] / f"run-{ID}.wandb.synced").touch()
+    (folder / NAMES[2] / f"run-{ID}.wandb").write_bytes(writer.MAGIC)
     plan = await service(tmp_path, folder).plan(asked())
     assert not plan.blocked and plan.words == f"sync {RUN}"
     command = plan.command or ""
@@ -129,7 +129,7 @@ async def test_a_plan_lists_what_the_dry_run_says_and_sends_nothing(
     page = plan.page or ""
     assert page.index("Would be uploaded") < page.index(NAMES[1]) < page.index("Synced already")
     assert page.index("Without a record in it, not uploaded") < page.index(NAMES[2])
-    assert "other" not in page and f"{NAMES[1]}/run-abc.wandb" in page
+    assert "other" not in page and f"{NAMES[1]}/run-{ID}.wandb" in page
     assert said(plan, "wandb").startswith("1 folder to upload")
     assert "kB in" in said(plan, "staging") and str(staged) in said(plan, "staging")
     assert "WANDB_API_KEY" in said(plan, "key")
@@ -147,7 +147,7 @@ async def test_it_is_done_once_and_a_second_time_says_so(
     uploads = [line for line in _calls(client) if "--dry-run" not in line]
     assert len(uploads) == 1
     (entry,) = await acting.history(RUN)
-    assert entry.facts["urls"] == "http://w.example/acme/hero/runs/abc"
+    assert entry.facts["urls"] == f"http://w.example/acme/hero/runs/{ID}"
     plan = await acting.plan(asked())
     assert said(plan, "wandb") == "all 3 are synced already: nothing to do"
     again = await done(acting)
@@ -182,7 +182,7 @@ async def test_what_a_kill_cut_off_is_sent_once_until_it_changes(
     assert said(plan, "wandb") == "2 synced already: nothing to do"
     assert NAMES[1] in said(plan, "wandb:torn")
     assert (await done(acting)).outcome is Outcome.DONE and len(_calls(client)) == calls
-    with (folder / NAMES[1] / "run-abc.wandb").open("ab") as file:
+    with (folder / NAMES[1] / f"run-{ID}.wandb").open("ab") as file:
         file.write(b"more")
     assert "1 folder to upload" in said(await acting.plan(asked()), "wandb")
 
@@ -204,7 +204,7 @@ async def test_what_is_not_there_any_more_is_not_said_to_be_synced(
     result = await done(acting)
     assert result.outcome is Outcome.UNKNOWN and NAMES[0] in result.message, result
     (folder / NAMES[0]).mkdir()
-    (folder / NAMES[0] / "run-abc.wandb").write_bytes(writer.MAGIC)
+    (folder / NAMES[0] / f"run-{ID}.wandb").write_bytes(writer.MAGIC)
     plan = await acting.plan(asked())
     assert said(plan, "wandb") == "0 synced already, 1 without a record in it: nothing to do"
 
@@ -213,7 +213,7 @@ async def test_marks_that_were_there_already_are_not_told_as_our_upload(
     client: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in NAMES:
-        (folder / name / "run-abc.wandb.synced").touch()
+        (folder / name / f"run-{ID}.wandb.synced").touch()
     entries: list[EventEntry] = []
 
     async def event(self: FileRecorder, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
@@ -222,7 +222,7 @@ async def test_marks_that_were_there_already_are_not_told_as_our_upload(
 
     monkeypatch.setattr(FileRecorder, "event", event)
     assert (await done(service(tmp_path, folder))).outcome is Outcome.DONE
-    assert entries[0].status == "nothing to upload; meant for acme/hero/abc"
+    assert entries[0].status == f"nothing to upload; meant for acme/hero/{ID}"
 
 
 async def test_a_look_that_was_cut_off_is_no_answer(
@@ -234,7 +234,7 @@ async def test_a_look_that_was_cut_off_is_no_answer(
 
     monkeypatch.setattr(wandb_upload, "run_script", cut)
     with pytest.raises(RemoteError, match="not told to its end"):
-        await Uploader(Place(FILE, "", str(folder)), "abc").look(None)
+        await Uploader(Place(FILE, "", str(folder)), ID).look(None)
 
 
 async def test_one_that_hangs_is_killed_with_all_that_it_has_started(
@@ -292,7 +292,7 @@ async def test_what_speaks_against_it(client: Path, folder: Path, tmp_path: Path
         with pytest.raises(RefuseError):
             await acting.plan(asked(**{name: "--clean"}))
     nothing = await service(tmp_path, folder / "nowhere").plan(asked())
-    assert nothing.blocked and "no folder offline-run-*-abc" in said(nothing, "wandb")
+    assert nothing.blocked and f"no folder offline-run-*-{ID}" in said(nothing, "wandb")
     run = acting._spec(RUN)
     alive = context(run, live=Live(jobs=(living(),)))
     draft = await Sync().draft(alive, asked())
@@ -304,7 +304,7 @@ async def test_a_mark_older_than_its_file_is_told(
     client: Path, folder: Path, tmp_path: Path
 ) -> None:
     for name in NAMES:
-        mark = folder / name / "run-abc.wandb.synced"
+        mark = folder / name / f"run-{ID}.wandb.synced"
         mark.touch()
         os.utime(mark, (1.0, 1.0) if name == NAMES[2] else None)
     plan = await service(tmp_path, folder).plan(asked())
@@ -325,7 +325,7 @@ async def test_on_a_host_it_is_done_there(real: Sshd, folder: Path, client: Path
     (client / "wandb").rename(own / "wandb")
     (real.home / ".wandb_token").write_text("s" * 40 + "\n")
     real.rc("unset WANDB_API_KEY")
-    uploader = Uploader(Place(SSH, real.host, str(folder)), "abc", str(own.parents[1]))
+    uploader = Uploader(Place(SSH, real.host, str(folder)), ID, str(own.parents[1]))
     found = await uploader.look(None)
     assert [each.path.rpartition("/")[2] for each in found.left] == NAMES and found.key == "file"
     await uploader.run(Destination("acme", "hero"), found.left, 20.0)
@@ -347,9 +347,9 @@ async def test_the_real_client_uploads_to_a_server_and_leaves_its_mark(
     for number, name in enumerate(NAMES[:2]):
         (runs / name).mkdir(parents=True)
         rows = [writer.row(step, "2.5", 1.7e9 + step) for step in range(3 * number, 3 * number + 3)]
-        data = writer.log([writer.run("abc", entity="x", project="y"), *rows, writer.exited(0)])
-        (runs / name / "run-abc.wandb").write_bytes(data)
-    uploader = Uploader(Place(FILE, "", str(runs)), "abc")
+        data = writer.log([writer.run(ID, entity="x", project="y"), *rows, writer.exited(0)])
+        (runs / name / f"run-{ID}.wandb").write_bytes(data)
+    uploader = Uploader(Place(FILE, "", str(runs)), ID)
     with serving_wandb() as server:
         monkeypatch.setenv("WANDB_API_KEY", KEY)
         to = Destination("acme", "hero", server.base)
@@ -361,5 +361,5 @@ async def test_the_real_client_uploads_to_a_server_and_leaves_its_mark(
             uploader, to, found.left, await sync._uploaded(uploader, to, found.left)
         )
         assert told == "2 folders synced to acme/hero" and synced(runs) == NAMES[:2]
-        assert [*server.runs] == [("acme", "hero", "abc")] and server.wrong == []
+        assert [*server.runs] == [("acme", "hero", ID)] and server.wrong == []
     assert list(away.iterdir()) == [], "its own logs are not left where a person works"

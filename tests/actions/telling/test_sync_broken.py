@@ -21,18 +21,20 @@ from tests.sshd import Sshd, needs_sshd, serving
 from tests.waiting import until
 
 pytestmark = needs_sshd
-FOLDERS = [f"offline-run-20260102_00000{number}-abc" for number in (1, 2)]
+ID = f"abc{os.getpid()}"
+"""Of this process alone: all processes of the machine are looked at for a client of this run."""
+FOLDERS = [f"offline-run-20260102_00000{number}-{ID}" for number in (1, 2)]
 SLOW = """\
 #!/bin/sh
 # Uploads when it is let go; before that it waits, whoever has gone away.
 case $* in *--dry-run*)
-  for each; do case $each in */offline-run-*) echo "wandb: $each/run-abc.wandb";; esac; done
+  for each; do case $each in */offline-run-*) echo "wandb: $each/run-RUN-ID.wandb";; esac; done
   exit;;
 esac
 echo $$ >>"$HOME/begun"
 read -r go <"$HOME/gate"
-for each; do case $each in */offline-run-*) : >"$each/run-abc.wandb.synced";; esac; done
-"""
+for each; do case $each in */offline-run-*) : >"$each/run-RUN-ID.wandb.synced";; esac; done
+""".replace("RUN-ID", ID)
 
 
 @pytest.fixture
@@ -47,15 +49,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
         server.rc('PATH="$HOME/bin:$PATH"; WANDB_API_KEY=k; export PATH WANDB_API_KEY')
         for name in FOLDERS:
             (server.home / "runs" / name).mkdir(parents=True)
-            data = writer.log([writer.run("abc")])
-            (server.home / "runs" / name / "run-abc.wandb").write_bytes(data)
+            data = writer.log([writer.run(ID)])
+            (server.home / "runs" / name / f"run-{ID}.wandb").write_bytes(data)
         yield server
 
 
 def service(folder: Path, host: Sshd) -> ActionService:
     world = World(folder)
     where = Place(SSH, host.host, str(host.home / "runs"))
-    run = world.file.runs[0].model_copy(update={"wandb": WandbSpec(dir=where, id="abc")})
+    run = world.file.runs[0].model_copy(update={"wandb": WandbSpec(dir=where, id=ID)})
     file = world.file.model_copy(update={"runs": (run,)})
     return ActionService(lambda: file, world.parts, {"sync": Sync()})
 
