@@ -27,6 +27,7 @@ HOSTS = pytest.mark.parametrize("host", [None, "box"], ids=["here", "on a host"]
 @pytest.fixture(autouse=True)
 def processes_are_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "EVERY", 0.0)
+    monkeypatch.setattr(process.WRITTEN_FILES, "_until", 0.0)  # a test before may have looked
     monkeypatch.setattr(remote, "RENAMED_EVERY", 0.0)
 
 
