@@ -169,7 +169,7 @@ class CockpitApp(NoticeApp):
         """Return the first screen."""
         if self._engine is not None:
             return FleetScreen(self)
-        from cockpit.app.opening import config_place, look_around
+        from cockpit.app.first_run import config_place, look_around
         from screens.welcome import WelcomeScreen
 
         return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
@@ -421,7 +421,7 @@ class CockpitApp(NoticeApp):
 
     async def replay(self, run: str) -> Backtested:
         """Return which alerts the rules would have opened on a run so far; raises ``OSError``."""
-        from cockpit.app.opening import replayed
+        from cockpit.app.replaying import replayed
 
         return await replayed(self.file.path, run)
 

@@ -1,35 +1,22 @@
-"""Opens the app on a run file: makes engine, store and services, and returns the exit status.
-
-Also what the app starts beside an engine: the search for what a first run file can be made from,
-and a backtest in a process of its own, which ends with its screen.
-"""
+"""Opens the app on a run file: makes engine, store and services, and returns the exit status."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from pydantic import ValidationError
 
 from cockpit.app.application import CockpitApp, Watching
 from cockpit.app.frame_taking import FrameFile
 from cockpit.app.kept_frame import Call, give_back
 from cockpit.app.session_files import BookmarkFile, ViewFile
 from cockpit.app.terminal import run_in_terminal
-from cockpit.config.file import config_dir
-from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.history import Backtested
+from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
-from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import own_python
-from cockpit.runtime.shell import run_command
-from cockpit.text.safe import Charset, clean, given_variables, terminal_charset
+from cockpit.text.safe import Charset, given_variables, terminal_charset
 from screens.acting.guarded import Means
 from screens.keys import KeysError
-from screens.welcome import Around
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
@@ -155,60 +142,3 @@ def _go_on(wanted: str) -> None:
     if wanted.startswith(INIT):
         what = wanted.removeprefix(INIT)
         os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
-
-
-LOOKED_WITHIN: Final = 10.0
-"""Seconds that the folder has to answer."""
-
-
-def config_place() -> str:
-    """Return the user's config folder as a person reads it."""
-    place, home = str(config_dir()), str(Path.home())
-    return f"~{place[len(home) :]}" if place.startswith(f"{home}/") else place
-
-
-async def look_around(folder: Path, clock: Clock) -> AsyncIterator[Around]:
-    """Yield what lies in a folder, then this user's jobs of each system at hand; never raises.
-
-    What does not answer is reported as that, not as nothing.
-    """
-    # behind the first paint: the platforms are many
-    from cockpit.init.sources import SourceError, at_hand, here, listed, own_jobs
-
-    try:
-        found = await offload(lambda: list(here(folder)), deadline=LOOKED_WITHIN)
-        yield Around(tuple((each.what, each.text) for each in found))
-    except (OSError, TimeoutError) as error:
-        why = getattr(error, "strerror", None) or "did not answer"
-        yield Around((), f"this folder: {str(why).lower()}")
-    for job in at_hand():
-        try:
-            jobs = listed(job, await own_jobs(job, clock))
-            yield Around(tuple((each.what, each.text) for each in jobs))
-        except SourceError as error:
-            said = str(error)
-            yield Around((), said if said.startswith(job.kind) else f"{job.kind}: {said}")
-
-
-WITHIN: Final = 120.0
-"""Seconds that it may take: a million rows take about ten."""
-MOST: Final = 16_000_000
-"""Bytes that it may tell: some ten thousand alerts."""
-
-
-async def replayed(run_file: str, run: str) -> Backtested:
-    """Return which alerts the rules would have opened; raises ``OSError`` of one line.
-
-    Cancelled, the process is killed: neither reading nor judging is done in this one.
-    """
-    words = ("backtest", run, "--config", run_file, "--json", "--curve")
-    done = await run_command(own_python("cockpit", *words), deadline=WITHIN, cap=MOST)
-    if done.timed_out:
-        raise OSError(0, f"it did not end within {WITHIN:.0f} s: cockpit backtest {clean(run)}")
-    if not done.ok or done.cut:
-        said = clean(done.err.decode("utf-8", "replace").strip().rpartition("\n")[2], 400)
-        raise OSError(0, said or f"cockpit backtest {clean(run)} ended with {done.rc}")
-    try:
-        return Backtested.model_validate_json(done.out)
-    except ValidationError as error:
-        raise OSError(0, "cockpit backtest printed something of an unexpected shape") from error

@@ -9,7 +9,7 @@ import signal
 from functools import partial
 from typing import Any, BinaryIO, Final
 
-from cockpit.app.opening import replayed
+from cockpit.app.replaying import replayed
 from cockpit.mcp.desk import Desk, Verbs
 from cockpit.mcp.session import Session, agent_name
 from cockpit.mcp.wire import Input, Output, protocol_streams

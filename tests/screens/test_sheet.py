@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.app.opening import replayed
+from cockpit.app.replaying import replayed
 from cockpit.model.alert import Evidence, Severity
 from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import Column

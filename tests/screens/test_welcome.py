@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.app.application import CockpitApp
-from cockpit.app.opening import look_around
+from cockpit.app.first_run import look_around
 from cockpit.init.sources import clues_of
 from cockpit.model.clock import SystemClock
 from screens.welcome import INIT, MOST, Around, Welcome, paint_welcome
@@ -95,7 +95,7 @@ async def test_a_key_leaves_to_make_a_run_file_from_the_selected_one(
     async def found(*_: object) -> AsyncIterator[Around]:
         yield Around((("wandb", "W&B runs"), ("slurm:7", "big")))
 
-    monkeypatch.setattr("cockpit.app.opening.look_around", found)
+    monkeypatch.setattr("cockpit.app.first_run.look_around", found)
     app = CockpitApp(None, None)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "slurm:7" in text_of(app) and "looking" not in text_of(app))
@@ -107,7 +107,7 @@ async def test_with_nothing_found_the_key_says_so(monkeypatch: pytest.MonkeyPatc
     async def nothing(*_: object) -> AsyncIterator[Around]:
         yield Around(())
 
-    monkeypatch.setattr("cockpit.app.opening.look_around", nothing)
+    monkeypatch.setattr("cockpit.app.first_run.look_around", nothing)
     app = CockpitApp(None, None)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Nothing here" in text_of(app))

@@ -32,7 +32,7 @@ from tests.sources.wandb import writer
 from tests.sshd import Sshd, needs_sshd, serving
 from tests.waiting import until
 
-ID = f"abc{os.getpid()}"
+ID = os.environ.get("UPLOAD_ID") or f"abc{os.getpid()}"
 """Of this process alone: all processes of the machine are looked at for a client of this run."""
 NAMES = [f"offline-run-20260102_00000{number}-{ID}" for number in range(1, 4)]
 CLIENT = """\
@@ -262,6 +262,7 @@ async def test_what_was_cut_short_is_told_by_its_marks(
     """The cockpit is killed after the client was begun: the next one looks, and sends nothing."""
     code = (
         "import asyncio, os, signal, sys; from pathlib import Path\n"
+        f"os.environ['UPLOAD_ID'] = {ID!r}\n"
         "from cockpit.actions.telling import wandb_upload\n"
         "from tests.actions.telling import test_sync as here\n"
         f"wandb_upload.own_python = lambda module: ({str(client / 'wandb')!r},)\n"
