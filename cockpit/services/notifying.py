@@ -14,10 +14,10 @@ from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Problem
 from cockpit.model.run import CockpitFile
-from cockpit.notify.heartbeat import EARLY, Heartbeat
 from cockpit.notify.notifier import Notifications
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
+from cockpit.services.periodic import EARLY, Heartbeat
 from cockpit.services.service import EVERY, STORE_WITHIN, Service
 from cockpit.store.ownership import NotOursError, Turns
 from cockpit.store.store import StoreError, run_key

@@ -23,10 +23,10 @@ from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
-from cockpit.sources.protobuf import BadMessageError as BadEventError
-from cockpit.sources.protobuf import fields, varint
 from cockpit.sources.rowlog import About, BadFileError, Batch, Record
 from cockpit.sources.run_folders import Away, RunThere, beside, living
+from cockpit.sources.wandb.decode import BadMessageError as BadEventError
+from cockpit.sources.wandb.decode import fields, varint
 from cockpit.text.safe import clean
 
 HEAD: Final = 12

@@ -22,13 +22,13 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
-from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies
+from cockpit.services.periodic import Heartbeat
 from cockpit.store.opening import close_to_others, described
 from cockpit.store.store import StoreError
 from cockpit.text.safe import Charset, given_variables, terminal_charset

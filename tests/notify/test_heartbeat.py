@@ -1,5 +1,5 @@
 from cockpit.model.notify import NotifySpec
-from cockpit.notify.heartbeat import Heartbeat
+from cockpit.services.periodic import Heartbeat
 from tests.notify.receivers import webhook
 from tests.watch.fakes import FastClock
 

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
-from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.decode import (
     HISTORY,
     VALUE,
+    BadMessageError,
     Item,
     KeyLayout,
     Needles,

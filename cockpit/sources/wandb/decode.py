@@ -1,7 +1,7 @@
 """The records of a ``.wandb`` file, and the rows among them.
 
-Protobuf's wire format is walked over, only where needed. Of a row only the keys that matter are
-found, without decoding the rest.
+Protobuf's wire format is walked over without schema or library, and only where needed (event files
+of TensorBoard are, too). Of a row only the keys that matter are found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.model.trend import timed_steps
-from cockpit.sources.protobuf import BadMessageError, fields
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import (
     WANDB_TIME,
@@ -26,6 +25,54 @@ from cockpit.sources.wandb.metrics import (
     interesting,
     true_time,
 )
+
+
+class BadMessageError(ValueError):
+    """The bytes are not the message that they should be."""
+
+
+def varint(buffer: bytes, at: int) -> tuple[int, int]:
+    """Return the varint at ``at`` and where it ends."""
+    value = shift = 0
+    try:
+        while True:
+            byte = buffer[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value, at
+            shift += 7
+            if shift > 63:
+                raise BadMessageError("a number of more than ten bytes")
+    except IndexError:
+        raise BadMessageError("the record ends inside a number") from None
+
+
+def fields(span: tuple[bytes, int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield ``(field number, start, end)`` of each field of a message.
+
+    A varint is ``(field number, value, -1)``. Raises ``BadMessageError`` where the bytes are no
+    message.
+    """
+    buffer, at, end = span
+    while at < end:
+        tag, at = varint(buffer, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = varint(buffer, at)
+            yield tag >> 3, value, -1
+            continue
+        if wire == 2:
+            length, at = varint(buffer, at)
+        elif wire in (1, 5):
+            length = 8 if wire == 1 else 4
+        else:
+            raise BadMessageError(f"wire type {wire}")
+        if at + length > end:
+            raise BadMessageError("a field is longer than its record")
+        yield tag >> 3, at, at + length
+        at += length
+
 
 HISTORY, SUMMARY, OUTPUT, CONFIG, STATS = 2, 3, 4, 5, 7
 OUTPUT_RAW, RUN, EXIT, HEADER, ENVIRONMENT = 13, 17, 18, 21, 26

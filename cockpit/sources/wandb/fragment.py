@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.run_folders import RunThere, beside, living
 from cockpit.sources.wandb.alike import AlikeRows, passed
 from cockpit.sources.wandb.decode import (
     CONFIG,
     HISTORY,
+    BadMessageError,
     KeyLayout,
     RowReader,
     StepRate,

@@ -11,10 +11,10 @@ from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.process import Held
-from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.decode import (
     HISTORY,
     STEPS_UNIT,
+    BadMessageError,
     StepRate,
     history,
     kind_of,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cockpit.model.observed import Row
-from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.decode import (
     CONFIG,
     ENVIRONMENT,
@@ -17,6 +16,7 @@ from cockpit.sources.wandb.decode import (
     HEADER,
     HISTORY,
     RUN,
+    BadMessageError,
     KeyLayout,
     RowReader,
     RunInfo,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb import decode
+from cockpit.sources.wandb.decode import BadMessageError
 from cockpit.sources.wandb.file import Span, WandbFile
 from tests.sources.wandb import writer
 
