@@ -117,7 +117,7 @@ def processes(
     ``environments`` (of ``most`` at most), else ``None``. Open files, ``[path, reads, writes,
     locked]``, are those whose path holds one of ``files``.
     """
-    words = [word.encode("utf-8", "surrogateescape") for word in environments]
+    words = asked = [word.encode("utf-8", "surrogateescape") for word in environments]
     sent = 0
     found: dict[int, list[Any]] = {}
     again = []
@@ -130,7 +130,7 @@ def processes(
             if process[7] == [""] or process[9] == "":
                 again.append(pid)
     for pid in again:  # it became another program at that moment
-        settled = _process(proc, pid, words, files)
+        settled = _process(proc, pid, asked, files)
         if settled is None:
             del found[pid]
         else:

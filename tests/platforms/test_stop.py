@@ -8,9 +8,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cockpit.hosts import agent, here
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
@@ -122,6 +124,34 @@ async def test_children_that_left_the_session_and_their_parent_go_too(host: Host
     until(lambda: len(carrying(run)) == 2)
     await host.platform.stop(run, [job])
     assert not carrying(run)
+
+
+async def test_a_job_of_another_lineage_lives_on_however_many_processes_carry_a_launch(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look tells the environment of so many; who is ended must not depend on that."""
+
+    def of_many(*, most: int, environments: list[str], files: list[str]) -> list[list[Any]]:
+        return here.processes(environments, files, 0 if most == agent.ENVIRONMENTS else most)
+
+    run = host.spec()
+    if run.job is not None and run.job.kind != "local":
+        pytest.skip("the agent of a host runs in a process of its own")
+    other = {"COCKPIT_LINEAGE": "root:0,wandb:0", "COCKPIT_LAUNCH_ID": "b-i001"}
+    code = (
+        "import subprocess\n"
+        f"env = {{**os.environ, **{other!r}}}\n"
+        "words = [sys.executable, '-S', '-c', 'import time; time.sleep(60)']\n"
+        "print(subprocess.Popen(words, env=env, start_new_session=True).pid, flush=True)\n"
+    )
+    job = await started(host, run, code + UP + WAIT)
+    other_job = int(log(run).split()[0])
+    monkeypatch.setitem(agent.CALLS, "processes", of_many)
+    await host.platform.stop(run, [job])
+    try:
+        assert process_facts(other_job).alive and not carrying(run)
+    finally:
+        os.kill(other_job, signal.SIGKILL)
 
 
 async def test_what_a_dead_job_left_behind_can_be_stopped(host: Host) -> None:

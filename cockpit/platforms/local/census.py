@@ -10,7 +10,7 @@ from cockpit.hosts import agent, here
 from cockpit.runtime.process import PROC
 
 MOST: Final = 100_000
-"""Environments that are read on this machine: all."""
+"""Environments that are read where none may be missing: all."""
 
 
 class Process(NamedTuple):

@@ -28,7 +28,7 @@ from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NOT_ASKED, save_by_command, unsaved
-from cockpit.platforms.local.census import Census, Process, descendants
+from cockpit.platforms.local.census import MOST, Census, Process, descendants
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.lookup import TICKS, TOLD, pid_of
 from cockpit.platforms.local.programs import (
@@ -185,7 +185,8 @@ class Acting:
 
     async def look(self, variables: Collection[str] = (LAUNCH_ID, LINEAGE, SUPERVISES)) -> Sight:
         """Return the processes as they are, with these variables; raises ``LostError``."""
-        processes = processes_ask([f"{name}=" for name in variables])
+        # All of them: one whose lineage is not told would be ended as the job's own.
+        processes = processes_ask([f"{name}=" for name in variables], most=MOST)
         answers = await self._link.ask([ABOUT, processes], patience=DEADLINE)
         problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
         if problem is not None:

@@ -297,14 +297,16 @@ class Sight:
 ABOUT: Final = ask("its own facts", "about")
 
 
-def processes_ask(environments: Iterable[str], files: Iterable[str] = ()) -> Ask:
+def processes_ask(
+    environments: Iterable[str], files: Iterable[str] = (), most: int = agent.ENVIRONMENTS
+) -> Ask:
     """Return what asks for all processes.
 
-    Their environments come where they hold one of these words, and the open files whose paths
-    hold one of ``files``.
+    Their environments come where they hold one of these words (of ``most`` processes), and the
+    open files whose paths hold one of ``files``.
     """
     words, paths = (sorted({each for each in given if each}) for given in (environments, files))
-    return ask("its processes", "processes", environments=words, files=paths)
+    return ask("its processes", "processes", environments=words, files=paths, most=most)
 
 
 def sight_of(

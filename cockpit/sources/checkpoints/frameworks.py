@@ -372,7 +372,8 @@ def lightning_sharded_signs(folder: Folder, root: Root) -> bool:
 def lightning_sharded(folder: Folder, root: Root) -> FolderFinding | None:
     """Complete by what is written last: FSDP's ``meta.pt``, DeepSpeed's ``latest``."""
     short = partial(folder)
-    return by_file("meta.pt", "latest")(folder, root) if short is None else unfinished(short)
+    last = "latest" if {"checkpoint", "latest"} & folder.top else "meta.pt"
+    return by_file(last)(folder, root) if short is None else unfinished(short)
 
 
 def nanogpt(folder: Folder, root: Root) -> FolderFinding | None:

@@ -7,12 +7,13 @@ which the trainer's own source writes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.findings import (
+    Assess,
     FolderFinding,
     Grade,
     by_file,
@@ -347,38 +348,38 @@ MMENGINE: Final = late_regex(r"iter_(\d+)\.pth|epoch_\d+\.pth")
 DETECTRON2: Final = late_regex(r"model_(\d{7,})\.pth|model_final\.pth")
 
 
-def mmengine_signs(folder: Folder, root: Root) -> bool:
-    """By its name beside the pointer ``last_checkpoint``."""
-    return _is_named(folder, root, MMENGINE)
+def beside_last_checkpoint(pattern: re.Pattern[str]) -> Callable[[Folder, Root], bool]:
+    """Recognise a file by its name beside the pointer ``last_checkpoint``."""
+
+    def signs(folder: Folder, root: Root) -> bool:
+        named = pattern.fullmatch(folder.name.rpartition("/")[2]) is not None
+        return folder.single and named and root.file(LAST_CHECKPOINT) is not None
+
+    return signs
 
 
-def mmengine(folder: Folder, root: Root) -> FolderFinding | None:
-    """Judge one file; ``last_checkpoint``, written after it, is what ``resume`` loads."""
-    return _with_last(folder, root, MMENGINE)
+def up_to_last_checkpoint(pattern: re.Pattern[str]) -> Assess:
+    """Judge one file; ``last_checkpoint`` is written after it, and is what a resume loads."""
+
+    def assess(folder: Folder, root: Root) -> FolderFinding | None:
+        found, pointer = named_file(folder, pattern), root.file(LAST_CHECKPOINT)
+        if found is None or found.grade is not Grade.COMPLETE or pointer is None:
+            return found
+        named = _text(pointer).rpartition("/")[2]
+        if root.file(named) is None or not _is_beyond(folder.name.rpartition("/")[2], named):
+            return found
+        note = f"newer than {pointer.path}, which names {named}"
+        return replace(found, grade=Grade.AHEAD, note=note)
+
+    return assess
 
 
-def detectron2_signs(folder: Folder, root: Root) -> bool:
-    """By its name beside the pointer ``last_checkpoint``."""
-    return _is_named(folder, root, DETECTRON2)
+_NUMBERED: Final = late_regex(r"(\D*)(\d+)(\D*)")
 
 
-def detectron2(folder: Folder, root: Root) -> FolderFinding | None:
-    """Judge one file; ``last_checkpoint``, written after it, is what ``--resume`` loads."""
-    return _with_last(folder, root, DETECTRON2)
-
-
-def _is_named(folder: Folder, root: Root, pattern: re.Pattern[str]) -> bool:
-    named = pattern.fullmatch(folder.name.rpartition("/")[2]) is not None
-    return folder.single and named and root.file(LAST_CHECKPOINT) is not None
-
-
-def _with_last(folder: Folder, root: Root, pattern: re.Pattern[str]) -> FolderFinding | None:
-    found, pointer = named_file(folder, pattern), root.file(LAST_CHECKPOINT)
-    if found is None or found.grade is not Grade.COMPLETE or pointer is None:
-        return found
-    named = _text(pointer).rpartition("/")[2]
-    ours, theirs = (number("".join(re.findall(r"\d", name))) for name in (folder.name, named))
-    if root.file(named) is None or ours is None or theirs is None or ours <= theirs:
-        return found
-    note = f"newer than {pointer.path}, which names {named}"
-    return replace(found, grade=Grade.AHEAD, note=note)
+def _is_beyond(name: str, named: str) -> bool:
+    """Tell of two names that differ in their number alone whether the first has the greater."""
+    ours, theirs = _NUMBERED.fullmatch(name), _NUMBERED.fullmatch(named)
+    if ours is None or theirs is None or ours.group(1, 3) != theirs.group(1, 3):
+        return False
+    return int(ours[2]) > int(theirs[2])
