@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cockpit.hosts.agent import ENVIRONMENTS
 from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, HostLink, ask
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
@@ -42,6 +43,7 @@ from cockpit.platforms.box.machine import (
     words_of,
 )
 from cockpit.platforms.local.belonging import LINEAGE
+from cockpit.platforms.local.census import MOST
 from cockpit.platforms.local.family import starts_again
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
 from cockpit.platforms.local.judging import (
@@ -166,7 +168,8 @@ class BoxJobs:
         link = self._link_to(host)
         await self._follow(link, runs, anew=anew)
         marks = [word for run in runs for word in words_of(run, self._links)]
-        processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}=", *marks), marks)
+        most = MOST if anew else ENVIRONMENTS  # before an action no rival may be missing
+        processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}=", *marks), marks, most)
         files = {run.name: files_ask(run) for run in runs}
         panes = [TMUX, SCREEN] if any(run.job and run.job.session for run in runs) else []
         sent = self._clock.now()

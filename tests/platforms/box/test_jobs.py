@@ -6,6 +6,7 @@ A real sshd and a real tmux of this user's own.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -15,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.agent import ENVIRONMENTS
 from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import LiveJob, Query
+from cockpit.model.lineage import tag_of
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box.jobs import BoxJobs
@@ -367,4 +370,28 @@ def test_before_an_action_links_are_followed_anew(
     pid = start(sys.executable, "-c", writes.replace("'", '"'))
     waiting.until((scratch / "a.pt").exists)
     live = asyncio.run(asked.live([run]))["linked"]
+    assert [job.id for job in live.jobs] == [f"pid:{pid}"]
+
+
+class Short(Counted):
+    """A link to a host of so many processes that a usual look tells of no environment."""
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        answers = dict(await super().ask(asks, deadline, patience))
+        for each in answers:
+            if each.call == "processes" and json.loads(each.arguments)["most"] == ENVIRONMENTS:
+                answers[each] = [[*one[:9], None, one[10]] for one in answers[each]]
+        return answers
+
+
+def test_before_an_action_no_process_is_beyond_those_whose_environment_is_told(
+    run_of: MakeRun, start: Start, tmp_path: Path, box: Sshd
+) -> None:
+    run = run_of("carried", root=tmp_path / "out")
+    LINKS[box.host] = Short(box.host)
+    pid = start(*SLEEP, env=f"COCKPIT_LINEAGE={tag_of(run)}")
+    live = asyncio.run(platform().live([run]))["carried"]
+    LINKS.pop(box.host).close()
     assert [job.id for job in live.jobs] == [f"pid:{pid}"]
