@@ -147,7 +147,7 @@ soak: $(VENV)/.dev
 		tests/e2e/test_points.py tests/e2e/test_store_races.py \
 		tests/e2e/test_box_races.py tests/platforms/box/test_acting.py \
 		tests/platforms/box/test_launcher_killed.py \
-		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \
+		tests/platforms/local/test_platform.py tests/hosts/test_supervisor.py \
 		tests/records/git/test_saver.py tests/actions/roots/test_killed_away.py \
 		tests/actions/roots/test_retain_away.py tests/screens $(ARGS)
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from cockpit.demo.layout import DemoLayout
+from cockpit.demo.processes import stop
 from cockpit.demo.situations import SITUATIONS
-from cockpit.platforms.local.launcher.detached import stop
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = tuple(

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from cockpit.demo.layout import DemoLayout
-from cockpit.platforms.local.launcher.detached import stop
+from cockpit.demo.processes import stop
 from cockpit.runtime.own_path import own_python
 
 PATIENCE = 5.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from cockpit.platforms.local.launcher.detached import Noted, living
-from cockpit.platforms.local.launcher.notes import launches_folder
+from cockpit.demo.processes import Noted, living
+from cockpit.hosts.notes import launches_folder
 
 
 @dataclass(frozen=True)

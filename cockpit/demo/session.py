@@ -18,21 +18,13 @@ from cockpit.demo import folder
 from cockpit.demo.folder import command
 from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
+from cockpit.demo.processes import kill, noted, stop
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
+from cockpit.hosts.launches import LaunchError, LockedError, Started, UnansweredError, start
+from cockpit.hosts.notes import LockError
+from cockpit.hosts.supervisor import Launch
 from cockpit.model.clock import SystemClock
 from cockpit.model.lineage import keys_of, tag_of
-from cockpit.platforms.local.launcher.detached import (
-    Launch,
-    LaunchError,
-    LockedError,
-    Started,
-    UnansweredError,
-    kill,
-    noted,
-    start,
-    stop,
-)
-from cockpit.platforms.local.launcher.notes import LockError
 from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.runtime.own_path import own_python
 from cockpit.store.agents import AUTOLOG, Consent, Consents

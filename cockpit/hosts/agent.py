@@ -448,6 +448,8 @@ def _feed(pipe: IO[bytes], text: str) -> None:
         pass
 
 
+TEXTS: dict[str, str] = {}
+"""The modules that were sent, by name: what starts a process of its own sends them on."""
 CALLS: dict[str, Callable[..., Any]] = {
     each.__name__: each for each in (about, processes, files, real, disk, memory, run)
 }
@@ -474,6 +476,7 @@ def _fault(text: str, number: int = 0) -> dict[str, Any]:
 
 def load(texts: dict[str, str]) -> None:
     """Make modules of their texts, each after those that it imports: they add calls."""
+    TEXTS.update(texts)
     for name, text in texts.items():
         module = sys.modules[name] = types.ModuleType(name)
         exec(compile(text, name, "exec"), module.__dict__)

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.base import Command
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.programs import (
     Use,
     arguments,

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.hosts.own_folder import follow, make_folder
 from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import SharedFact
-from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.sources.told import BELOW
 from cockpit.text.logbook_lines import message_line
 

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cockpit.hosts.link import know_pythons
+from cockpit.hosts.notes import boot_id
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, pythons_of, remedies_of
-from cockpit.platforms.local.launcher.notes import boot_id
 from cockpit.rules.jobs.host import recalled
 from cockpit.runtime import process
 from cockpit.runtime.process import Start, process_facts

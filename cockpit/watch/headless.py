@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 from pydantic import field_serializer
 
 from cockpit.config.advice import unread_notice
+from cockpit.hosts.own_folder import follow, make_folder
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport, phase_text
 from cockpit.model.wording import utc_minute
-from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.moment import moment
 from cockpit.runtime.mounts import open_regular

@@ -11,12 +11,12 @@ import pytest
 from cockpit.config.file import store_path
 from cockpit.demo import folder
 from cockpit.demo.layout import DemoBusyError, DemoLayout, Lock
+from cockpit.demo.processes import noted, stop
 from cockpit.demo.session import prepare, remove, running
 from cockpit.demo.situations import SITUATIONS, missing
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import FleetReport
-from cockpit.platforms.local.launcher.detached import noted, stop
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.waiting import until

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.demo.layout import DemoLayout
-from cockpit.platforms.local.launcher.detached import stop
+from cockpit.demo.processes import stop
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.tty]

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from cockpit.hosts.supervisor import SUPERVISES
 from cockpit.platforms.local.census import Process, census
-from cockpit.platforms.local.launcher.detached import SUPERVISES
 from tests.e2e.lab import RUN_FILE, WANDB, Lab, Machine
 from tests.sshd import Sshd
 

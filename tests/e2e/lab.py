@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cockpit.hosts.supervisor import LAUNCH_ID, SUPERVISES
 from cockpit.platforms.local.census import Process, census
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, SUPERVISES
 
 REPO = Path(__file__).resolve().parents[2]
 RUN = "tiny"
@@ -271,7 +271,8 @@ class Lab:
 
     def prepare(self, machine: Machine) -> None:
         """Have one job behind us that was killed: what a relaunch is for."""
-        from cockpit.platforms.local.launcher.detached import Launch, start
+        from cockpit.hosts.launches import start
+        from cockpit.hosts.supervisor import Launch
 
         root = machine.root
         started = start(

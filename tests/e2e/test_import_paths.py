@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.local.launcher.detached import Launch, start
+from cockpit.hosts.launches import start
+from cockpit.hosts.supervisor import Launch
 from cockpit.runtime.own_path import NEEDED, NEEDED_IN_PLACES, own_python
 from tests.terminal_probe import Terminal
 

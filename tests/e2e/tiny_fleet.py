@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cockpit.platforms.local.launcher.detached import Launch, Started, start
+from cockpit.hosts.launches import Started, start
+from cockpit.hosts.supervisor import Launch
 
 FINAL_STEP = 1000
 NAMES = ("trains", "torn", "done")

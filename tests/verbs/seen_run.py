@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
+from cockpit.hosts.notes import boot_id, start_ticks
 from cockpit.model.base import rfc3339
-from cockpit.platforms.local.launcher.notes import boot_id, start_ticks
 from cockpit.runtime.process import boot_time
 from tests.sources.wandb import writer
 

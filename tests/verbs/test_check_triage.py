@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from cockpit.platforms.local.launcher.detached import Launch, start
+from cockpit.hosts.launches import start
+from cockpit.hosts.supervisor import Launch
 from tests.verbs.acting_run import World
 from tests.verbs.checking import check
 

@@ -16,9 +16,9 @@ from cockpit.cli import main
 from cockpit.config.file import load
 from cockpit.demo import folder
 from cockpit.demo.layout import DemoLayout
+from cockpit.demo.processes import stop
 from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
-from cockpit.platforms.local.launcher.detached import stop
 from cockpit.records.logbook.reading import read_logbook
 from cockpit.verbs.demo import Ending
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cockpit.actions.core.action import ActionContext
+from cockpit.hosts.notes import number_of
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
@@ -13,7 +14,6 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.programs import Use, names_the_tracker_run, use_of, within
 from cockpit.rules import present
 from cockpit.rules.present import goes_on

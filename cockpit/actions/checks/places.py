@@ -11,6 +11,7 @@ from cockpit.actions.checks import checkpoint
 from cockpit.actions.core.action import ActionContext
 from cockpit.hosts.here import ask_host, host_of
 from cockpit.hosts.link import Ask, ask
+from cockpit.hosts.notes import BELOW
 from cockpit.model import check_rows as rows
 from cockpit.model.check_rows import CheckRow
 from cockpit.model.clock import Clock
@@ -24,7 +25,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import size, steps
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kinds import PLATFORMS
-from cockpit.platforms.local.launcher.notes import BELOW
 from cockpit.rules.lineage.paths import named_in, of_command, plain
 from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS

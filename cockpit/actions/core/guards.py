@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import ActionContext, Dependencies, Guard, acting, asked
 from cockpit.actions.core.execution import look_up, settled
+from cockpit.hosts import notes
+from cockpit.hosts.notes import number_of
 from cockpit.model import check_rows as rows
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import local_root
@@ -18,8 +20,6 @@ from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal

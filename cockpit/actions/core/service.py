@@ -55,6 +55,7 @@ from cockpit.actions.core.guards import (
 )
 from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
+from cockpit.hosts.notes import next_launch_id
 from cockpit.model.acts import AgentAct, Outcome, Records
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (
@@ -70,7 +71,6 @@ from cockpit.model.plan import (
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import is_agent, own_word, typist
-from cockpit.platforms.local.launcher.notes import next_launch_id
 from cockpit.records.lease.state import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key

@@ -24,6 +24,7 @@ from cockpit.actions.sealing.pulled import (
     pulled,
     verified,
 )
+from cockpit.hosts.supervisor import expand
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Command
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
@@ -33,7 +34,6 @@ from cockpit.model.run import RunSpec, TeardownSpec
 from cockpit.model.wording import duration
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import shown, words_of
-from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
 from cockpit.store.journal import JournalEntry
 from cockpit.text.checks import blocked, finding, passed, warned

@@ -20,11 +20,11 @@ from cockpit.demo.away import site
 from cockpit.demo.away.site import TIME_LIMIT, Ground, Site, is_own
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, RUN
 from cockpit.model.clock import SystemClock
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN
 from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping, phase_of
 from cockpit.platforms.ray.head import Tokens, base_of
 from cockpit.platforms.slurm.ask import PATHS

@@ -15,11 +15,11 @@ from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
 from cockpit.demo.away.site import Ground, Site
 from cockpit.demo.folder import NOTIFY, own_tables, table
 from cockpit.demo.layout import DemoLayout
+from cockpit.demo.processes import stop
 from cockpit.demo.session import DemoFleet, allow_entries, conducted, forget
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
+from cockpit.hosts.notes import write_atomically
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.launcher.detached import stop
-from cockpit.platforms.local.launcher.notes import write_atomically
 from cockpit.runtime.account import login_name
 
 SITES: Final[dict[str, type[Site]]] = {

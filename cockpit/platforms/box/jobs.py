@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cockpit.hosts.agent import ENVIRONMENTS
 from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, HostLink, ask
+from cockpit.hosts.supervisor import SUPERVISES
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query, Stopped
@@ -60,7 +61,6 @@ from cockpit.platforms.local.judging import (
     without_trace,
     workers,
 )
-from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import Around, Recorded, by_match, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.sight import ABOUT, Sight, Who, processes_ask, sight_of

@@ -17,8 +17,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cockpit.hosts import notes
 from cockpit.hosts.link import DEADLINE, HostLink, ask
+from cockpit.hosts.notes import BELOW, JOB_LOCK
 from cockpit.hosts.script import spelled as spelled
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, RUN, SUPERVISES
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import LaunchState, LookUp, NamedJob, Submission
 from cockpit.model.lineage import keys_of, tag_of
@@ -38,9 +41,6 @@ from cockpit.platforms.box.machine import (
 )
 from cockpit.platforms.local import lookup as local
 from cockpit.platforms.local.files import MOST, PidNote
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN, SUPERVISES
-from cockpit.platforms.local.launcher.notes import BELOW, JOB_LOCK
 from cockpit.platforms.local.lookup import launches_place, parent_of, root_on_host
 from cockpit.platforms.local.recorded import identify
 from cockpit.platforms.local.sight import ABOUT, Sight, Who, on_its_host, processes_ask, sight_of

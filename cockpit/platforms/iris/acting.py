@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.hosts.supervisor import expand
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
@@ -33,7 +34,6 @@ from cockpit.platforms.iris.spelling import (
     with_variables,
 )
 from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
-from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.runtime.http import Answer, HttpError, LostAnswerError, server_message
 from cockpit.runtime.moment import Awake

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
@@ -41,7 +42,6 @@ from cockpit.platforms.iris.trees import (
     user_of,
     value_of,
 )
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.programs import arguments
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload

@@ -22,11 +22,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, of_another_run
 from cockpit.platforms.local.census import Census, OpenFile, Process, open_files
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.marks import (
     LOG_NAME,
     Kind,

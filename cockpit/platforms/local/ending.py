@@ -22,6 +22,7 @@ from typing import Final
 
 import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
 from cockpit.hosts.link import DEADLINE, Link, ask
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.model.facet import Problem, kind_of
 from cockpit.model.jobs import LiveJob, NamedJob
 from cockpit.model.lineage import related
@@ -29,7 +30,6 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NOT_ASKED, save_by_command, unsaved
 from cockpit.platforms.local.census import MOST, Census, Process, descendants
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.lookup import TICKS, TOLD, pid_of
 from cockpit.platforms.local.programs import (
     arguments,

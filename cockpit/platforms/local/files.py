@@ -23,13 +23,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.hosts import notes
+from cockpit.hosts.notes import machine_id
 from cockpit.model.jobs import LiveJob
 from cockpit.model.lineage import local_root
 from cockpit.model.logtext import LogMark
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.runtime.mounts import file_system, open_regular
 from cockpit.runtime.process import Machine
 from cockpit.text.safe import clean

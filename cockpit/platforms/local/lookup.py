@@ -13,6 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from cockpit.hosts import notes
+from cockpit.hosts.notes import (
+    boot_id,
+    machine_id,
+    pid_space,
+    write_atomically,
+)
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.model.jobs import LaunchState, LookUp, NamedJob
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.place import Place
@@ -20,14 +28,6 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.census import Census, Process, census
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.platforms.local.launcher.notes import (
-    boot_id,
-    machine_id,
-    pid_space,
-    write_atomically,
-)
 from cockpit.platforms.local.programs import is_helper
 from cockpit.platforms.local.recorded import identify
 from cockpit.platforms.local.sight import Who, on_its_host, sight_here

@@ -2,7 +2,7 @@
 
 What keeps "at most once" here lies below: the lineage's locks are held by the kernel for as long
 as anything of a job lives, and a launch id's note is made once
-(``cockpit.platforms.local.launcher.supervisor``).
+(``cockpit.hosts.supervisor``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
+from cockpit.hosts import notes
 from cockpit.hosts.here import HERE_LINK
+from cockpit.hosts.launches import LaunchError, UnansweredError, start
+from cockpit.hosts.notes import JOB_LOCK, LockError, try_open
+from cockpit.hosts.own_folder import refuse_links
+from cockpit.hosts.supervisor import Launch, expand
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import (
@@ -42,10 +47,6 @@ from cockpit.platforms.local.ending import Acting, ProcessTarget
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import Launch, LaunchError, UnansweredError, start
-from cockpit.platforms.local.launcher.notes import JOB_LOCK, LockError, refuse_links, try_open
-from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.sight import Sight
 from cockpit.runtime.account import MachineFolderError, machine_tag, private_folder

@@ -410,8 +410,9 @@ def is_interpreter(argv: Sequence[str]) -> bool:
 
 
 SUPERVISORS: Final = (
-    "/cockpit/platforms/local/launcher/supervisor.py",
-    "/cockpit/launch/supervisor.py",  # where it was before: one that runs outlives an upgrade
+    "/cockpit/hosts/supervisor.py",
+    "/cockpit/platforms/local/launcher/supervisor.py",  # former ones: who runs outlives an upgrade
+    "/cockpit/launch/supervisor.py",
 )
 """How the program of a supervisor ends."""
 

@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cockpit.hosts.notes import launch_id_in, number_of
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.notes import launch_id_in, number_of
 from cockpit.platforms.ray.answers import RayJob, Supervisor, mapping, phase_of, reason_of
 from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.lineage import LineageSign, candidate_of, launch_id_of, live_job, live_of

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, expand
 from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
@@ -17,8 +18,6 @@ from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import places_in
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
-from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.ray.answers import (
     NONCE,

@@ -12,11 +12,11 @@ import shlex
 from collections.abc import Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, program_of, recorded_starts
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.local.programs import (
     Use,
     arguments,

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from cockpit.hosts.notes import launch_id_in
 from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
@@ -27,7 +28,6 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.local.launcher.notes import launch_id_in
 from cockpit.platforms.local.programs import Use, arguments, use_of
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of

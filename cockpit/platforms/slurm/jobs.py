@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from cockpit.hosts.notes import launch_id_in
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.notes import launch_id_in
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
     ClusterRecords,

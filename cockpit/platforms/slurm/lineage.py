@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from cockpit.hosts.notes import launch_id_in, number_of
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import alike, keys_of
-from cockpit.platforms.local.launcher.notes import launch_id_in, number_of
 from cockpit.platforms.local.programs import (
     Use,
     arguments,

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.platforms.slurm.ask import (
     CONTROLLER,
     Run,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from cockpit.hosts.own_folder import follow
 from cockpit.model.base import Frozen
-from cockpit.platforms.local.launcher.notes import follow
 from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
 from cockpit.records.git.repository import (

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from cockpit.hosts.own_folder import follow, make_folder
 from cockpit.model.clock import Clock
-from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from cockpit.hosts.own_folder import write_whole
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.wording import moment
-from cockpit.platforms.local.launcher.notes import write_whole
 from cockpit.records.git import documents
 from cockpit.records.git.committing import (
     DoneOnce,

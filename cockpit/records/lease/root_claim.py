@@ -15,16 +15,16 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from cockpit.hosts import notes
 from cockpit.hosts.here import call, host_of
 from cockpit.hosts.link import NoPythonError
+from cockpit.hosts.notes import INTENT, machine_id, number_of
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.notes import INTENT, machine_id, number_of
 from cockpit.records.lease.state import halted, lives, not_above, this_holder
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError

@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable
 from typing import Final
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.notes import number_of
 from cockpit.records.lease.state import (
     CannotAskError,
     LeaseState,

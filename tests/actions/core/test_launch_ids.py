@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.core.guards import Noted, noted_ids
+from cockpit.hosts import notes
 from cockpit.model.run import JobSpec, RecordsSpec, RunSpec
-from cockpit.platforms.local.launcher import notes
 from tests.actions.toys import World, request
 
 BOOK = """# toy

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cockpit.hosts.link import DEADLINE, Ask, HostLink, Value
+from cockpit.hosts.notes import BELOW, JOB_LOCK, end_mark
 from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LaunchState
@@ -23,7 +24,6 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.launching import hashed
 from cockpit.platforms.local.files import PidNote, read_exit, read_pid
-from cockpit.platforms.local.launcher.notes import BELOW, JOB_LOCK, end_mark
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from tests.platforms.box.making import Here, files, living, spec, told

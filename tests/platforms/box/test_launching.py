@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts import notes
 from cockpit.model.jobs import Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import launching
-from cockpit.platforms.local.launcher import notes
 from cockpit.runtime.shell import Completed, run_command
 from tests.platforms.box.making import spec, told
 from tests.platforms.local.making import slay, submission, supervisors, trainers

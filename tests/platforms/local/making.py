@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cockpit.hosts.supervisor import LINEAGE, SUPERVISES
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live, Submission
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.local.census import Process, census
-from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
 from cockpit.platforms.local.platform import LocalPlatform
 from cockpit.sources.logs.source import Logs
 from tests.waiting import until

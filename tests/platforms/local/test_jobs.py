@@ -13,6 +13,7 @@ from typing import IO
 
 import pytest
 
+from cockpit.hosts.notes import machine_id
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Live, Query
@@ -22,7 +23,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.files import explain_exit
 from cockpit.platforms.local.jobs import LocalJobs
-from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.sight import Sight
 from cockpit.runtime.process import process_facts

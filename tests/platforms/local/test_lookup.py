@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts import notes
+from cockpit.hosts.notes import boot_id, machine_id
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process, census
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.platforms.local.launcher.notes import boot_id, machine_id
 from cockpit.platforms.local.lookup import look_up
 from tests.platforms.local.making import spec
 

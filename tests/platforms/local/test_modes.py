@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts import notes
+from cockpit.hosts.launches import start
+from cockpit.hosts.own_folder import follow, make_folder
+from cockpit.hosts.supervisor import Launch
 from cockpit.model.place import place_of
 from cockpit.model.shared_facts import SharedFact
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import Launch, start
-from cockpit.platforms.local.launcher.notes import follow, make_folder
 from cockpit.records.git.documents import replace
 from cockpit.records.telling import tell_under
 from tests.rules.making import run_spec

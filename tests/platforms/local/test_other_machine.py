@@ -12,6 +12,7 @@ from typing import IO
 
 import pytest
 
+from cockpit.hosts.notes import machine_id
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Live
@@ -22,7 +23,6 @@ from cockpit.platforms.local import files, sight
 from cockpit.platforms.local import jobs as local_jobs
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.jobs import LocalJobs
-from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.mounts import judged
 from cockpit.runtime.process import process_facts

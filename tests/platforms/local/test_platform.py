@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts import notes
+from cockpit.hosts.notes import LockError
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import tag_of
@@ -22,8 +24,6 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.notes import LockError
 from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (

@@ -20,15 +20,15 @@ import pytest
 
 from cockpit.actions.retention.folders import FolderWays
 from cockpit.actions.retention.ways import RootError
+from cockpit.hosts import notes
 from cockpit.hosts.claims import read_claim
 from cockpit.hosts.here import call
 from cockpit.hosts.link import know_pythons
+from cockpit.hosts.notes import machine_id
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.notes import machine_id
 from cockpit.records.lease.root_claim import RootClaim
 from cockpit.records.lease.state import this_holder
 from cockpit.runtime.shell import run_blocking

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.hosts.notes import end_mark
 from cockpit.model.logtext import LogMark, PresentLog
-from cockpit.platforms.local.launcher.notes import end_mark
 from cockpit.sources.logs import present
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.present import MOST_LINES, read_present

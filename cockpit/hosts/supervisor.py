@@ -1,8 +1,8 @@
-"""The process that starts a job's command and stays with it to its end (INTERFACE, local).
+"""The process that starts a job's command and stays with it to its end (INTERFACE, local and box).
 
-This file is run by its path, with the standard library alone: it starts fast and works wherever
-there is a Python. The order in which it does things is what keeps SPEC A's promises, wherever
-it is killed and whenever the disk is full:
+``launches`` starts it wherever there is a Python 3.8, from its text alone and with the standard
+library: it starts fast, and nothing is left behind. The order in which it does things is what keeps
+SPEC A's promises, wherever it is killed and whenever the disk is full:
 
 0. It leaves at once if its launch id is used up already: a look-up has closed it.
 1. It takes the lineage's locks. They pass on to the command, so that they are held for as long
@@ -16,6 +16,22 @@ it is killed and whenever the disk is full:
 
 So whatever runs has been noted, and a launch still noted as ``starting`` whose supervisor is
 gone has never run and never will.
+
+What cleans ``/tmp`` goes by age, and a lock whose file is gone excludes nobody: while its job lives
+it is dated far ahead, read last after it was written last, so that no reading brings it back.
+
+The pid file reads::
+
+    12345                     the command's own process id
+    start=1795249501.37       when it started, epoch seconds, as the kernel says
+    ticks=4711842             the same in ticks since boot, which setting the clock does not move
+    launch_id=my-run-i003     if there is one
+    boot=, machine=, host=    which start of which machine this was
+    space=pid:[4026531836]    which process ids these are: a container counts its own
+    log=5307:81920:4117       where its first line stands in the log: inode, byte, checksum
+
+The exit file holds one integer: the exit status, 128 + n for signal n, 127 for a missing
+program, 126 for one that cannot be executed.
 """
 
 from __future__ import annotations
@@ -30,35 +46,69 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parents[4]))
-
-from cockpit.platforms.local.launcher import detached, notes
-from cockpit.platforms.local.launcher.detached import Launch
-from cockpit.platforms.local.launcher.notes import (
+from cockpit.hosts.notes import (
+    ENDED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    HeldError,
+    LockError,
     Status,
     boot_id,
+    claim_launch,
+    describe,
     end_mark,
     exit_status,
-    follow,
     machine_id,
-    make_folder,
     pid_space,
     start_ticks,
     started_at,
+    take_locks,
     write_atomically,
+    write_note,
 )
+from cockpit.hosts.own_folder import follow, make_folder
 
+BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 64, 74, 75, 76, 126, 127
+REFUSALS = (BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM)
+"""Exit statuses of a supervisor that has started nothing, and never will."""
+LAUNCH_ID, RUN, LINEAGE = "COCKPIT_LAUNCH_ID", "COCKPIT_RUN", "COCKPIT_LINEAGE"
+"""Variables in which a job carries what it is, so that it can be found by looking."""
+SUPERVISES = "COCKPIT_SUPERVISES"
+"""The variable by which a supervisor is known: launch id, lineage. The command does not get it."""
 GO, READY = b"g", b"r"
 CANNOT = 127
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 """Signals that reach the command when someone sends them to the supervisor."""
-TOUCH_EVERY = 6 * 3600
-"""Seconds between two times at which the locks are touched, so that no cleaner takes them."""
+READ_LAST, WRITTEN_LAST = 2_145_916_800, 2_114_380_800
+"""The times of a lock while its job lives: 2038 is more than some file systems know."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start and where to note it. ``env`` is added to this process's environment.
+
+    ``$NAME`` in the command is filled in by the supervisor, from the environment, right before
+    it starts the command. ``locks`` are held for as long as the supervisor or anything of the
+    command lives; ``launches`` is the folder in which ``launch_id`` is used up.
+    """
+
+    command: Sequence[str]
+    log: Path
+    pid_file: Path
+    exit_file: Path
+    cwd: Path
+    launch_id: str | None = None
+    env: Mapping[str, str] | None = None
+    run: str | None = None
+    lineage: str | None = None
+    locks: Sequence[Path] = ()
+    launches: Path | None = None
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not an error
@@ -125,7 +175,7 @@ class Child:
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self.ended = True
         _, status = os.waitpid(self.pid, 0)
-        return exit_status(os.waitstatus_to_exitcode(status))
+        return exit_status(status)
 
     def send(self, number: int) -> None:
         """Pass a signal on."""
@@ -174,19 +224,26 @@ def supervise(launch: Launch) -> int:
     if launch.launches is not None and launch.launch_id is not None:
         _refuse_used(launch.launches, launch.launch_id)
     try:
-        held = notes.take_locks(launch.locks)
-    except notes.HeldError as error:
-        raise Refused(detached.LOCKED, str(error)) from error
-    except notes.LockError as error:
-        raise Refused(detached.CANNOT_NOTE, str(error)) from error
-    notes.describe(held, _lock_text(launch, os.getpid()))
-    _keep_up(held)
+        held = take_locks(launch.locks)
+    except HeldError as error:
+        raise Refused(LOCKED, str(error)) from error
+    except LockError as error:
+        raise Refused(CANNOT_NOTE, str(error)) from error
+    describe(held, _lock_text(launch, os.getpid()))
+    _date(held, (READ_LAST, WRITTEN_LAST))
+    try:
+        return _guarded(launch, held)
+    finally:
+        _date(held, None)
+
+
+def _guarded(launch: Launch, held: list[int]) -> int:
     note = _use_up(launch)
     try:
         status = _ready(launch)
         child = _start(launch, held, status, note)
     except Refused:
-        _tell(note, launch, notes.FAILED)
+        _tell(note, launch, FAILED)
         raise
     return _stay(launch, child, status, note)
 
@@ -204,24 +261,25 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
             child = Child(command, launch.cwd, log.fileno(), env, held)
     except KeyError as error:
         text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
-        raise _not_started(status, detached.CANNOT_EXECUTE, text) from error
+        raise _not_started(status, CANNOT_EXECUTE, text) from error
     except OSError as error:
         raise _cannot(launch, status, error) from error
     former = _text_of(launch.pid_file)
     try:
         write_atomically(launch.pid_file, _note(launch, child.pid, end_mark(launch.log)))
         if note is not None:
-            notes.write_note(note, _fields(launch, notes.RUNNING, child.pid))
+            write_note(note, _fields(launch, RUNNING, child.pid))
         launch.exit_file.unlink(missing_ok=True)  # the former job's
     except OSError as error:
         child.abandon()
         _restore(launch.pid_file, former)
         status.drop()
         text = f"cannot note the job ({error.filename or launch.pid_file}): {error.strerror}"
-        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+        raise Refused(CANNOT_NOTE, f"{text}; nothing was started") from error
     for number in PASSED_ON:
         signal.signal(number, lambda received, _frame: child.send(received))
-    notes.describe(held, _lock_text(launch, os.getpid(), child.pid))
+    describe(held, _lock_text(launch, os.getpid(), child.pid))
+    _date(held, (READ_LAST, WRITTEN_LAST))
     try:
         child.let_go()
     except OSError as error:
@@ -235,21 +293,21 @@ def _stay(launch: Launch, child: Child, status: Status, note: Path | None) -> in
     _answer({"pid": child.pid, "start": started_at(child.pid) or time.time()})
     ended = child.wait()
     status.write(ended)
-    _tell(note, launch, notes.ENDED, child.pid, ended)
+    _tell(note, launch, ENDED, child.pid, ended)
     return ended
 
 
 def _use_up(launch: Launch) -> Path | None:
     if launch.launches is None or launch.launch_id is None:
         return None
-    fields = _fields(launch, notes.STARTING)
+    fields = _fields(launch, STARTING)
     try:
-        return notes.claim_launch(launch.launches, launch.launch_id, fields)
+        return claim_launch(launch.launches, launch.launch_id, fields)
     except FileExistsError:
         raise _used(launch.launches, launch.launch_id) from None
     except OSError as error:
         text = f"cannot note the launch in {launch.launches}: {error.strerror}"
-        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+        raise Refused(CANNOT_NOTE, f"{text}; nothing was started") from error
 
 
 def _refuse_used(folder: Path, launch_id: str) -> None:
@@ -260,9 +318,7 @@ def _refuse_used(folder: Path, launch_id: str) -> None:
 
 def _used(folder: Path, launch_id: str) -> Refused:
     known = _text_of(folder / launch_id) or "nothing is known of it"
-    return Refused(
-        detached.USED, f"launch id {launch_id} was used before: {', '.join(known.split())}"
-    )
+    return Refused(USED, f"launch id {launch_id} was used before: {', '.join(known.split())}")
 
 
 def _ready(launch: Launch) -> Status:
@@ -277,7 +333,7 @@ def _ready(launch: Launch) -> Status:
         status = Status(launch.exit_file)
     except OSError as error:
         text = f"cannot write {error.filename or launch.exit_file}: {error.strerror}"
-        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+        raise Refused(CANNOT_NOTE, f"{text}; nothing was started") from error
     return status
 
 
@@ -291,7 +347,7 @@ def _find(program: str, cwd: Path, env: Mapping[str, str]) -> None:
 
 def _cannot(launch: Launch, status: Status, error: OSError) -> Refused:
     missing = isinstance(error, FileNotFoundError)
-    code = detached.NO_PROGRAM if missing else detached.CANNOT_EXECUTE
+    code = NO_PROGRAM if missing else CANNOT_EXECUTE
     text = f"cannot start {launch.command[0]}: {error.strerror}"
     if error.filename is not None and str(error.filename) == str(launch.log):
         text += f" ({launch.log})"
@@ -307,11 +363,11 @@ def _not_started(status: Status, code: int, text: str) -> Refused:
 
 def _environment(launch: Launch) -> dict[str, str]:
     """Return the command's environment: ours, and what it is (SPEC J, found by launch id)."""
-    env = {name: value for name, value in os.environ.items() if name != detached.SUPERVISES}
+    env = {name: value for name, value in os.environ.items() if name != SUPERVISES}
     own = {
-        detached.LAUNCH_ID: launch.launch_id,
-        detached.RUN: launch.run,
-        detached.LINEAGE: launch.lineage,
+        LAUNCH_ID: launch.launch_id,
+        RUN: launch.run,
+        LINEAGE: launch.lineage,
     }
     return {**env, **{name: value for name, value in own.items() if value is not None}}
 
@@ -340,7 +396,7 @@ def _tell(
     """Say how the launch fares, if that can be written: the exit file says it too."""
     if note is not None:
         with suppress(OSError):
-            notes.write_note(note, _fields(launch, state, pid, exit_))
+            write_note(note, _fields(launch, state, pid, exit_))
 
 
 def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:
@@ -380,18 +436,11 @@ def _restore(path: Path, former: str | None) -> None:
             write_atomically(path, former)
 
 
-def _keep_up(held: list[int]) -> None:
-    """Touch the locks now and then."""
-
-    def touch(_number: int, _frame: object) -> None:
-        for handle in held:
-            with suppress(OSError):
-                os.utime(handle)
-        signal.alarm(TOUCH_EVERY)
-
-    if held:
-        signal.signal(signal.SIGALRM, touch)
-        signal.alarm(TOUCH_EVERY)
+def _date(held: list[int], times: tuple[int, int] | None) -> None:
+    """Set when the locks were read and written last, ``None`` to now."""
+    for handle in held:
+        with suppress(OSError):  # another user's
+            os.utime(handle, times)
 
 
 def _answer(answer: dict[str, float]) -> None:
@@ -433,7 +482,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Refused as refusal:
         sys.stderr.write(f"{refusal}\n")
         return refusal.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

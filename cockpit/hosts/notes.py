@@ -12,7 +12,8 @@ The locks are held by the kernel for as long as anything of a job lives. A super
 before it starts anything and hands the descriptors on to the command: the kernel lets go when the
 last process that has one is gone, whoever was killed and however.
 
-Standard library only: the supervisor of a job loads this, and must start fast anywhere.
+Standard library only, Python 3.8 and newer: it is sent along with the agent, and the supervisor of
+a job loads it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cockpit.hosts.own_folder import follow as follow
-from cockpit.hosts.own_folder import make_folder as make_folder
-from cockpit.hosts.own_folder import refuse_links as refuse_links
-from cockpit.hosts.own_folder import settle_folder as settle_folder
-from cockpit.hosts.own_folder import write_whole as write_whole
+from cockpit.hosts.own_folder import (
+    follow,
+    make_folder,
+    refuse_links,
+    settle_folder,
+    write_whole,
+)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MACHINE_ID = Path("/etc/machine-id")
@@ -83,7 +86,7 @@ def machine_id() -> str | None:
 def pid_space() -> str | None:
     """Return which process ids ours are, where the kernel says: a container counts its own."""
     try:
-        return str(PID_SPACE.readlink())
+        return os.readlink(PID_SPACE)  # noqa: PTH115 - Python 3.8 has no other
     except OSError:
         return None
 
@@ -104,9 +107,9 @@ def write_atomically(path: Path, text: str) -> None:
     settle_folder(path.parent)
 
 
-def exit_status(returncode: int) -> int:
-    """Return Python's return code as a shell tells it: 128 + n for signal n."""
-    return 128 - returncode if returncode < 0 else returncode
+def exit_status(status: int) -> int:
+    """Return what ``waitpid`` says as a shell tells it: 128 + n for signal n."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 class Status:
@@ -215,7 +218,7 @@ def claim_launch(folder: Path, launch_id: str, fields: Mapping[str, object]) -> 
 def _put(fresh: Path, path: Path, text: str) -> None:
     """Make ``path``, whole from its first moment on, where the file system has links."""
     try:
-        path.hardlink_to(fresh)
+        os.link(fresh, path)
     except FileExistsError:
         raise
     except OSError:
@@ -255,7 +258,11 @@ def launch_ids(folder: Path) -> set[str]:
         names = [path.name for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return set()
-    return {name.removesuffix(INTENT) for name in names if not name.startswith(".")}
+    return {_launch_id(name) for name in names if not name.startswith(".")}
+
+
+def _launch_id(name: str) -> str:
+    return name[: -len(INTENT)] if name.endswith(INTENT) else name
 
 
 def _text(fields: Mapping[str, object]) -> str:
@@ -392,7 +399,7 @@ def _has_open(pid: int, real: str) -> bool:
     folder = Path(f"/proc/{pid}/fd")
     for name in _names(folder):
         with suppress(OSError):
-            if str((folder / name).readlink()) == real:
+            if os.readlink(folder / name) == real:  # noqa: PTH115
                 return True
     return False
 

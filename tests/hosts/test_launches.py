@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.launches import LaunchError, Started, start
+from cockpit.hosts.notes import started_at
+from cockpit.hosts.supervisor import Launch
 from cockpit.platforms.local.files import ExitNote, PidNote, read_exit, read_pid
-from cockpit.platforms.local.launcher.detached import Launch, LaunchError, Started, start
-from cockpit.platforms.local.launcher.notes import started_at
 from cockpit.runtime.process import process_facts
 from tests.waiting import until
 
@@ -90,7 +91,8 @@ def test_it_outlives_the_session_that_started_it(tmp_path: Path) -> None:
     """The starter is killed with its whole group; the command runs on and its end is noted."""
     code = (
         "import time, pathlib\n"
-        "from cockpit.platforms.local.launcher.detached import Launch, start\n"
+        "from cockpit.hosts.launches import start\n"
+        "from cockpit.hosts.supervisor import Launch\n"
         f"p = pathlib.Path({str(tmp_path)!r})\n"
         "start(Launch(['sleep', '0.5'], p / 'run.log', p / 'run.pid', p / 'run.exit', p))\n"
         "time.sleep(30)"

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.launcher import notes
-from cockpit.platforms.local.launcher.detached import (
+from cockpit.hosts import notes
+from cockpit.hosts.launches import (
     LaunchError,
     LockedError,
     Started,
@@ -27,9 +26,10 @@ from cockpit.platforms.local.launcher.detached import (
     UsedError,
     start,
 )
-from cockpit.platforms.local.launcher.notes import boot_id, start_ticks
-from cockpit.platforms.local.launcher.supervisor import expand
-from tests.platforms.local.launcher.launching import PYTHON, SLEEP, launch
+from cockpit.hosts.notes import boot_id, start_ticks
+from cockpit.hosts.supervisor import expand
+from cockpit.platforms.local.files import PidNote, read_pid
+from tests.hosts.launching import PYTHON, SLEEP, launch
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -113,6 +113,18 @@ def test_the_lock_is_held_when_the_supervisor_is_killed(
     os.killpg(fleet[0].pid, signal.SIGKILL)
     until(lambda: start_ticks(fleet[0].pid) is None)
     fleet.append(start(launch(tmp_path, number=2)))
+
+
+def test_what_cleans_by_age_leaves_the_locks_of_a_job(tmp_path: Path, fleet: list[Started]) -> None:
+    fleet.append(start(launch(tmp_path)))
+    locks = launch(tmp_path).locks
+    for lock in locks:
+        lock.read_text()
+        seen = lock.stat()
+        assert min(seen.st_atime, seen.st_mtime) > time.time() + 1e8, lock
+    os.killpg(fleet[0].pid, signal.SIGKILL)
+    fleet[0].supervisor.wait(60)
+    assert all(lock.stat().st_mtime < time.time() + 60 for lock in locks)
 
 
 def test_an_orphan_of_the_job_still_holds_the_lock_and_is_named(
@@ -224,8 +236,8 @@ STARTER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.platforms.local.launcher.launching import launch
-from cockpit.platforms.local.launcher.detached import start
+from tests.hosts.launching import launch
+from cockpit.hosts.launches import start
 folder = Path(sys.stdin.readline().strip())
 try:
     start(launch(folder, number=int(sys.argv[1])))

@@ -11,16 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.local.launcher.detached import (
-    Launch,
-    Noted,
-    Started,
-    living,
-    noted,
-    start,
-    stop,
-)
-from cockpit.platforms.local.launcher.notes import write_atomically
+from cockpit.demo.processes import Noted, living, noted, stop
+from cockpit.hosts.launches import Started, start
+from cockpit.hosts.notes import write_atomically
+from cockpit.hosts.supervisor import Launch
 
 LIVE = "print('ready', flush=True)\ntime.sleep(60)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cockpit.platforms.local.launcher.detached import Launch
+from cockpit.hosts.supervisor import Launch
 
 PYTHON = (sys.executable, "-S", "-c")
 SLEEP = "import time; time.sleep(60)"

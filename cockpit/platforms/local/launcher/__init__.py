@@ -1,1 +1,0 @@
-"""Starts a command detached, at most once per launch id, and stops exactly that."""
