@@ -7,10 +7,10 @@ a mount that hangs costs that call alone. A function raises ``OSError`` for what
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import glob
+import io
 import json
 import os
 import select
@@ -23,7 +23,7 @@ import threading
 import time
 import types
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 PROC = "/proc"
@@ -535,8 +535,10 @@ def unframed(data: bytes) -> dict[str, Any]:
 def serve(mark: str) -> None:
     """Answer calls from standard input until it ends; ``mark`` begins the answers.
 
-    A frame is a length and that many bytes of one compressed stream: a line of JSON, and behind
-    it the bytes that it names. Output before the mark (a login's greeting) is nobody's.
+    Both directions are compressed streams: what is asked at each look differs little from what
+    was asked before. Calls are lines of JSON. The frame of an answer is a length and that many
+    bytes of the stream: a line of JSON, and behind it the bytes that it names. Output before the
+    mark (a login's greeting) is nobody's.
     """
     out, lock, stream = sys.stdout.buffer, threading.Lock(), zlib.compressobj(6)
 
@@ -557,15 +559,25 @@ def serve(mark: str) -> None:
     threading.Thread(target=_leave_with_the_link, daemon=True).start()
     out.write(f"\n{mark}\n".encode())
     out.flush()
-    while True:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            _leave()
+    for line in _lines():
         call = json.loads(line)
         if "load" in call:
-            load(json.loads(zlib.decompress(base64.b64decode(call["load"]))))
+            load(call["load"])
             continue
         try:
             threading.Thread(target=work, args=(call,), daemon=True).start()
         except RuntimeError as error:  # no thread, no process left there
             send({"id": call["id"], **_fault(str(error), errno.EAGAIN)})
+    _leave()
+
+
+def _lines() -> Iterator[bytes]:
+    """Yield the lines of the compressed standard input, each as soon as it is there."""
+    stream, rest, source = zlib.decompressobj(), b"", sys.stdin.buffer
+    assert isinstance(source, io.BufferedReader)
+    while True:
+        data = source.read1(PIECE)
+        if not data:
+            return
+        *lines, rest = (rest + stream.decompress(data)).split(b"\n")
+        yield from lines

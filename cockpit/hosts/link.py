@@ -7,7 +7,6 @@ hangs there it is not asked again, and it keeps no other waiting.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
@@ -381,6 +380,7 @@ class _Agent:
         return wrong or self._why(process.returncode, bytes(said))
 
     def _write(self, pipe: IO[bytes], source: bytes) -> None:
+        stream = zlib.compressobj(6)
         with contextlib.suppress(OSError), pipe:
             _write(pipe, source)
             self._ready.wait()  # what is asked for meanwhile can still be cancelled
@@ -389,7 +389,7 @@ class _Agent:
                 with self._lock:
                     wanted = not self.ended and future.set_running_or_notify_cancel()
                 if wanted:
-                    _write(pipe, data)
+                    _write(pipe, stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH))
 
     def _read(self, pipe: IO[bytes], mark: str) -> RemoteError | None:
         start, rest, stream = f"\n{mark}\n".encode(), bytearray(b"\n"), zlib.decompressobj()
@@ -476,9 +476,8 @@ def _text(name: str) -> str:
 @cache
 def _load(parts: tuple[str, ...]) -> bytes:
     """Return the line that gives an agent some modules."""
-    texts = json.dumps({f"cockpit.hosts.{name}": _text(name) for name in parts})
-    data = base64.b64encode(zlib.compress(texts.encode(), 9)).decode()
-    return f'{{"load":"{data}"}}\n'.encode("ascii")
+    texts = {f"cockpit.hosts.{name}": _text(name) for name in parts}
+    return f"{json.dumps({'load': texts})}\n".encode("ascii")
 
 
 @cache

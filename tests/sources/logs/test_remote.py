@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.hosts import ranges
+from cockpit.hosts import link, ranges
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -455,3 +455,38 @@ async def test_over_a_real_ssh(real: Sshd, monkeypatch: pytest.MonkeyPatch) -> N
     assert value is not None and [row.step for row in value.rows] == [2] and real.logins == 1
     page = LogFile(remote.remote_log(Place(SSH, real.host, str(log)))).tail(5)
     assert [line.plain for line in page.lines] == ["step 1 loss 2.5", "step 2 loss 2.5"]
+
+
+@needs_sshd
+async def test_asking_for_two_hundred_logs_again_takes_few_bytes(
+    real: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    write = link._write
+
+    def counted(pipe: IO[bytes], data: bytes) -> None:
+        sent.append(len(data))
+        write(pipe, data)
+
+    monkeypatch.setattr(link, "_write", counted)
+    paths = [real.home / f"logs of the experiment/run-{number}.log" for number in range(200)]
+    paths[0].parent.mkdir()
+    queries = []
+    for number, path in enumerate(paths):
+        path.write_text("step 1 loss 2.5\n" * 40)
+        spec = JobSpec(kind="box", host=real.host, log=f"ssh://{real.host}{path}")
+        queries.append(Query(run=RunSpec(name=f"run-{number}", job=spec)))
+    logs = Logs(SystemClock())
+    for _ in range(2):
+        await logs.observe(queries)
+    sent.clear()
+    await logs.observe(queries)
+    assert 0 < sum(sent) < 4_000, "they are as they were"
+    for path in paths:
+        with path.open("a") as file:
+            file.write("step 2 loss 2.5\n")
+    await logs.observe(queries)
+    sent.clear()
+    values = await logs.observe(queries)
+    assert 0 < sum(sent) < 6_000, "all have grown"
+    assert all(facet.value is not None and not facet.value.rows for facet in values.values())
