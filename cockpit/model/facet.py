@@ -155,17 +155,20 @@ def merge(old: Facet[T] | None, new: Facet[T]) -> Facet[T]:
 class TrackerKind(NamedTuple):
     """One kind of tracker.
 
-    ``records_end``: it writes down that a run has ended. Where it does not, a run that is not
-    "finished" there misses nothing.
+    ``table`` is its table of the run file. ``records_end``: it writes down that a run has ended.
+    Where it does not, a run that is not "finished" there misses nothing. ``own_steps``: rows are
+    logged under the trainer's steps, not under a count of calls.
     """
 
     name: str
+    table: str
     records_end: bool = True
+    own_steps: bool = False
 
 
-WANDB: Final = TrackerKind("W&B")
-TRACKIO: Final = TrackerKind("trackio", records_end=False)
-TENSORBOARD: Final = TrackerKind("TensorBoard", records_end=False)
+WANDB: Final = TrackerKind("W&B", "wandb")
+TRACKIO: Final = TrackerKind("trackio", "trackio", records_end=False)
+TENSORBOARD: Final = TrackerKind("TensorBoard", "tensorboard", records_end=False, own_steps=True)
 TRACKER_KINDS: Final = {kind.name: kind for kind in (WANDB, TRACKIO, TENSORBOARD)}
 
 

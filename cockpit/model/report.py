@@ -87,7 +87,7 @@ class Facets(Frozen):
         log = run.job is not None and run.job.log is not None
         named = {
             "job": run.job, "log": log or None, "checkpoints": run.checkpoints,
-            "tracker": run.wandb or run.trackio or run.tensorboard,
+            "tracker": run.trackers or None,
             "monitor": run.monitor, "host": run.job, "code": run.code,
         }  # fmt: skip
         news = {

@@ -19,6 +19,8 @@ from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.notify import NotifySpec
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
+TRACKER_TABLES: Final = ("wandb", "trackio", "tensorboard")
+"""The trackers' tables of the run file; the first that a run has is read."""
 Steps = Annotated[int, Ge(0), Le(10**15)]
 Share = Annotated[float, Ge(0), Le(1)]
 
@@ -458,6 +460,12 @@ class RunSpec(Frozen):
     """How rented machines and storage are given up in the end."""
     agents: RunAgentsSpec = RunAgentsSpec.model_construct()
     """What agents may do to this run by themselves, where it differs from [agents]."""
+
+    @property
+    def trackers(self) -> dict[str, Frozen]:
+        """The tables of trackers that the run has, by name: the first one is read."""
+        named = {table: getattr(self, table) for table in TRACKER_TABLES}
+        return {table: spec for table, spec in named.items() if spec is not None}
 
     @property
     def monitor_cadence(self) -> Seconds:

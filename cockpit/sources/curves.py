@@ -355,15 +355,12 @@ class CurveReading:
         files = self._trackers.curve_files(run)
         if files is None:
             return None
-        kept = former if former is not None and _where(former[0]) == _where(run) else (run, files)
+        same = former is not None and former[0].trackers == run.trackers
+        kept = former if former is not None and same else (run, files)
         self._kept[run.name] = kept
         while len(self._kept) > MOST_RUNS:
             del self._kept[next(iter(self._kept))]
         return kept[1]
-
-
-def _where(run: RunSpec) -> tuple[object, ...]:
-    return run.wandb, run.trackio, run.tensorboard
 
 
 def _read(files: FileCurves, wanted: Sequence[str], span: Span) -> Curves:

@@ -1,6 +1,6 @@
 """Trackers whose files hold rows of metrics: what their readers share (SPEC S-15).
 
-A reader of one kind of file gives out records (``RecordLog``). From these come the rows, the
+An adapter reads one kind of tracker and gives out records. From these come the rows, the
 tracker facet's value, and the facet itself, which never raises and never hangs.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from cockpit.model.base import Frozen, step_of
+from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
 from cockpit.model.facet import (
     ErrorKind,
@@ -99,15 +99,20 @@ class About(NamedTuple):
     """What else lies there that is not read; safe text, one line each."""
     without_loss: tuple[str, ...] = ()
     """What is worth knowing besides, where no loss is found in the records."""
+    state: str | None = None
+    """What the tracker says of the run itself: a state of ``TrackerValue``."""
+    url: str | None = None
+    metrics: tuple[str, ...] | None = None
+    """The names of all metrics, where the tracker lists them."""
 
 
-class RecordLog(Protocol):
-    """The files of one run. Methods block and raise ``OSError`` and ``BadFileError``."""
+class Adapter(Protocol):
+    """One run in one kind of tracker. Methods block and raise ``OSError`` and ``BadFileError``."""
 
-    def look(self) -> About:
-        """Look at the files anew; what the other methods read is as of this moment."""
+    def about(self) -> About:
+        """Look at the run anew; what the other methods read is as of this moment."""
 
-    def read(self, cursor: Hashable) -> Batch:
+    def after(self, cursor: Hashable) -> Batch:
         """Return the records behind ``cursor`` (``None``: from the first one on)."""
 
     def newest(self, count: int) -> tuple[list[Record], float]:
@@ -146,13 +151,9 @@ class RunRows:
     Methods block; they raise ``OSError`` and ``BadFileError``.
     """
 
-    def __init__(
-        self, kind: TrackerKind, log: RecordLog, configured: MetricNames, *, own_steps: bool
-    ) -> None:
-        """``own_steps``: the steps of records are the trainer's, not a count of calls."""
+    def __init__(self, kind: TrackerKind, log: Adapter, configured: MetricNames) -> None:
         self._kind = kind
         self._log = log
-        self._own_steps = own_steps
         self._lock = Lock()
         self._names = Names(configured)
         self._reading = _Reading(None, MetricKeys())
@@ -168,7 +169,7 @@ class RunRows:
     def value(self, clock: Clock) -> TrackerValue:
         """Return what is known now: the newest rows, the loss over all rows as far as read."""
         with self._lock:
-            about = self._log.look()
+            about = self._log.about()
             records, share = self._log.newest(TAIL)
             self._names.notice(records)
             offset = self._offset(about, records)
@@ -180,9 +181,9 @@ class RunRows:
     def more(self) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
         with self._lock:
-            about = self._log.look()
+            about = self._log.about()
             restarted = self._began_anew(about)
-            batch = self._log.read(self._reading.cursor)
+            batch = self._log.after(self._reading.cursor)
             self._names.notice(batch.records)
             if self._reading.cursor is None:
                 self._reading.keys = self._names.keys
@@ -194,7 +195,7 @@ class RunRows:
     def recent(self, most: int) -> RowChunk:
         """Return the last rows, without reading the ones before them."""
         with self._lock:
-            self._log.look()
+            self._log.about()
             records, share = self._log.newest(most)
             self._names.notice(records)
             rows = [row for row in self._plain(records) if row is not None]
@@ -228,6 +229,7 @@ class RunRows:
     ) -> TrackerValue:
         rows, keys = self._plain(records), self._names.keys
         newest = newest_values(rows, keys)
+        counts = keys.step == WANDB_STEP and not self._kind.own_steps
         usual = usual_step_seconds(rows)
         rate, unit = newest.throughput, keys.unit
         if keys.throughput is None and usual is not None:
@@ -240,7 +242,7 @@ class RunRows:
             project=_text(about.project),
             state="running" if records else "starting",
             step=newest.step,
-            counts_calls=keys.step == WANDB_STEP and not self._own_steps and _counts_calls(rows),
+            counts_calls=counts and _counts_calls(rows),
             loss=newest.loss,
             throughput=rate,
             throughput_unit=unit,
@@ -293,10 +295,12 @@ class _Reading:
         self.share = 1.0 if caught_up else min(share, 0.999)
 
 
-def names_in(log: RecordLog) -> set[str]:
+def names_in(log: Adapter) -> set[str]:
     """Return the metrics in a log's first records and in its newest; blocks, raises as it does."""
-    log.look()
-    records = [*log.read(None).records, *log.newest(TAIL)[0]]
+    about = log.about()
+    if about.metrics is not None:
+        return set(about.metrics)
+    records = [*log.after(None).records, *log.newest(TAIL)[0]]
     return {name for record in records for name in record.values}
 
 
@@ -350,12 +354,13 @@ DEADLINE: Final = 5.0
 AWAY: Final = 10.0
 """The same for files on a host, whose bytes are asked for in a few trips."""
 NOTHING: Final = RowChunk((), caught_up=True, restarted=False, share=0.0)
-Spec = TypeVar("Spec", bound=Frozen)
 T = TypeVar("T")
+Spec = Any
+"""The settings of one kind of tracker: a place, and ``metrics``."""
 
 
 @dataclass(frozen=True)
-class _Own(Generic[Spec]):
+class _Own:
     """What one run's settings name, what reads it, and its rows on their way."""
 
     spec: Spec
@@ -363,30 +368,32 @@ class _Own(Generic[Spec]):
     delivery: Delivery
 
 
-class FileTracker(Generic[Spec]):
-    """One kind of tracker. ``name`` is what people call it."""
+class FileTracker:
+    """One kind of tracker, each run of which is read by an ``Adapter``."""
 
     def __init__(
         self,
         clock: Clock,
-        name: str,
-        spec_of: Callable[[RunSpec], Spec | None],
-        place_of: Callable[[Spec], Place],
-        make: Callable[[Spec], RunRows],
+        kind: TrackerKind,
+        place_of: Callable[[Any], Place],
+        adapter: Callable[[Any], Adapter],
         away: Away,
     ) -> None:
-        """``away`` has the files that lie on hosts, which ``make``'s readers read."""
+        """``away`` has the files that lie on hosts, which the adapters read."""
         self._clock = clock
         self._away = away
-        self._name = name
-        self._spec_of = spec_of
+        self._kind = kind
         self._place_of = place_of
-        self._make = make
-        self._runs: dict[str, _Own[Spec]] = {}
+        self.adapter = adapter
+        self._runs: dict[str, _Own] = {}
+
+    def rows(self, spec: Spec, names: MetricNames) -> RunRows:
+        """Return a reader of all rows that a run's settings name, from the first one on."""
+        return RunRows(self._kind, self.adapter(spec), names)
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        places = (self._place(query.run) for query in queries)
+        places = (self.place(query.run) for query in queries)
         await self._away.look(place for place in places if place and place.scheme == SSH)
         facets = await asyncio.gather(*(self._observe(query.run) for query in queries))
         return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
@@ -410,10 +417,10 @@ class FileTracker(Generic[Spec]):
             self._runs.pop(name, None)
 
     async def _chunk(
-        self, run: RunSpec, read: Callable[[_Own[Spec], float], Awaitable[RowChunk]]
+        self, run: RunSpec, read: Callable[[_Own, float], Awaitable[RowChunk]]
     ) -> RowChunk:
         """Return the rows, or why there are none."""
-        spec, place = self._spec_of(run), self._place(run)
+        spec, place = self.spec(run), self.place(run)
         if spec is None or place is None or not _is_read(place):
             return NOTHING
         try:
@@ -421,18 +428,23 @@ class FileTracker(Generic[Spec]):
         except (OSError, BadFileError) as error:
             return unreadable(_problem(error, _spelled(place))[1])
 
-    def _place(self, run: RunSpec) -> Place | None:
-        spec = self._spec_of(run)
+    def spec(self, run: RunSpec) -> Spec | None:
+        """Return what a run's settings name of this kind."""
+        return getattr(run, self._kind.table)
+
+    def place(self, run: RunSpec) -> Place | None:
+        """Return where a run is read."""
+        spec = self.spec(run)
         return None if spec is None else self._place_of(spec)
 
     async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
-        spec = self._spec_of(run)
+        spec = self.spec(run)
         if spec is None:
-            return not_configured(f"[run.{self._name.lower()}]")
+            return not_configured(f"[run.{self._kind.table}]")
         place, now = self._place_of(spec), self._clock.now()
-        source = f"{self._name} in {clean(str(place), 300)}"
+        source = f"{self._kind.name} in {clean(str(place), 300)}"
         if not _is_read(place):
-            text = f"{clean(str(place), 300)}: {self._name} files there cannot be read yet"
+            text = f"{clean(str(place), 300)}: {self._kind.name} files there cannot be read yet"
             return unknown(ErrorKind.UNSUPPORTED, text, source, now)
         rows = self._own(run, spec).rows
         outcome = await _settled(lambda: rows.value(self._clock), place)
@@ -441,10 +453,10 @@ class FileTracker(Generic[Spec]):
             return known(outcome, source, now)
         return unknown(*_problem(outcome, _spelled(place)), source, now)
 
-    def _own(self, run: RunSpec, spec: Spec) -> _Own[Spec]:
+    def _own(self, run: RunSpec, spec: Spec) -> _Own:
         former = self._runs.get(run.name)
         if former is None or former.spec != spec:
-            rows = self._make(spec)
+            rows = self.rows(spec, spec.metrics)
             former = self._runs[run.name] = _Own(spec, rows, Delivery(rows.more))
         return former
 

@@ -407,7 +407,7 @@ class _Cursor(NamedTuple):
 
 
 class TensorboardRun:
-    """Reads the event files of one folder (a ``RecordLog``); ``away`` knows those of hosts."""
+    """Reads the event files of one folder (an ``Adapter``); ``away`` knows those of hosts."""
 
     def __init__(self, spec: TensorboardSpec, away: Away) -> None:
         self._spec = spec
@@ -419,7 +419,7 @@ class TensorboardRun:
         self._lost = 0
         """How often a file was removed or made shorter: what was read then begins anew."""
 
-    def look(self) -> About:
+    def about(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
         found, notes = listed(self._spec.dir, self._away)
         sizes = {each.identity: each.size for each in found}
@@ -446,7 +446,7 @@ class TensorboardRun:
             without_loss=_elsewhere(self._below[1]),
         )
 
-    def read(self, cursor: Hashable) -> Batch:
+    def after(self, cursor: Hashable) -> Batch:
         """Return the records behind a cursor, about ``BATCH`` bytes of them."""
         at = cursor if isinstance(cursor, _Cursor) else _Cursor(0, 0)
         total = max(1, sum(each.size for each in self._files))

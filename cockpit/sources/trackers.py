@@ -1,20 +1,21 @@
-"""Which tracker tells of a run: W&B where the run file names it, else trackio, else TensorBoard."""
+"""Which tracker tells of a run: the first one whose table the run file has (``TRACKER_TABLES``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
+from typing import Any, Final
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
-from cockpit.model.facet import TENSORBOARD, TRACKIO, Facet
+from cockpit.model.facet import TENSORBOARD, TRACKER_KINDS, TRACKIO, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
+from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
-from cockpit.sources.rowlog import FileTracker, RunRows, names_in
+from cockpit.sources.rowlog import FileTracker, names_in
 from cockpit.sources.run_folders import Away
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
@@ -25,26 +26,27 @@ from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean
 
+PLACES: Final[dict[str, Callable[[Any], Place]]] = {
+    "trackio": lambda spec: spec.db,
+    "tensorboard": lambda spec: spec.dir,
+}
+"""Where a run is read, by the table of its tracker; W&B has more than one place."""
+
 
 def places(run: RunSpec) -> tuple[str, ...]:
     """Return where a run's tracker is asked for; empty for a run that names none."""
-    if run.wandb is not None:
+    table = next(iter(run.trackers), None)
+    if table is None or run.wandb is not None:
         return wandb_places(run)
-    found = [run.trackio.db] if run.trackio is not None else []
-    found += [run.tensorboard.dir] if run.tensorboard is not None else []
-    return tuple(place.endpoint for place in found[:1])
+    return (PLACES[table](run.trackers[table]).endpoint,)
 
 
 def folders(run: RunSpec) -> tuple[str, ...]:
     """Return what of this machine is watched for news of a run's tracker, beside its files."""
-    if run.job is not None and run.job.host is not None:
+    if not run.trackers or (run.job is not None and run.job.host is not None):
         return ()  # the dir may be there, as it was written
-    if run.wandb is not None:
-        named = run.wandb.dir
-    elif run.trackio is not None:
-        named = run.trackio.db
-    else:
-        named = None if run.tensorboard is None else run.tensorboard.dir
+    table, spec = next(iter(run.trackers.items()))
+    named = run.wandb.dir if run.wandb is not None else PLACES[table](spec)
     return (named.path,) if named is not None and named.here else ()
 
 
@@ -58,29 +60,22 @@ class Trackers:
         self._clock = clock
         self._wandb = wandb or Wandb(clock)
         self._sampled = SampledCurves(self._wandb.server, clock)
-        self._away = {
-            TRACKIO: Away(DATABASES, call),
-            TENSORBOARD: Away(EVENT_FILES, call, TAIL_AWAY, NAME),
-        }
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()
         self._told_by_wandb: dict[str, bool] = {}
-        self._trackio = FileTracker(
-            clock,
-            TRACKIO.name,
-            lambda run: run.trackio,
-            lambda spec: spec.db,
-            self._trackio_rows,
-            self._away[TRACKIO],
-        )
-        self._tensorboard = FileTracker(
-            clock,
-            TENSORBOARD.name,
-            lambda run: run.tensorboard,
-            lambda spec: spec.dir,
-            self._event_rows,
-            self._away[TENSORBOARD],
-        )
+        databases = Away(DATABASES, call)
+        events = Away(EVENT_FILES, call, TAIL_AWAY, NAME)
+
+        def database(place: Place) -> Database:
+            return self._database(place, databases)
+
+        self._kinds: dict[str, FileTracker] = {
+            kind.table: FileTracker(clock, kind, PLACES[kind.table], adapter, away)
+            for kind, adapter, away in (
+                (TRACKIO, lambda spec: TrackioRun(spec, database, databases), databases),
+                (TENSORBOARD, lambda spec: TensorboardRun(spec, events), events),
+            )
+        }
 
     async def observe(
         self, queries: Sequence[Query], at: str | None = None
@@ -126,7 +121,8 @@ class Trackers:
     def forget(self, names: Iterable[str]) -> None:
         """Begin anew with runs: the next rows of each are its first ones."""
         names = tuple(names)
-        for tracker in (self._wandb, self._trackio, self._tensorboard):
+        self._wandb.forget(names)
+        for tracker in self._kinds.values():
             tracker.forget(names)
 
     def curve_files(self, run: RunSpec) -> FileCurves | None:
@@ -134,22 +130,16 @@ class Trackers:
 
         Raises ``NoCurveError`` where nothing can be read.
         """
-        now = self._clock.monotonic
         if run.wandb is not None:
             return self._wandb_curves(run, run.wandb)
-        if run.trackio is not None:
-            spec = run.trackio
-            return FileCurves(
-                lambda names: self._trackio_rows(spec.model_copy(update={"metrics": names})),
-                spec.metrics, lambda: names_in(self._trackio_log(spec)), now,
-            )  # fmt: skip
-        if run.tensorboard is not None:
-            folder = run.tensorboard
-            return FileCurves(
-                lambda names: self._event_rows(folder.model_copy(update={"metrics": names})),
-                folder.metrics, lambda: names_in(self._event_log(folder)), now,
-            )  # fmt: skip
-        raise NoCurveError("no tracker in cockpit.toml: nothing else read here has metrics")
+        tracker = self._of(run)
+        if isinstance(tracker, Wandb):
+            raise NoCurveError("no tracker in cockpit.toml: nothing else read here has metrics")
+        spec: Any = tracker.spec(run)
+        return FileCurves(
+            lambda names: tracker.rows(spec, names),
+            spec.metrics, lambda: names_in(tracker.adapter(spec)), self._clock.monotonic,
+        )  # fmt: skip
 
     def curve_server(self, run: RunSpec) -> SampledCurves:
         """Return who asks the run's server."""
@@ -176,36 +166,23 @@ class Trackers:
             spec.metrics, lambda: metric_names(spec), self._clock.monotonic,
         )  # fmt: skip
 
-    def _of(self, run: RunSpec) -> Wandb | FileTracker[TrackioSpec] | FileTracker[TensorboardSpec]:
-        if run.wandb is not None or (run.trackio is None and run.tensorboard is None):
-            return self._wandb
-        return self._trackio if run.trackio is not None else self._tensorboard
+    def _of(self, run: RunSpec) -> Wandb | FileTracker:
+        return self._kinds.get(next(iter(run.trackers), ""), self._wandb)
 
-    def _trackio_rows(self, spec: TrackioSpec) -> RunRows:
-        return RunRows(TRACKIO, self._trackio_log(spec), spec.metrics, own_steps=False)
-
-    def _trackio_log(self, spec: TrackioSpec) -> TrackioRun:
-        return TrackioRun(spec, self._database, self._away[TRACKIO])
-
-    def _event_rows(self, spec: TensorboardSpec) -> RunRows:
-        return RunRows(TENSORBOARD, self._event_log(spec), spec.metrics, own_steps=True)
-
-    def _event_log(self, spec: TensorboardSpec) -> TensorboardRun:
-        return TensorboardRun(spec, self._away[TENSORBOARD])
-
-    def _database(self, place: Place) -> Database:
+    def _database(self, place: Place, away: Away) -> Database:
         """Return the one reader of a database that many runs may lie in."""
         with self._lock:
             if place not in self._databases:
-                host = None if place.here else self._away[TRACKIO].host(place)
+                host = None if place.here else away.host(place)
                 original = LocalFile(place.path) if host is None else RemoteFile(place, host)
                 self._databases[place] = Database(original)
             return self._databases[place]
 
 
 def _beside(run: RunSpec, facet: Facet[TrackerValue]) -> Facet[TrackerValue]:
-    """Return the facet; its source names the tracker that is not read beside this one."""
-    if run.trackio is None or run.tensorboard is None:
+    """Return the facet; its source names the trackers that are not read beside this one."""
+    others = [kind.name for kind in TRACKER_KINDS.values() if kind.table in [*run.trackers][1:]]
+    if not others:
         return facet
-    source = f"{facet.source}; {TENSORBOARD.name} is not read beside it"
+    source = f"{facet.source}; {' and '.join(others)} is not read beside it"
     return facet.model_copy(update={"source": source})

@@ -114,7 +114,7 @@ class _Held(NamedTuple):
 
 
 class TrackioRun:
-    """Reads one run (a ``RecordLog``); ``databases`` gives the same database for the same place.
+    """Reads one run (an ``Adapter``); ``databases`` gives the same database for the same place.
 
     ``away`` has looked at a place that is not of this machine.
     """
@@ -129,7 +129,7 @@ class TrackioRun:
         self._held: _Held | None = None
         self._newest: tuple[State, int, list[Record], float] | None = None
 
-    def look(self) -> About:
+    def about(self) -> About:
         """Look at the file; what has not changed is not read again."""
         database = self._database = self._databases(self._found())
         state = _sql(database, database.look)
@@ -137,7 +137,7 @@ class TrackioRun:
             self._held = _sql(database, lambda: self._read(database, state))
         return self._held.about
 
-    def read(self, cursor: Hashable) -> Batch:
+    def after(self, cursor: Hashable) -> Batch:
         """Return the records behind the row of this number."""
         held, after = self._known(), cursor if isinstance(cursor, int) else 0
         rows = self._rows("id > ?", "id LIMIT ?", (after, MOST_RECORDS))

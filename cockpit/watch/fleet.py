@@ -147,7 +147,7 @@ class Fleet:
 
 def tracker_of(run: RunSpec) -> tuple[object, ...]:
     """Return what of a run's settings says where its rows are, and which of them mean what."""
-    return run.wandb, run.trackio, run.tensorboard
+    return tuple(run.trackers.items())
 
 
 def _with_last_step(facets: Facets) -> Facets:

@@ -59,10 +59,10 @@ async def rows_of(source: Trackers, path: Path) -> list[Row]:
 
 def records_in(path: Path) -> list[Record]:
     log = TensorboardRun(spec_of(path), Away(EVENT_FILES))
-    log.look()
+    log.about()
     records, cursor, caught_up = [], None, False
     while not caught_up:
-        batch = log.read(cursor)
+        batch = log.after(cursor)
         cursor, caught_up = batch.cursor, batch.caught_up
         records += batch.records
     return records
@@ -226,9 +226,9 @@ async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> No
         assert facet.value is not None and facet.value.state == "starting"
     assert await rows_of(source, tmp_path) == []
     log = TensorboardRun(spec_of(tmp_path), Away(EVENT_FILES))
-    log.look()
+    log.about()
     with pytest.raises(BadFileError):
-        log.read(None)
+        log.after(None)
 
 
 async def test_an_empty_file_is_a_run_that_starts(tmp_path: Path) -> None:

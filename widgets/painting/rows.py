@@ -256,8 +256,7 @@ def _tracker_age(report: RunReport, now: float) -> Content:
     facet = report.facets.tracker
     found = facet.value
     at = None if found is None else found.last_step_at
-    other = report.spec.trackio or report.spec.tensorboard
-    label = "steps" if other is not None and report.spec.wandb is None else "W&B"
+    label = "W&B" if next(iter(report.spec.trackers), "wandb") == "wandb" else "steps"
     return _aged(label, facet, freshness_of(facet, report, now), at, now)
 
 

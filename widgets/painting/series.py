@@ -17,6 +17,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
+from cockpit.model.run import TRACKER_TABLES
 from cockpit.model.wording import glyph, percent
 from widgets.painting.line import text
 
@@ -109,10 +110,6 @@ def loss_columns(report: RunReport) -> list[Column]:
     return [_point(step, loss) for step, loss in losses if step is not None and loss is not None]
 
 
-TABLES = ("wandb", "trackio", "tensorboard")
-"""The trackers' tables of the run file; the first that a run has is read."""
-
-
 def why_no_curve(report: RunReport) -> str:
     """Return why there is no loss to draw."""
     tracker = report.facets.tracker
@@ -126,8 +123,7 @@ def why_no_curve(report: RunReport) -> str:
     if value.step is None and value.last_step_at is None:
         return "nothing was logged yet"
     if value.loss is None and value.scanned >= 1:
-        named = (name for name in TABLES if getattr(report.spec, name) is not None)
-        table = next(named, TABLES[0])
+        table = next(iter(report.spec.trackers), TRACKER_TABLES[0])
         return f"no loss among the logged metrics: name it in [run.{table}] metrics"
     return f"not read yet ({percent(value.scanned)})"
 

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from threading import Lock
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from cockpit.model.base import STEPS
 from cockpit.model.curve import PackedColumns
@@ -24,9 +24,6 @@ from cockpit.sources.wandb.metrics import MetricKeys
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
-
-WIDE = 16
-"""Steps of a column from which on its rows are taken together."""
 
 Point = tuple[int, float]
 
@@ -64,19 +61,6 @@ class _Cell:
             self.low = (step, value)
         elif value > high[1]:
             self.high = (step, value)
-
-    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
-        """Take rows in as ``add`` does each: their steps ascend, their values are finite."""
-        self.first, self.last = min(self.first, steps[0]), max(self.last, steps[-1])
-        total = self.total
-        for value in values:  # one after the other: the same sum, however the rows came
-            total += value
-        self.total, self.count = total, self.count + len(values)
-        low, high = min(values), max(values)
-        if self.low is None or low < self.low[1]:
-            self.low = (steps[values.index(low)], low)
-        if self.high is None or high > self.high[1]:
-            self.high = (steps[values.index(high)], high)
 
     def merge(self, other: _Cell) -> None:
         """Take all of another column in."""
@@ -161,33 +145,6 @@ class LossColumns:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take rows in. A loss without a step counts at the last step before it."""
-        if self._width < WIDE:
-            self._add_each(rows)
-            return
-        rows = list(rows)
-        steps, losses = [row[0] for row in rows], [row[2] for row in rows]
-        if _ascend(steps) and _sound(losses):
-            self._add_together(steps, losses)
-        else:
-            self._add_each(rows)
-
-    def _add_together(self, steps: Sequence[int], losses: Sequence[float]) -> None:
-        """Take rows in, those of a column at once: their steps ascend, their losses are finite."""
-        at = 0
-        while at < len(steps):
-            index = steps[at] // self._width
-            cell, stop = self._cells.get(index), at + 1
-            if cell is not None:  # the first row of a column goes alone: it may join others there
-                stop = bisect_left(steps, (index + 1) * self._width, at)
-            grown = _Cell(steps[at]) if cell is None else _growing(cell)
-            self._cells[index] = grown
-            grown.extend(steps[at:stop], losses[at:stop])
-            if cell is None:
-                self._fit()
-            at = stop
-        self._step = steps[-1]
-
-    def _add_each(self, rows: Iterable[Row]) -> None:
         cells, width, at = self._cells, self._width, self._step
         for row in rows:
             step, _, loss = row[:3]
@@ -268,18 +225,6 @@ class LossColumns:
             low, high = index * len(order) // groups, (index + 1) * len(order) // groups
             chosen.extend(_extremes(order[low:high]))
         return tuple(chosen)
-
-
-def _ascend(steps: Sequence[int | None]) -> TypeGuard[Sequence[int]]:
-    """Tell whether there are steps, all known, above 0 and none below the one before it."""
-    known = [step for step in steps if step is not None]
-    return 0 < len(known) == len(steps) and known[0] > 0 and known == sorted(known)
-
-
-def _sound(losses: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
-    """Tell whether each is finite, and surely what was logged: 0 may stand for another."""
-    known = [loss for loss in losses if loss is not None]
-    return len(known) == len(losses) and math.isfinite(sum(known)) and 0.0 not in known
 
 
 _step, _value = itemgetter(0), itemgetter(1)

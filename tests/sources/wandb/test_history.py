@@ -331,16 +331,6 @@ def test_replayed_steps_fall_into_the_same_columns() -> None:
     assert columns.columns()[0] == (1, 1, 1.0, 3.0, 2.0, 0)
 
 
-def test_a_mean_is_the_same_where_the_rows_of_a_new_column_come_at_once() -> None:
-    begin, more = [Row(1, None, 1e16), Row(40, None, 1.0)], [Row(64, None, 1.0), Row(65, None, 1.0)]
-    alone, together = LossColumns(most=1), LossColumns(most=1)
-    for each in (*begin, *more):
-        alone.add([each])
-    together.add(begin)
-    together.add(more)
-    assert together.columns() == alone.columns()
-
-
 def test_huge_losses_have_a_finite_mean() -> None:
     columns = LossColumns()
     columns.add([row(1, 1.7e308), row(1, 1.7e308)])
