@@ -7,18 +7,22 @@ clock, and the shell that would ask Slurm, are the only stand-ins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.judgement.clock import START
 from bench.judgement.stage import Stage
+from cockpit.hosts import link
+from cockpit.hosts.here import HereLink
+from cockpit.hosts.link import Ask
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import HostValue
+from cockpit.model.place import HERE
 from cockpit.model.report import RunReport
-from cockpit.platforms.local.host import Hosts
+from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.platform import LocalPlatform
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms, _alarms_in
@@ -50,6 +54,22 @@ class Seen:
         return len(self.spans)
 
 
+class StagedMachine(HereLink):
+    """The machine we are on, with the kernel's accounts of memory from a folder of the stage."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = link.DEADLINE, patience: float = link.PATIENCE
+    ) -> link.Answers:
+        """Return what this machine answers, but for its memory."""
+        answers = await super().ask(asks, deadline, patience)
+        files = (path for path in self._root.rglob("*") if path.is_file())
+        texts = {f"/{path.relative_to(self._root)}": path.read_text() for path in files}
+        return {each: texts if each.call == "memory" else said for each, said in answers.items()}
+
+
 def sources_of(stage: Stage) -> Sources:
     """Return the real sources with the stage's cluster in the place of a shell.
 
@@ -59,12 +79,15 @@ def sources_of(stage: Stage) -> Sources:
     logs = Logs(clock, _alarms_in)
     made = (SlurmPlatform(clock, logs, stage.cluster), LocalPlatform(clock, logs))
     platforms = Platforms(clock, made)
-    here = None if stage.machine is None else Hosts(clock, stage.machine)
+    here = None
+    if stage.machine is not None:
+        staged = StagedMachine(stage.machine)
+        here = HostHealth(clock, lambda _: staged)
 
     async def hosts(queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         if here is None:
             return await platforms.hosts(queries)
-        return await here.observe([query.run for query in queries])
+        return await here.observe(HERE, queries)
 
     return Sources(
         job=Bulk(platforms.jobs),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import glob
 import io
 import json
@@ -354,14 +355,25 @@ def disk(path: str) -> dict[str, Any]:
 def _mounted(path: str) -> tuple[str, str]:
     """Return the mount point above a path and its source, as the kernel lists them."""
     best, source = "/", ""
-    with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            fields = line.split(" ")
-            point = _unescaped(fields[4])
-            above = path == point or path.startswith(point.rstrip("/") + "/")
-            if above and len(point) >= len(best):  # of two at one place the last lies on top
-                best, source = point, _unescaped(fields[fields.index("-") + 2])
+    try:
+        with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            listed = _mounts(file.read())
+    except OSError:  # no Linux: what is mounted there is not known
+        while not os.path.ismount(path):
+            path = os.path.dirname(path)
+        return path, source
+    for point, mounted in listed:
+        above = path == point or path.startswith(point.rstrip("/") + "/")
+        if above and len(point) >= len(best):  # of two at one place the last lies on top
+            best, source = point, mounted
     return best, source
+
+
+@functools.lru_cache(maxsize=1)
+def _mounts(text: str) -> list[tuple[str, str]]:
+    """Return the mount points of the kernel's list, and what is mounted there."""
+    lines = (line.split(" ") for line in text.splitlines())
+    return [(_unescaped(line[4]), _unescaped(line[line.index("-") + 2])) for line in lines]
 
 
 def _unescaped(text: str) -> str:

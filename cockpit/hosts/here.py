@@ -81,7 +81,8 @@ class HereLink:
         wanted = list(dict.fromkeys(asks))
         quick = [each for each in wanted if each.call in QUICK]
         rest = [each for each in wanted if each.call not in QUICK]
-        found = await gather(*(self._asked(part, deadline) for part in (quick, *zip(rest))))
+        limit = min(deadline, patience)  # something answers at once: the machine is here
+        found = await gather(*(self._asked(part, limit) for part in (quick, *zip(rest))))
         answers = {each: value for part in found for each, value in part.items()}
         return {each: answers[each] for each in wanted}
 

@@ -153,7 +153,7 @@ def test_each_source_gives_up_before_its_poller_does() -> None:
     assert DEADLINES["tracker"].away > online.DEADLINE + online.LOGIN
     assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
     assert DEADLINES["job"].here > jobs.DEADLINE
-    assert DEADLINES["host"].here > host.DEADLINE + host.GPU_DEADLINE
+    assert DEADLINES["host"].here > host.PATIENCE
 
 
 RUN = RunSpec(name="toy", job=JobSpec(kind="slurm", id="30"))

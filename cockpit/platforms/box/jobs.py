@@ -31,8 +31,6 @@ from cockpit.platforms.box.machine import (
     by_lineage,
     by_pid_file,
     by_session,
-    disk_asks,
-    disks_of,
     files_ask,
     job_files,
     led,
@@ -47,6 +45,7 @@ from cockpit.platforms.local.belonging import LINEAGE
 from cockpit.platforms.local.census import MOST
 from cockpit.platforms.local.family import starts_again
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
+from cockpit.platforms.local.host import disk_asks, disks_of
 from cockpit.platforms.local.judging import (
     GONE,
     PROCESS_TABLE,

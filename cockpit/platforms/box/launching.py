@@ -32,8 +32,6 @@ from cockpit.platforms.box.launcher import LAUNCHER, SH
 from cockpit.platforms.box.machine import (
     HostPlaces,
     JobFiles,
-    disk_asks,
-    disks_of,
     files_ask,
     folder_of,
     job_files,
@@ -41,6 +39,7 @@ from cockpit.platforms.box.machine import (
 )
 from cockpit.platforms.local import lookup as local
 from cockpit.platforms.local.files import MOST, PidNote
+from cockpit.platforms.local.host import disk_asks, disks_of
 from cockpit.platforms.local.lookup import launches_place, parent_of, root_on_host
 from cockpit.platforms.local.recorded import identify
 from cockpit.platforms.local.sight import ABOUT, Sight, Who, on_its_host, processes_ask, sight_of

@@ -29,12 +29,13 @@ from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
 from cockpit.platforms.box import launching
-from cockpit.platforms.box.health import LACKS, BoxHosts, finding_of
+from cockpit.platforms.box.findings import LACKS, finding_of
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.launching import ID, Script, startable
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting
 from cockpit.platforms.local.evidence import gather
+from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
@@ -119,7 +120,7 @@ class BoxPlatform(Unsupported):
         self._answer_within = answer_within
         self._link_to = link
         self._jobs = BoxJobs(clock, link)
-        self._health = BoxHosts(clock, link)
+        self._health = HostHealth(clock, link)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the host: its job, its log and its disks share one connection, and one fate."""

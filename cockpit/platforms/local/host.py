@@ -1,27 +1,24 @@
-"""The health of this machine, as far as it concerns its local jobs (SPEC S-14, C-22).
+"""The health of a machine, near or far, as far as it concerns its jobs (SPEC S-14, C-22).
 
 Memory is the job's control group's (v2 or v1), else the whole machine's.
 """
 
 from __future__ import annotations
 
-import os
 import posixpath
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from cockpit.hosts.link import Answers, Ask, Link, ask
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Disk, Gpu, HostValue
-from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.runtime.mounts import is_there, shared_source, source_of
-from cockpit.runtime.offload import Call, Outcome, offload_each
-from cockpit.runtime.shell import run_command
+from cockpit.model.place import SSH, Place
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.sight import ABOUT, on_its_host
+from cockpit.runtime.mounts import shared_source
 from cockpit.text.safe import clean
 
 _NO_LIMIT: Final = 2**60
@@ -34,14 +31,6 @@ class MemoryUse(NamedTuple):
 
     frac: float | None
     oom_kills: int | None
-
-
-class Machine(NamedTuple):
-    """The kernel's files as they are read: of this machine, or as they came from another one."""
-
-    text: Callable[[str], str]
-    """The text of a file by its path, empty where there is none."""
-    is_folder: Callable[[str], bool]
 
 
 class _Group(NamedTuple):
@@ -60,97 +49,80 @@ _V1: Final = _Group(
 
 
 class MemoryLook:
-    """The memory of a machine as one look finds it: each cgroup is read once for all jobs."""
+    """The memory of a machine, from the kernel's files as ``agent.memory`` gives them, by path."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._groups: dict[int | None, str] = {}
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._folders = {posixpath.dirname(path) for path in texts}
         self._by_groups: dict[str, MemoryUse] = {}
 
     def around(self, pid: int | None) -> MemoryUse:
         """Return the memory pressure around process ``pid`` (``None`` or gone: around us).
 
-        Every figure that the machine does not have is ``None``.
+        Every figure that the machine does not have is ``None``; a group is read once for all jobs.
         """
-        groups = self._groups.get(pid)
-        if groups is None:
-            groups = self._groups[pid] = _groups_of(pid, self._machine)
+        own = self._texts.get(f"/proc/{pid}/cgroup")
+        groups = own if own is not None else self._texts.get("/proc/self/cgroup", "")
         use = self._by_groups.get(groups)
         if use is None:
-            use = self._by_groups[groups] = _within(groups, self._machine)
+            use = self._by_groups[groups] = self._within(groups)
         return use
 
+    def _within(self, groups: str) -> MemoryUse:
+        fullest: float | None = None
+        kills: int | None = None
+        for folder, group in self._groups_above(groups):
+            frac = self._frac(folder, group)
+            if frac is not None and (fullest is None or frac > fullest):
+                fullest = frac
+            own_kills = self._field(f"{folder}/{group.oom}", "oom_kill")
+            kills = own_kills if kills is None else kills
+        if fullest is None:
+            total = self._field("/proc/meminfo", "MemTotal:")
+            free = self._field("/proc/meminfo", "MemAvailable:")
+            fullest = 1 - free / total if total and free is not None else None
+        if kills is None:
+            kills = self._field("/proc/vmstat", "oom_kill")
+        return MemoryUse(fullest, kills)
 
-class MemoryHere(MemoryLook):
-    """The memory of this machine."""
+    def _groups_above(self, groups: str) -> Iterator[tuple[str, _Group]]:
+        """Yield the memory cgroup of the process and those above it: each may have a limit."""
+        for line in groups.splitlines():
+            _, controllers, path = (*line.split(":", 2), "", "")[:3]
+            if "memory" in controllers.split(","):
+                for folder in self._upwards(f"{CGROUPS}/memory", path):
+                    yield folder, _V1
+            elif not controllers:
+                for folder in self._upwards(CGROUPS, path):
+                    yield folder, _V2
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
-        super().__init__(Machine(self._text, self._is_folder))
+    def _upwards(self, top: str, path: str) -> Iterator[str]:
+        """Yield ``top/path`` and its parents up to ``top``; only ``top`` inside a container."""
+        folder = posixpath.normpath(posixpath.join(top, path.strip("/")))
+        while folder.startswith(top + "/"):
+            if folder in self._folders:
+                yield folder
+            folder = posixpath.dirname(folder)
+        yield top
+
+    def _frac(self, folder: str, group: _Group) -> float | None:
+        limit = _integer(self._text(f"{folder}/{group.limit}"))
+        usage = _integer(self._text(f"{folder}/{group.usage}"))
+        if limit is None or usage is None or not 0 < limit < _NO_LIMIT:
+            return None
+        cache = self._field(f"{folder}/memory.stat", group.cache) or 0
+        return max(0.0, usage - cache) / limit
+
+    def _field(self, path: str, name: str) -> int | None:
+        """Return the number behind ``name`` in a file of ``name number`` lines."""
+        for line in self._text(path).splitlines():
+            key, _, value = line.partition(" ")
+            if key == name and (number := value.split()[:1]) and number[0].isdigit():
+                return int(number[0])
+        return None
 
     def _text(self, path: str) -> str:
-        try:
-            return (self._root / path.lstrip("/")).read_text(encoding="ascii", errors="replace")
-        except OSError:
-            return ""
-
-    def _is_folder(self, path: str) -> bool:
-        return (self._root / path.lstrip("/")).is_dir()
-
-
-def _groups_of(pid: int | None, machine: Machine) -> str:
-    """Return the kernel's list of the cgroups that a process is in."""
-    name = str(pid) if pid is not None and machine.is_folder(f"/proc/{pid}") else "self"
-    return machine.text(f"/proc/{name}/cgroup")
-
-
-def _within(groups: str, machine: Machine) -> MemoryUse:
-    fullest: float | None = None
-    kills: int | None = None
-    for folder, group in _folders(machine, groups):
-        frac = _frac(machine, folder, group)
-        if frac is not None and (fullest is None or frac > fullest):
-            fullest = frac
-        own_kills = _field(machine, f"{folder}/{group.oom}", "oom_kill")
-        kills = own_kills if kills is None else kills
-    if fullest is None:
-        total = _field(machine, "/proc/meminfo", "MemTotal:")
-        free = _field(machine, "/proc/meminfo", "MemAvailable:")
-        fullest = 1 - free / total if total and free is not None else None
-    if kills is None:
-        kills = _field(machine, "/proc/vmstat", "oom_kill")
-    return MemoryUse(fullest, kills)
-
-
-def _folders(machine: Machine, groups: str) -> Iterator[tuple[str, _Group]]:
-    """Yield the memory cgroup of the process and those above it: each may have a limit."""
-    for line in groups.splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if "memory" in controllers.split(","):
-            for folder in _upwards(machine, f"{CGROUPS}/memory", path):
-                yield folder, _V1
-        elif not controllers:
-            for folder in _upwards(machine, CGROUPS, path):
-                yield folder, _V2
-
-
-def _upwards(machine: Machine, top: str, path: str) -> Iterator[str]:
-    """Yield ``top/path`` and its parents up to ``top``; only ``top`` inside a container."""
-    folder = posixpath.normpath(posixpath.join(top, path.strip("/")))
-    while folder.startswith(top + "/"):
-        if machine.is_folder(folder):
-            yield folder
-        folder = posixpath.dirname(folder)
-    yield top
-
-
-def _frac(machine: Machine, folder: str, group: _Group) -> float | None:
-    limit = _integer(machine.text(f"{folder}/{group.limit}"))
-    usage = _integer(machine.text(f"{folder}/{group.usage}"))
-    if limit is None or usage is None or not 0 < limit < _NO_LIMIT:
-        return None
-    cache = _field(machine, f"{folder}/memory.stat", group.cache) or 0
-    return max(0.0, usage - cache) / limit
+        return self._texts.get(path, "")
 
 
 def _integer(text: str) -> int | None:
@@ -158,161 +130,106 @@ def _integer(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _field(machine: Machine, path: str, name: str) -> int | None:
-    """Return the number behind ``name`` in a file of ``name number`` lines."""
-    for line in machine.text(path).splitlines():
-        key, _, value = line.partition(" ")
-        if key == name and (number := value.split()[:1]) and number[0].isdigit():
-            return int(number[0])
-    return None
-
-
-DEADLINE: Final = 4.0
-GPU_DEADLINE: Final = 5.0
-SOURCE: Final = "this machine"
 GPU_QUERY: Final = (
     "--query-gpu=index,name,utilization.gpu,memory.used,memory.total",
     "--format=csv,noheader,nounits",
 )
+GPUS: Final = ask("nvidia-smi", "run", argv=["nvidia-smi", *GPU_QUERY])
+PATIENCE: Final = 6.0
+"""Seconds that a machine's answers are waited for: a driver that wakes up takes up to five."""
 
 
-class Hosts:
-    """Observes this machine, once for each run that lives on it."""
+class HostHealth:
+    """Observes machines, each once for all of its runs."""
 
-    def __init__(self, clock: Clock, root: Path = Path("/")) -> None:
+    def __init__(self, clock: Clock, link_to: Callable[[str], Link]) -> None:
         self._clock = clock
-        self._root = root
-        self._late: dict[tuple[str, ...], list[str]] = {}
-        """By a run's paths what a look at them has asked that was given up: it may hang still."""
+        self._link_to = link_to
 
-    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
-        """Return the host facet of each run, by run name."""
-        gpus = await read_gpus() if runs else GpuLook()
-        look = _Look(MemoryHere(self._root), Mounts())
-        asks = [_Ask(run, tuple(_paths(run)), []) for run in runs]
-        calls = [Call(partial(_looked, ask, look), (_looked, *ask.paths)) for ask in asks]
-        outcomes = await offload_each(calls, deadline=DEADLINE)
-        found = zip(asks, outcomes, strict=True)
-        return {ask.run.name: self._facet(ask, outcome, gpus) for ask, outcome in found}
-
-    def _facet(
-        self, ask: _Ask, outcome: Outcome[tuple[list[Disk], MemoryUse]], gpus: GpuLook
-    ) -> Facet[HostValue]:
-        now, paths = self._clock.now(), ask.paths
-        try:
-            disks, memory = outcome.value
-        except TimeoutError as error:
-            if ask.asked:
-                self._late[paths] = ask.asked
-            waits_for = self._late.get(paths, [])[-1:]
-            disk = "".join(f"the disk of {each}: " for each in waits_for)
-            return unknown(ErrorKind.TIMEOUT, f"{disk}{error}", SOURCE, now)
-        except OSError as error:
-            message = f"cannot read {error.filename}: {error.strerror}"
-            return unknown(ErrorKind.BAD_ANSWER, message, SOURCE, now)
-        value = HostValue(
-            disks=each_once(zip(paths, disks, strict=True)),
-            mem_frac=memory.frac,
-            oom_kills=memory.oom_kills,
-            load=_load(),
-        )
-        return known(value.model_copy(update=gpus.figures), SOURCE, now)
+    async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
+        """Return the host facet of each run of a host, by name."""
+        link = self._link_to(host)
+        places = {query.name: _places(query.run) for query in queries}
+        asked = disk_asks(place for own in places.values() for place in own)
+        pids = sorted({pid for query in queries if (pid := _pid(query)) is not None})
+        account = ask("its memory", "memory", pids=pids)
+        answers = await link.ask([ABOUT, GPUS, account, *asked.values()], patience=PATIENCE)
+        disks, about, texts = disks_of(asked, answers), answers[ABOUT], answers[account]
+        memory = MemoryLook({} if isinstance(texts, Problem) else texts)
+        load = None if isinstance(about, Problem) else about["load"]
+        whole = HostValue(load=load).model_copy(update=gpu_look(answers[GPUS]).figures)
+        now = self._clock.now()
+        facets: dict[str, Facet[HostValue]] = {}
+        for query in queries:
+            own = [(place, disks[place]) for place in places[query.name]]
+            use = memory.around(_pid(query))
+            figures = {
+                "disks": each_once((str(each), one) for each, one in own if isinstance(one, Disk)),
+                "mem_frac": use.frac,
+                "oom_kills": use.oom_kills,
+            }
+            said = (about, texts, *(one for _, one in own))
+            problem = next((each for each in said if isinstance(each, Problem)), None)
+            value = whole.model_copy(update=figures)
+            facets[query.name] = _known_of(value, problem, link.host, now)
+        return facets
 
 
-class _Look(NamedTuple):
-    """What one look at the machine finds for all of its runs."""
-
-    memory: MemoryHere
-    mounts: Mounts
-
-
-class _Ask(NamedTuple):
-    """A run, where it writes to, and what was asked of that: it ends with what is waited for."""
-
-    run: RunSpec
-    paths: tuple[str, ...]
-    asked: list[str]
+def _known_of(
+    value: HostValue, problem: Problem | None, source: str, now: float
+) -> Facet[HostValue]:
+    """Return what is known, beside why the rest is not; nothing known is unknown."""
+    if problem is None:
+        return known(value, source, now)
+    if value == HostValue(gpus_error=value.gpus_error):
+        return unknown(problem.kind, problem.message, source, now)
+    return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
 
 
-def _looked(ask: _Ask, look: _Look) -> tuple[list[Disk], MemoryUse]:
-    """Return a run's disks and its job's memory."""
-    memory, disks = look.memory.around(_pid(ask.run.job)), []
-    for path in ask.paths:
-        ask.asked.append(path)
-        disks.append(read_disk(path, look.mounts))
-    ask.asked.clear()
-    return disks, memory
-
-
-def _paths(run: RunSpec) -> list[str]:
-    """Return the local paths that the run writes to."""
-    roots = run.checkpoints.path if run.checkpoints is not None else ()
+def _places(run: RunSpec) -> list[Place]:
+    """Return the places of its job's host that the run writes to."""
     log = run.job.log if run.job is not None else None
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
     found = [place for place in (run.output_root, *roots, log) if place is not None]
-    return list(dict.fromkeys(place.path for place in found if place.here))
+    own = [place for place in dict.fromkeys(found) if on_its_host(run, place)]
+    host = None if run.job is None else run.job.host
+    return own or ([] if host is None else [Place(SSH, host, "~")])
 
 
-def _pid(job: JobSpec | None) -> int | None:
-    """Return the job's process; none if its pid file cannot be read (the job facet says why)."""
-    if job is None or job.pid_file is None:
-        return None
-    try:
-        note = read_pid(job.pid_file.path)
-    except OSError:
-        return None
-    return note.pid if isinstance(note, PidNote) else None
+def _pid(query: Query) -> int | None:
+    """Return the process of the run's job, as it was last seen."""
+    name = "" if query.job is None or query.alive is False else query.job.id or ""
+    kind, _, number = name.partition(":")
+    return int(number) if kind == "pid" and number.isdigit() else None
 
 
-class Mounts:
-    """Where this machine's file systems are mounted, as one look finds it. Blocking."""
-
-    def __init__(self) -> None:
-        self._above: dict[str, str] = {}
-        self._shared: dict[str, str | None] = {}
-
-    def above(self, folder: str) -> str:
-        """Return the mount point that holds a path whose links are followed."""
-        climbed: list[str] = []
-        while folder not in self._above and not _is_mount(folder):
-            climbed.append(folder)
-            folder = posixpath.dirname(folder)
-        mount = self._above.setdefault(folder, folder)
-        self._above.update(dict.fromkeys(climbed, mount))
-        return mount
-
-    def shared(self, mount: str) -> str | None:
-        """Return what a network file system is mounted from there; ``None`` for a disk here."""
-        if mount not in self._shared:
-            self._shared[mount] = shared_source(source_of(mount) or "")
-        return self._shared[mount]
+def disk_asks(places: Iterable[Place]) -> dict[Place, Ask]:
+    """Return what asks for the disk that holds each place or its nearest parent."""
+    return {each: ask(f"the disk of {each.path}", "disk", path=each.path) for each in places}
 
 
-def _is_mount(folder: str) -> bool:
-    above = posixpath.dirname(folder)
-    return above == folder or os.stat(folder).st_dev != os.stat(above).st_dev  # noqa: PTH116
+def disks_of(asked: Mapping[Place, Ask], answers: Answers) -> dict[Place, Disk | Problem]:
+    """Return the disk of each place, or why it is not known."""
+    found = {place: answers[each] for place, each in asked.items()}
+    return {
+        place: said if isinstance(said, Problem) else disk_of(said) for place, said in found.items()
+    }
 
 
-def read_disk(path: str, mounts: Mounts | None = None) -> Disk:
-    """Return the disk that holds ``path`` or, before it exists, its nearest parent. Blocking.
+def disk_of(said: Mapping[str, Any]) -> Disk:
+    """Return a disk from the agent's figures.
 
     ``used_frac`` is what ``df`` says: the share of what is not reserved for root.
     """
-    mounts = mounts or Mounts()
-    place = posixpath.abspath(path)
-    while not is_there(place) and place != "/":
-        place = posixpath.dirname(place)
-    figures = os.statvfs(place)
-    used = figures.f_blocks - figures.f_bfree
-    usable = used + figures.f_bavail
-    files = figures.f_files
-    mount = mounts.above(os.path.realpath(place))
-    shared = mounts.shared(mount)
+    usable = said["used"] + said["free"]
+    shared = shared_source(said["source"])
+    inodes = said["inodes"]
     return Disk(
-        mount=clean(mount),
+        mount=clean(said["mount"]),
         shared=None if shared is None else clean(shared),
-        free=figures.f_bavail * figures.f_frsize,
-        used_frac=used / usable if usable else 1.0,
-        inodes_frac=1 - figures.f_favail / files if files else None,
+        free=said["free"],
+        used_frac=said["used"] / usable if usable else 1.0,
+        inodes_frac=1 - said["inodes_free"] / inodes if inodes else None,
     )
 
 
@@ -328,13 +245,6 @@ def each_once(found: Iterable[tuple[str, Disk]]) -> tuple[Disk, ...]:
     )
 
 
-def _load() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return None
-
-
 class GpuLook(NamedTuple):
     """What ``nvidia-smi`` lists, how many it says do not answer, and why the list is not whole."""
 
@@ -348,15 +258,12 @@ class GpuLook(NamedTuple):
         return {"gpus": self.gpus, "gpus_lost": self.lost, "gpus_error": self.error}
 
 
-async def read_gpus() -> GpuLook:
-    """Return the GPUs of this machine; none and no error where there is no ``nvidia-smi``."""
-    if shutil.which("nvidia-smi") is None:
-        return GpuLook()
-    done = await run_command(("nvidia-smi", *GPU_QUERY), deadline=GPU_DEADLINE)
-    if done.timed_out:
-        message = f"nvidia-smi: no answer within {GPU_DEADLINE:g} s"
-        return GpuLook(error=Problem(kind=ErrorKind.TIMEOUT, message=message))
-    return gpus_of(f"{done.text}\n{done.err.decode('utf-8', 'replace')}", done.rc)
+def gpu_look(said: Sequence[Any] | Problem) -> GpuLook:
+    """Return what was said to ``GPUS``; none and no error where there is no ``nvidia-smi``."""
+    if isinstance(said, Problem):
+        return GpuLook() if said.kind is ErrorKind.NOT_FOUND else GpuLook(error=said)
+    status, out, errors, _ = said
+    return gpus_of(f"{out}\n{errors}", status)
 
 
 def gpus_of(text: str, status: int) -> GpuLook:

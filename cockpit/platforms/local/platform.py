@@ -45,7 +45,7 @@ from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local import lookup
 from cockpit.platforms.local.ending import Acting, ProcessTarget
 from cockpit.platforms.local.evidence import gather
-from cockpit.platforms.local.host import Hosts
+from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.sight import Sight
@@ -139,7 +139,7 @@ class LocalPlatform(Platform):
         self._clock = clock
         self._logs = logs
         self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
-        self._hosts = Hosts(clock)
+        self._health = HostHealth(clock, lambda _: HERE_LINK)
         folders = locks_folders()
         self._locks = folders if locks_folder is None else (locks_folder,)
         self._answer_within = answer_within
@@ -159,7 +159,7 @@ class LocalPlatform(Platform):
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return the health of this machine."""
-        return await self._hosts.observe([query.run for query in queries])
+        return await self._health.observe(HERE, queries)
 
     @classmethod
     def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.observed import HostValue
 from cockpit.model.place import on_host
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
 from tests.platforms.box.making import Here
 from tests.queries import queries_of
@@ -45,16 +43,3 @@ async def test_the_other_runs_are_known_and_the_dead_mount_is_asked_once(tmp_pat
         await link.ask([])
     found = await jobs.observe("box", queries_of(runs))
     assert found["b"].error is not None and found["b"].error.kind is ErrorKind.NOT_FOUND
-
-
-async def test_the_other_disks_are_known(tmp_path: Path) -> None:
-    link = dead_mount()
-    runs = [
-        RunSpec(name=name, output_root=on_host("box", path), job=JobSpec(kind="box", host="box"))
-        for name, path in (("dead", DEAD), ("good", str(tmp_path)))
-    ]
-    found = await BoxHosts(SystemClock(), lambda host: link).observe("box", queries_of(runs))
-    error = found["dead"].error
-    assert error is not None and error.kind is ErrorKind.TIMEOUT and DEAD in error.message
-    assert isinstance(found["good"].value, HostValue) and found["good"].value.disks
-    link.released.set()

@@ -3,15 +3,31 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cockpit.hosts import agent
+from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import SystemClock
-from cockpit.model.observed import Gpu
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
+from cockpit.model.observed import Disk, Gpu, HostValue, JobValue, Phase
+from cockpit.model.place import HERE
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
-from cockpit.platforms.local import host
-from cockpit.platforms.local.host import GpuLook, Hosts, MemoryHere, Mounts, read_disk, read_gpus
-from cockpit.runtime.mounts import MOUNTS
+from cockpit.platforms.local import host as health
+from cockpit.platforms.local.host import (
+    GPUS,
+    GpuLook,
+    HostHealth,
+    MemoryLook,
+    disk_of,
+    each_once,
+    gpu_look,
+)
+from tests.platforms.box.making import Here
+from tests.platforms.conftest import Host
+from tests.queries import queries_of
 
 GIB = 2**30
 
@@ -50,43 +66,57 @@ MACHINE = {
 }
 
 
-def test_cgroup_v2_takes_the_tightest_limit_above(tmp_path: Path) -> None:
-    assert MemoryHere(tree(tmp_path, V2)).around(None) == (0.5, 2)
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder from which the kernel's files are read."""
+    monkeypatch.setattr(agent, "PROC", f"{tmp_path}/proc")
+    monkeypatch.setattr(agent, "CGROUP", f"{tmp_path}/sys/fs/cgroup")
+    return tmp_path
 
 
-def test_cgroup_v1_without_droppable_caches(tmp_path: Path) -> None:
-    assert MemoryHere(tree(tmp_path, V1)).around(None) == (0.5, 7)
+def memory(root: Path, *pids: int) -> MemoryLook:
+    texts = agent.memory(pids)
+    return MemoryLook({path.removeprefix(str(root)): text for path, text in texts.items()})
 
 
-def test_without_a_limit_the_machine_counts(tmp_path: Path) -> None:
-    assert MemoryHere(tree(tmp_path, MACHINE)).around(None) == (0.6, 4)
+def test_cgroup_v2_takes_the_tightest_limit_above(root: Path) -> None:
+    assert memory(tree(root, V2)).around(None) == (0.5, 2)
 
 
-def test_inside_a_container_the_path_is_not_there(tmp_path: Path) -> None:
+def test_cgroup_v1_without_droppable_caches(root: Path) -> None:
+    assert memory(tree(root, V1)).around(None) == (0.5, 7)
+
+
+def test_without_a_limit_the_machine_counts(root: Path) -> None:
+    assert memory(tree(root, MACHINE)).around(None) == (0.6, 4)
+
+
+def test_inside_a_container_the_path_is_not_there(root: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/../../outside\n",
         "sys/fs/cgroup/memory.max": "100\n",
         "sys/fs/cgroup/memory.current": "95\n",
     }
-    assert MemoryHere(tree(tmp_path, files)).around(None) == (0.95, None)
+    assert memory(tree(root, files)).around(None) == (0.95, None)
 
 
-def test_the_job_s_own_group_is_read(tmp_path: Path) -> None:
-    root = tree(tmp_path, MACHINE | {"proc/77/cgroup": "0::/job\n"})
+def test_the_job_s_own_group_is_read(root: Path) -> None:
+    tree(root, MACHINE | {"proc/77/cgroup": "0::/job\n"})
     tree(root, {f"sys/fs/cgroup/job/memory.{name}": "10\n" for name in ("max", "current")})
-    assert MemoryHere(root).around(77).frac == 1.0
-    assert MemoryHere(root).around(78).frac == 0.6
+    assert memory(root, 77, 78).around(77).frac == 1.0
+    assert memory(root, 77, 78).around(78).frac == 0.6
 
 
-def test_nothing_known(tmp_path: Path) -> None:
-    assert MemoryHere(tmp_path).around(None) == (None, None)
+def test_nothing_known(root: Path) -> None:
+    assert memory(root).around(None) == (None, None)
 
 
 def test_a_disk_before_its_folder_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = os.statvfs(tmp_path)  # once: others write to this disk between two readings
-    monkeypatch.setattr(os, "statvfs", {str(tmp_path): figures}.__getitem__)
-    disk = read_disk(str(tmp_path / "not" / "yet"))
-    assert disk == read_disk(str(tmp_path))
+    figures, ask = os.statvfs(tmp_path), os.statvfs  # once: others write to this disk meanwhile
+    known = {str(tmp_path): figures}
+    monkeypatch.setattr(os, "statvfs", lambda path: known.get(path) or ask(path))
+    disk = disk_of(agent.disk(str(tmp_path / "not" / "yet")))
+    assert disk == disk_of(agent.disk(str(tmp_path)))
     assert disk.free == figures.f_bavail * figures.f_frsize
     assert 0 <= disk.used_frac <= 1 and os.path.ismount(disk.mount)
 
@@ -94,7 +124,49 @@ def test_a_disk_before_its_folder_exists(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_filled_disk_is_told_apart() -> None:
     if not Path("/dev/shm").is_mount():
         pytest.skip("no second file system here")
-    assert read_disk("/dev/shm/run").mount == "/dev/shm"
+    assert disk_of(agent.disk("/dev/shm/run")).mount == "/dev/shm"
+
+
+def test_a_disk_of_a_machine_without_a_list_of_its_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = agent.disk(str(tmp_path))
+    monkeypatch.setattr(agent, "PROC", str(tmp_path / "none"))
+    assert agent.disk(str(tmp_path)) | {"free": 0, "used": 0, "inodes_free": 0} == listed | {
+        "source": "", "free": 0, "used": 0, "inodes_free": 0,
+    }  # fmt: skip
+
+
+FIGURES = {
+    "mount": "/data", "source": "/dev/sda1", "free": 500, "used": 400,
+    "inodes": 100, "inodes_free": 10,
+}  # fmt: skip
+DISKS: list[tuple[dict[str, object], Disk]] = [
+    ({}, Disk(mount="/data", free=500, used_frac=400 / 900, inodes_frac=0.9)),
+    (
+        {"mount": "/mnt/my disk", "source": "//nas/my share", "inodes": 0},
+        Disk(mount="/mnt/my disk", free=500, used_frac=400 / 900, shared="//nas/my share"),
+    ),
+    ({"free": 0, "used": 0}, Disk(mount="/data", free=0, used_frac=1.0, inodes_frac=0.9)),
+]
+
+
+@pytest.mark.parametrize(("figures", "disk"), DISKS)
+def test_a_disk_by_its_figures(figures: dict[str, object], disk: Disk) -> None:
+    assert disk_of({**FIGURES, **figures}) == disk
+
+
+def test_a_disk_holds_all_places_of_a_run_that_lie_on_it() -> None:
+    one, other = (Disk(mount=mount, free=5, used_frac=0.5) for mount in ("/", "/home"))
+    found = each_once([("/a", one), ("/home/b", other), ("/c", one)])
+    assert [(each.mount, each.holds) for each in found] == [
+        ("/", ("/a", "/c")),
+        ("/home", ("/home/b",)),
+    ]
+
+
+async def read_gpus() -> GpuLook:
+    return gpu_look((await HERE_LINK.ask([GPUS]))[GPUS])
 
 
 def smi(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,56 +230,73 @@ def run_in(folder: Path) -> RunSpec:
     )
 
 
+async def facet_of(run: RunSpec, **more: Any) -> Facet[HostValue]:
+    asked = HostHealth(SystemClock(), lambda _: HERE_LINK)
+    return (await asked.observe(HERE, [Query(run=run, **more)]))[run.name]
+
+
 async def test_a_local_run(tmp_path: Path) -> None:
-    facet = (await Hosts(SystemClock()).observe([run_in(tmp_path)]))["a"]
+    facet = await facet_of(run_in(tmp_path))
     assert facet.value is not None and facet.error is None
-    assert [disk.mount for disk in facet.value.disks] == [read_disk(str(tmp_path)).mount]
-    assert facet.value.load is not None and facet.value.load >= 0
-    assert facet.value.mem_frac is not None and 0 <= facet.value.mem_frac <= 1
+    assert [disk.mount for disk in facet.value.disks] == [agent.disk(str(tmp_path))["mount"]]
+    assert facet.value.disks[0].holds == tuple(str(tmp_path / name) for name in ("", "c", "log"))
+    assert (await facet_of(RunSpec(name="a", job=JobSpec(kind="local")))).known
 
 
-async def test_memory_of_the_job_s_process(tmp_path: Path) -> None:
-    root = tree(tmp_path / "root", MACHINE | {"proc/77/cgroup": "0::/job\n"})
-    tree(root, {f"sys/fs/cgroup/job/memory.{name}": "10\n" for name in ("max", "current")})
-    (tmp_path / "pid").write_text("77\n")
-    facet = (await Hosts(SystemClock(), root).observe([run_in(tmp_path)]))["a"]
-    assert facet.value is not None and facet.value.mem_frac == 1.0
+async def test_the_disks_memory_and_load_of_a_run(host: Host, tmp_path: Path) -> None:
+    run, job = host.spec(), JobValue(id=f"pid:{os.getpid()}", state="x", phase=Phase.RUNNING)
+    facet = (await host.platform.hosts([Query(run=run, job=job)]))[run.name]
+    value = facet.value
+    assert facet.known and value is not None
+    (disk,) = value.disks
+    assert disk.free > 0 and 0 < disk.used_frac <= 1 and tmp_path.is_relative_to(disk.mount)
+    assert disk.holds == tuple(map(str, (run.output_root, run.job and run.job.log)))
+    assert value.load is not None and value.load >= 0
+    assert value.mem_frac is not None and 0 < value.mem_frac <= 1
 
 
-async def test_a_disk_that_hangs_is_named_by_every_look(
+async def test_a_disk_that_hangs_is_named_by_every_look_and_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers, ask = threading.Event(), os.statvfs
+    dead, good = run_in(tmp_path / "dead"), run_in(tmp_path / "good")
+    runs = [dead, good.model_copy(update={"name": "b"})]
 
     def hanging(place: str) -> os.statvfs_result:
-        answers.wait(60)
+        if place.startswith(str(tmp_path / "dead")):
+            answers.wait(60)
         return ask(place)
 
-    hosts, run = Hosts(SystemClock()), run_in(tmp_path)
-    monkeypatch.setattr(host, "DEADLINE", 0.2)
+    hosts = HostHealth(SystemClock(), lambda _: HERE_LINK)
+    monkeypatch.setattr(health, "PATIENCE", 1.0)
     monkeypatch.setattr(os, "statvfs", hanging)
     try:
-        looks = [(await hosts.observe([run]))["a"] for _ in range(2)]
+        looks = [await hosts.observe(HERE, queries_of(runs)) for _ in range(2)]
     finally:
         answers.set()
-    said = [look.error.message for look in looks if look.error is not None]
-    assert len(said) == 2 and "earlier call" in said[1]
-    assert all(each.startswith(f"the disk of {tmp_path}") for each in said)
-    monkeypatch.setattr(host, "DEADLINE", 60.0)
-    assert (await hosts.observe([run]))["a"].known
+    for look in looks:
+        assert look["b"].known and look["a"].value is not None and not look["a"].value.disks
+        assert look["a"].error is not None and look["a"].error.kind is ErrorKind.TIMEOUT
+        assert look["a"].error.message.startswith(f"the disk of {tmp_path}/dead")
+    monkeypatch.setattr(health, "PATIENCE", 60.0)
+    assert (await hosts.observe(HERE, queries_of(runs)))["a"].known
 
 
-def test_one_look_reads_what_its_runs_share_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[Path] = []
+async def test_a_disk_of_a_host_that_hangs_hides_no_other() -> None:
+    link = Here()
+    link.hangs = lambda each: "/mnt/dead" in each.arguments
+    spec = RunSpec(
+        name="dead", output_root="ssh://box/mnt/dead", job={"kind": "box", "host": "box"}
+    )
+    good = spec.model_copy(update={"name": "good", "output_root": None})
+    found = await HostHealth(SystemClock(), lambda _: link).observe("box", queries_of([spec, good]))
+    link.released.set()
+    error = found["dead"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT and "/mnt/dead" in error.message
+    assert found["good"].value is not None and found["good"].value.disks
 
-    def reading(path: Path, **how: str) -> str:
-        read.append(path)
-        return path.read_bytes().decode(**how)
 
-    monkeypatch.setattr(Path, "read_text", reading)
-    mounts = Mounts()
-    disks = [read_disk(str(tmp_path / name), mounts) for name in "abc"]
-    assert len({disk.mount for disk in disks}) == 1 and read == [MOUNTS]
-    assert disks[0].mount == next(str(p) for p in (tmp_path, *tmp_path.parents) if p.is_mount())
+def test_the_list_of_mounts_is_taken_apart_once(tmp_path: Path) -> None:
+    agent._mounts.cache_clear()
+    found = {agent.disk(str(tmp_path / name))["mount"] for name in "abc"}
+    assert len(found) == 1 and agent._mounts.cache_info().misses == 1

@@ -1,0 +1,41 @@
+"""The health of a host: a real one, and what others have been seen to answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cockpit.platforms.box.machine import screens, sessions
+from cockpit.platforms.local.belonging import Files
+from cockpit.platforms.local.sight import Sight, sight_of
+
+
+def test_a_clock_is_off_only_beyond_what_the_trip_can_explain() -> None:
+    def ahead(now: float, sent: float = 9000.0, got: float = 9004.0) -> float:
+        about = {"now": now}
+        return Sight(about, {}, Files(Path("/nowhere"), 0), set(), None, sent, got).ahead
+
+    assert [ahead(now) for now in (8998, 8999, 9000, 9004, 9006)] == [0.0] * 5
+    assert (ahead(12604), ahead(5400)) == (3600.0, -3600.0)
+
+
+def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
+    about = {"pid": 1, "now": 8600.0, "uid": 0, "hz": 100, "btime": 1000}
+    listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, []]]
+    host = sight_of(about, listed, None, 5000.0, 5000.0)
+    assert host.processes[7].argv == ("python", "train.py")
+    assert host.started_at(host.processes[7]) == 7000.0
+    assert host.ours(7000.0) == 3400.0
+
+
+def test_what_tmux_and_screen_say() -> None:
+    found = sessions("1795349751|19119|0|||a|b\n1|2|1|7||dead\n1|3|1||9|x\nno server running\n")
+    assert [(each.name, each.pid, each.dead, each.status) for each in found] == [
+        ("a|b", 19119, False, None),
+        ("dead", 2, True, 7),
+        ("x", 3, True, -9),
+    ]
+    assert sessions("error connecting to /tmp/tmux-0/default (No such file or directory)\n") == []
+    text = "There are screens on:\n\t12.train\t(Detached)\n\t13.old\t(Dead ???)\n1 Socket in /x.\n"
+    assert [each.name for each in screens(text)] == ["train"]
+    dated = "\t7.a b\t(11/22/26 15:42:56)\t(Attached)\n\t8.old\t(11/22/26 15:42:56)\t(Dead ???)\n"
+    assert [(each.name, each.pid) for each in screens(dated)] == [("a b", 7)]
