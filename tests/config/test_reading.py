@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,9 +44,7 @@ def test_a_config_on_a_hung_mount_is_unknown_and_read_when_it_answers(
         '[[run]]\nname = "b"\nconfig_file = "c.json"\n'
         '[[run]]\nname = "d"\nfinal_step_from = { file = "d.json", key = "n" }\n'
     )
-    began = time.monotonic()
     old = load(file)
-    assert time.monotonic() - began < 2
     (first,), (second,) = (run.final_step_told for run in old.runs[:2])
     assert (first.step, first.text) == (
         None, f"config file: {tmp_path / 'c.json'} did not respond within 0.05 s",

@@ -160,7 +160,7 @@ def test_a_server_that_is_stopped_is_unknown_in_time(server: Sshd, link: HostLin
         began = time.monotonic()
         said = one(link, ask("its facts", "about"), 1.0)
         assert isinstance(said, Problem) and said.kind is ErrorKind.TIMEOUT
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 15
     finally:
         server.signal(signal.SIGCONT)
 

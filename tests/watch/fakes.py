@@ -21,6 +21,7 @@ from cockpit.model.observed import (
 from cockpit.model.report import FACETS
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.table import Platforms
+from cockpit.runtime import offload
 from cockpit.watch.asking import Sources
 
 START = 1_800_000_000.0
@@ -47,19 +48,51 @@ class FastClock:
 
 
 class SteppedClock(FastClock):
-    """Time that only waiting moves on: a machine that is late adds nothing to a wait."""
+    """Time that only waiting moves on: a machine that is late adds nothing to a wait.
+
+    Who waits goes on in the order of the times waited for, and once nobody has anything to do.
+    """
 
     def __init__(self, speed: float = 20.0) -> None:
         super().__init__(speed)
         self._at = 0.0
+        self._waiting: list[tuple[float, float, asyncio.Future[None]]] = []
+        self._looks = False
 
     def monotonic(self) -> float:
         return self._at
 
     async def sleep(self, seconds: float) -> None:
-        until_then = self._at + seconds
-        await super().sleep(seconds)
-        self._at = max(self._at, until_then)
+        loop = asyncio.get_running_loop()
+        waits = (self._at + seconds, loop.time() + seconds / self.speed, loop.create_future())
+        self._waiting.append(waits)
+        if not self._looks:
+            self._looks = True
+            loop.call_later(0.001, self._go_on, loop)
+        try:
+            await waits[2]
+        finally:
+            self._waiting.remove(waits)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake whoever waits for the earliest time, if that has come; look again soon."""
+        still = [each for each in self._waiting if not each[2].done()]
+        if still and not _at_work(loop):
+            due = min(each[0] for each in still)
+            for _, at, waits in (each for each in still if each[0] == due):
+                if loop.time() >= at:
+                    self._at = max(self._at, due)
+                    waits.set_result(None)
+        self._looks = bool(self._waiting)
+        if self._looks:
+            loop.call_later(0.001, self._go_on, loop)
+
+
+def _at_work(loop: Any) -> bool:
+    """Tell whether a task can go on, or a thread works for one."""
+    pool = offload._POOL
+    works = any(not call.abandoned for call in tuple(pool._running))
+    return bool(loop._ready or pool._calls or works or offload._mail_of(loop))
 
 
 class Chunk(NamedTuple):

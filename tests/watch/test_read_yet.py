@@ -10,7 +10,8 @@ from cockpit.model.base import SafeText
 from cockpit.model.facet import UNASKED, ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store.store import Store
+from cockpit.store.memory import RunMemory
+from cockpit.store.store import Store, run_key
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
 from cockpit.watch.reports import case_of, judged, report_of, unruled
@@ -32,10 +33,16 @@ def store(tmp_path: Path) -> Store:
 
 async def well_once(store: Store, *names: str) -> World:
     """A fleet that was healthy when its last engine ended."""
-    world = World(*names, cadence=4.0)
+    world, kept = World(*names, cadence=4.0), RunMemory(store)
+
+    def known_to_be_well(name: str) -> bool:
+        last = kept.report(run_key(world.file.path, name))
+        return last is not None and last.verdict is Verdict.HEALTHY and last.facets.job.known
+
     async with watching(world, store) as engine:
         await until(lambda: all(r.verdict is Verdict.HEALTHY for r in engine.report().runs))
         await until(lambda: all(r.next_check_at for r in engine.report().runs))
+        await until(lambda: all(map(known_to_be_well, names)))
     return world
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec
-from cockpit.watch import sweep
+from cockpit.watch import poller, sweep
 from cockpit.watch.engine import Engine
 from cockpit.watch.runstate import RunState
 from cockpit.watch.sweep import DEADLINE, Sweeper, watched_paths
@@ -180,13 +179,15 @@ cadence = "10m"
 job = {{ kind = "local", log = "run.log", pid_file = "run.pid", exit_file = "run.exit" }}
 checkpoints = {{ path = "checkpoints", layout = "levanter" }}
 """
-LOCAL_CHANGE_SHOWS_WITHIN = 10.0
-"""Seconds; the sweep looks once a second, the rest is for a busy machine. Without the sweep the log
-is read every 15 s and the job every 30 s."""
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run whose log and job are asked for by the sweep alone: else once an hour."""
+    hourly = poller.Seconds(here=3600.0, away=3600.0)
+    monkeypatch.setattr(poller, "SWEPT_LOG", hourly.here)
+    monkeypatch.setattr(poller, "UNSEEN_LOG", hourly.here)
+    monkeypatch.setattr(poller, "USUAL", dict.fromkeys(poller.USUAL, hourly))
     (tmp_path / "cockpit.toml").write_text(RUN.format(name="real"))
     (tmp_path / "checkpoints").mkdir()
     with (tmp_path / "run.log").open("a") as log:
@@ -230,16 +231,12 @@ async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(
     folder = config.parent
     async with watching(config) as engine:
         await until(lambda: last_line(engine))
-        began = time.monotonic()
         with (folder / "run.log").open("a") as log:
             log.write("step 2/1000 loss=2.4\n")
         await until(lambda: last_line(engine).startswith("step 2"))
-        assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
-        began = time.monotonic()
         os.kill(int((folder / "run.pid").read_text()), signal.SIGKILL)
         (folder / "run.exit").write_text("1\n")
         await until(lambda: the_run(engine).alerts)
-        assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
         job = the_run(engine).facets.job.value
     assert job is not None and job.phase is Phase.FAILED
 
@@ -254,10 +251,9 @@ async def test_a_stopped_process_is_said_within_seconds_though_the_cadence_is_lo
         return "" if job is None else job.state
 
     async with watching(config) as engine:
-        began = time.monotonic()
         os.kill(pid, signal.SIGSTOP)
         await until(lambda: [alert.id for alert in the_run(engine).alerts] == ["C-06"])
-        assert state() == "stopped" and time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
+        assert state() == "stopped"
         os.kill(pid, signal.SIGCONT)
         await until(lambda: not the_run(engine).alerts)
         assert state() == "running"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.platforms.local.belonging import within
 from cockpit.platforms.local.census import census, census_of, descendants
-from cockpit.platforms.local.lineage import Joined, live_jobs, name_of
+from cockpit.platforms.local.lineage import Joined, name_of
 from cockpit.platforms.local.programs import arguments, is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, run_spec, spared
@@ -358,15 +357,6 @@ def test_what_ps_says_is_read() -> None:
     found = census_of(read_ps(text))
     assert list(found) == [1, 501] and found[501].argv == ("python", "train.py", "--out", "/r")
     assert found[501].env is None and found[501].ticks == -1
-
-
-def test_a_look_at_many_processes_costs_little(tmp_path: Path, zoo: Zoo) -> None:
-    for _ in range(40):
-        zoo.run("sleep", "60", quiet=True)
-    runs = tuple(run_spec(tmp_path, f"r{number}") for number in range(10))
-    begun = time.process_time()
-    live_jobs(runs)
-    assert time.process_time() - begun < 1.0
 
 
 @given(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cockpit.records.logbook.writing import (
     with_instance,
     with_text,
 )
+from tests.growing import grows_with_its_size
 
 BOOKS = Path(__file__).parents[2] / "data" / "logbooks"
 AT = datetime(2026, 7, 5, 2, 42, 25, tzinfo=UTC).timestamp()
@@ -229,13 +229,15 @@ def test_a_secret_is_masked_once_more() -> None:
     assert (value_of(instance.fields, "command") or "").startswith("x ")
 
 
-def test_five_megabytes_take_a_moment() -> None:
+def test_its_cost_grows_with_the_logbook() -> None:
     entry = (
         "### 2026-01-01 08:{:02} UTC - check\n- Status: RUNNING\n- Evidence: {}\n- Next: look\n\n"
     )
-    body = "".join(entry.format(n % 60, "0.83M tok/s " * 25) for n in range(14_000))
-    data = f"# R\n\n## Event Log\n\n{body}".encode()
-    assert len(data) > 5_000_000
-    begun = time.process_time()
-    assert len(with_event(data, EVENT)) > len(data)
-    assert time.process_time() - begun < 2.0
+
+    def of(entries: int) -> bytes:
+        body = "".join(entry.format(n % 60, "0.83M tok/s " * 25) for n in range(entries))
+        return f"# R\n\n## Event Log\n\n{body}".encode()
+
+    books = {entries: of(entries) for entries in (500, 4_000)}
+    assert len(with_event(books[4_000], EVENT)) > len(books[4_000])
+    assert grows_with_its_size(lambda size: with_event(books[size], EVENT), 4_000)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.log import alternatives
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.progress_lines import log_of_lines
+from tests.growing import grows_with_its_size
 from tests.rules.asking import triage
 
 TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]
@@ -427,10 +427,9 @@ def test_a_pattern_s_words_are_in_whatever_it_matches() -> None:
             assert needed is None or any(each in line.lower() for each in needed), part.pattern
 
 
-def test_twenty_thousand_lines_take_a_moment() -> None:
+def test_its_cost_grows_with_the_lines() -> None:
     lines = [
-        f"2026-01-01 00:00:{i % 60:02d} step {i} | loss 2.{i % 97} | 9 it/s" for i in range(20_000)
+        f"2026-01-01 00:00:{i % 60:02d} step {i} | loss 2.{i % 97} | 9 it/s" for i in range(8_000)
     ]
-    started = time.process_time()
     assert triage([*lines, "Killed"], "failed", 137).name == "killed"
-    assert time.process_time() - started < 4.0
+    assert grows_with_its_size(lambda size: triage(lines[:size], "failed", 137), len(lines))
