@@ -1,4 +1,4 @@
-"""What the agent reads of files: figures, ranges, places in them, who writes them.
+"""What the agent reads of files: which there are, figures, ranges, places in them, who writes them.
 
 Standard library only: it is sent along with the agent. Ranges begin and end at whole
 pages, so that they can be kept as such. A file that does not answer costs no other one its answer,
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import glob
+import itertools
 import os
 import re
 import stat as modes
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from cockpit.hosts.agent import CALLS, newest
@@ -35,23 +37,41 @@ LATE = {"errno": errno.ETIMEDOUT, "text": f"its file system did not answer withi
 LATER = {"errno": errno.EAGAIN, "text": "too much requested at once"}
 
 
-def pieces(asks: Sequence[Sequence[Any]], room: int) -> list[Any]:
-    """Return this machine's clock and, of each ``[path, spans, version, own, beside, every]``, ...
+def pieces(
+    asks: Sequence[Sequence[Any]],
+    room: int,
+    folders: Sequence[Sequence[Any]] = (),
+    word: str = "",
+) -> list[Any]:
+    """Return this machine's clock and what its files are, in one go.
 
-    ... ``[path, version, [[offset, bytes], ...], [[path, version], ...]]``, or ``{errno, text}``.
+    Of each ask, ``[path, spans, version, own, beside, every]``, that is
+    ``[path, version, [[offset, bytes], ...], [[path, version], ...]]``, or ``{errno, text}``.
     A path may be a pattern: the newest file that matches is meant. The path or the version is
     ``null`` where it is the one that was asked with; then no bytes come. None come either of a
     file that is not ``own``, where one is named. A span is ``[begin, end, last, to]``
     (``cockpit.sources.logs.ranged``). Files whose paths begin with ``beside`` are measured too,
     or with ``every`` all that the pattern matches. All bytes together are no more than ``room``;
     the first file's come in any case.
+
+    Where ``folders`` are asked for (the arguments of ``below``) three things follow: what each
+    holds, which files with ``word`` in their paths are written to (``null``: nobody can tell), and
+    this machine's time zone.
     """
-    now, looks = time.time(), [_Look(number, ask) for number, ask in enumerate(asks)]
-    left = _Room(room)
+    now = time.time()
+    files = [_Look(ask[0], ask, number == 0) for number, ask in enumerate(asks)]
+    listed = [_Look(ask[0], tuple(ask)) for ask in folders]
+    writers = [_Look("", word)] if word else []
+    looks, left = [*listed, *writers, *files], _Room(room)
     first = _Reader(looks, left)
     if not _waited([first]):
         _waited([_Reader([look], left) for look in looks if look.answer is None])
-    return [now, [LATE if look.answer is None else look.answer for look in looks]]
+    found = [now, [LATE if look.answer is None else look.answer for look in files]]
+    if folders:
+        found.append([LATE if look.answer is None else look.answer for look in listed])
+        found.append(next((look.answer for look in writers if isinstance(look.answer, list)), None))
+        found.append(time.strftime("%z"))
+    return found
 
 
 class _Room:
@@ -66,11 +86,15 @@ class _Room:
 
 
 class _Look:
-    """What is asked of one file, and the answer once there is one."""
+    """What is asked of one path, and the answer once there is one.
 
-    def __init__(self, number: int, ask: Sequence[Any]) -> None:
-        self.first = number == 0
+    A list asks for a file, a tuple for what lies below a folder, a word for open files.
+    """
+
+    def __init__(self, path: str, ask: Any, first: bool = False) -> None:  # noqa: ANN401
+        self.path = path
         self.ask = ask
+        self.first = first
         self.answer: Any = None
 
 
@@ -91,14 +115,18 @@ class _Reader(threading.Thread):
         for look in self.looks:
             if self.given_up:
                 break
-            path = look.ask[0]
-            hangs = HANGING.get(path)
+            hangs = HANGING.get(look.path)
             if hangs is not None and hangs.is_alive():
                 look.answer = LATE
                 continue
             self.now, self.sign = look, time.monotonic()
             try:
-                answer: Any = self._read(look)
+                if isinstance(look.ask, str):
+                    answer: Any = open_to_write(look.ask, self._go_on)
+                elif isinstance(look.ask, tuple):
+                    answer = below(*look.ask, sign=self._go_on)
+                else:
+                    answer = self._read(look)
             except OSError as error:
                 answer = {"errno": error.errno or 0, "text": error.strerror or str(error)}
             if not self.given_up:
@@ -109,7 +137,10 @@ class _Reader(threading.Thread):
         self.given_up = True
         if self.now is not None and self.now.answer is None:
             self.now.answer = LATE
-            HANGING[self.now.ask[0]] = self
+            HANGING[self.now.path] = self
+
+    def _go_on(self) -> None:
+        self.sign = time.monotonic()
 
     def _read(self, look: _Look) -> object:
         asked, spans, unless, own, beside, every = look.ask
@@ -148,6 +179,96 @@ class _Reader(threading.Thread):
             self.sign = time.monotonic()
             with contextlib.suppress(OSError):
                 yield [path, _version(os.stat(path))]
+
+
+def _no_sign() -> None:
+    """Say nobody that it goes on."""
+
+
+def below(
+    place: str,
+    levels: Sequence[Sequence[str]],
+    most: int,
+    measured: int = 0,
+    real: bool = False,
+    *,
+    sign: Callable[[], object] = _no_sign,
+) -> list[Any]:
+    """Return what lies at a place: ``[kind, level, [[path], [path, version], ...]]``.
+
+    Of the ``levels``, patterns below the folder, the first counts by which anything is found. Of
+    each pattern's files come the last ``most``, as their names sort; the last ``measured`` of them
+    with versions. With ``real`` a link in the place of a folder that matches is followed.
+    """
+    path = os.path.expanduser(place)
+    try:
+        found = os.stat(path)
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", path) from error
+    if not modes.S_ISDIR(found.st_mode):
+        return ["file", 0, [[path]]] if modes.S_ISREG(found.st_mode) else ["other", 0, []]
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+    for number, patterns in enumerate(levels):
+        files: list[list[str]] = []
+        for pattern in patterns:
+            links = real and glob.has_magic(os.path.dirname(pattern))
+            last = itertools.islice(_matching(path, pattern.split("/"), sign), most)
+            for at, each in enumerate(last):
+                name = os.path.realpath(each) if links else each
+                with contextlib.suppress(OSError):
+                    files.append([name, _version(os.stat(name))] if at < measured else [name])
+        if files:
+            return ["folder", number, sorted({each[0]: each for each in files}.values())]
+    return ["folder", len(levels), []]
+
+
+def _matching(folder: str, parts: Sequence[str], sign: Callable[[], object]) -> Iterator[str]:
+    """Yield the files below a folder whose names match, part by part, from the last one on."""
+    sign()
+    head, rest = parts[0], parts[1:]
+    names = [head]
+    if glob.has_magic(head):
+        names = []
+        with contextlib.suppress(OSError):  # no folder, or it may not be read
+            shown = (name for name in os.listdir(folder) if not name.startswith("."))
+            names = sorted(fnmatch.filter(shown, head), reverse=True)
+    for name in names:
+        path = os.path.join(folder, name)
+        if rest:
+            yield from _matching(path, rest, sign)
+        elif os.path.isfile(path):
+            sign()
+            yield path
+
+
+def open_to_write(word: str, sign: Callable[[], object] = _no_sign) -> list[str] | None:
+    """Return the files with a word in their paths that processes may write to.
+
+    Each as its folder and name: a process may know it by another path (a link, a container's
+    mount). ``None`` where processes cannot be seen.
+    """
+    if not os.path.isdir("/proc/self/fd"):
+        return None
+    found = set()
+    for target, _ in _handles():
+        sign()
+        if word in target:
+            named = target[: -len(DELETED)] if target.endswith(DELETED) else target
+            found.add("/".join(named.split("/")[-2:]))
+    return sorted(found)
+
+
+DELETED = " (deleted)"
+"""How the kernel marks a file that has no name any more."""
+
+
+def _handles() -> Iterator[tuple[str, str]]:
+    """Yield what processes may write to, and the handle (``/proc/PID/fd/N``) that they have."""
+    for handle in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.lstat(handle).st_mode & modes.S_IWUSR:
+                yield os.readlink(handle), handle
 
 
 def _waited(readers: Sequence[_Reader]) -> bool:
@@ -255,13 +376,7 @@ def written(path: str) -> list[Any]:
     """
     folder, name = os.path.split(os.path.expanduser(path))
     real = os.path.join(os.path.realpath(folder), name)
-    found: dict[str, str] = {}
-    for handle in glob.iglob("/proc/[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            target = os.readlink(handle)
-            if target.startswith(real) and os.lstat(handle).st_mode & modes.S_IWUSR:
-                found[target] = handle
-    return [real, found]
+    return [real, {target: each for target, each in _handles() if target.startswith(real)}]
 
 
 for _each in (pieces, find, breaks_before, after_breaks, written):

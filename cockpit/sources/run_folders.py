@@ -7,29 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, get_args
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
+from cockpit.hosts import ranges
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
+from cockpit.runtime.ssh import RemoteError
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told, failure
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, host_named, keep
-from cockpit.sources.scripts import (
-    Record,
-    broken_off,
-    failure,
-    looking,
-    new_mark,
-    paths_in,
-    told,
-    word_of,
-    writing,
-    written_in,
-)
 from cockpit.text.safe import clean
 
 SLACK: Final = 2.0
@@ -84,31 +76,89 @@ def beside(runs: Sequence[RunThere], chosen: RunThere) -> tuple[str, ...]:
     return (f"{shown}{more} {verb} there too; {clean(chosen.name, 80)} is read",)
 
 
-LIMIT: Final = 2
-"""Seconds that looking through all folders may take, and through one of them apart."""
+class Below(NamedTuple):
+    """Asks which files lie at a place: the arguments of ``ranges.below``."""
+
+    place: str
+    levels: Sequence[Sequence[str]]
+    most: int
+    measured: int = 0
+    real: bool = False
+
+
+class Found(NamedTuple):
+    """What lies there: a ``file``, a ``folder`` or something ``other``.
+
+    ``level`` tells which patterns have found the files. Each has its path, and its version if it
+    was measured.
+    """
+
+    kind: str
+    level: int
+    files: Sequence[Sequence[str]]
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the files' paths."""
+        return [each[0] for each in self.files]
+
+
+def found_here(wanted: Below) -> Found:
+    """Return what lies at a place of this machine; raises ``OSError``."""
+    return Found(*ranges.below(*wanted))
+
+
+def found_there(wanted: Below, answer: Any) -> Found | OSError:  # noqa: ANN401 - an agent's
+    """Return what a host's agent has answered."""
+    if isinstance(answer, dict):
+        return failure(wanted.place, answer["errno"], answer["text"])
+    return Found(*answer)
+
+
+class Written(NamedTuple):
+    """The files that processes may write to, by their folders and names.
+
+    ``None`` where processes cannot be seen.
+    """
+
+    ends: Collection[str] | None
+
+    def among(self, paths: Iterable[str]) -> frozenset[str] | None:
+        """Return those of ``paths`` that a process may write to."""
+        if self.ends is None:
+            return None
+        return frozenset(path for path in paths if "/".join(path.split("/")[-2:]) in self.ends)
+
+
+EVERY: Final = 10.0
+
+
+class WrittenHere:
+    """Asks which files of this machine are written to, not more often than every ``EVERY`` s.
+
+    ``word`` stands in the paths of them all.
+    """
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._known: frozenset[str] = frozenset()
+        self._written = Written(None)
+        self._until = 0.0
+
+    def among(self, paths: Iterable[str]) -> frozenset[str] | None:
+        """Return those of ``paths`` that a process may write to."""
+        asked, now = frozenset(paths), time.monotonic()
+        if now >= self._until or not asked <= self._known:
+            self._known = asked if now >= self._until else self._known | asked
+            self._written = Written(ranges.open_to_write(self._word))
+            self._until = now + EVERY
+        return self._written.among(asked)
+
+
 MOST: Final = 500
 """Files that are named of one folder: the last ones, as their names sort."""
 LOOKING: Final = 8.0
 """Seconds for a trip that looks through folders, and for the one that measures what was found."""
-CAP: Final = 16 << 20
-
-_ONE: Final = r"""
-say() {
-  [ $# -gt %(most)d ] && shift $(($# - %(most)d))
-  for f; do [ -f "$f" ] && { printf '%%s\0' "$f"; n=1; }; done
-}
-one() {
-  d=$2 n=0; mark dir "$1"
-  if [ -f "$d" ]; then mark file; say "$d"; return; fi
-  if ! [ -e "$d" ]; then
-    case $(ls -d "$d" 2>&1) in *ermission*) mark fail denied;; *) mark fail missing;; esac; return
-  fi
-  [ -d "$d" ] && [ -r "$d" ] && [ -x "$d" ] || { mark fail denied; return; }
-  mark folder; say "$d"/%(pattern)s
-  [ $n = 1 ] || { mark below; say "$d"/*/%(pattern)s; }
-}
-while [ $# -gt 1 ]; do one "$1" "$2"; mark done "$1"; shift 2; done
-"""
 
 Where = Literal["file", "folder", "below"]
 """The place is the file itself, a folder that has it, or one whose folders have it."""
@@ -125,49 +175,16 @@ class Seen(NamedTuple):
     written: frozenset[str] | None = None
 
 
-class Named(NamedTuple):
-    """The same before it is measured."""
-
-    paths: tuple[str, ...]
-    where: Where
+def in_folder(path: str, pattern: str, most: int = MOST) -> Below:
+    """Return what asks for a tracker's files in a folder or, if it has none, in its folders."""
+    return Below(path, ((pattern,), (f"*/{pattern}",)), most)
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A script that names the files at some paths of a host, and the reader of its output.
-
-    In a folder files are named that match ``pattern``; where none does, those of its folders.
-    ``word`` stands in the names of those files: which of them processes write is told, too.
-    """
-
-    paths: Sequence[str]
-    pattern: str
-    word: str = ""
-    mark: str = field(default_factory=new_mark)
-
-    @property
-    def script(self) -> str:
-        """The lines to run; raises ``ValueError`` for a path that no shell can be given."""
-        words = [f"{number} {word_of(path)}" for number, path in enumerate(self.paths)]
-        one = _ONE % {"most": MOST, "pattern": self.pattern}
-        found = looking(one, words, self.mark, LIMIT)
-        return found + writing(self.word) if self.word else found
-
-    def answers(self, out: bytes) -> list[Named | OSError]:
-        """Return what was found at each path."""
-        pairs = zip(told(out, self.mark, len(self.paths)), self.paths, strict=True)
-        return [broken_off() if own is None else _named(own, path) for own, path in pairs]
-
-
-def _named(own: Iterable[Record], path: str) -> Named | OSError:
-    found: Named | OSError = OSError(errno.EIO, "its host's answer cannot be read")
-    for words, payload in own:
-        if words[0] == "fail":
-            return failure(words[-1], path, LIMIT)
-        where = next((each for each in get_args(Where) if each == words[0]), None)
-        if where is not None:
-            found = Named(tuple(dict.fromkeys(paths_in(payload))), where)
-    return found
+def where_found(found: Found, path: str) -> Where:
+    """Return where files lie; raises ``OSError``."""
+    if found.kind == "other":
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+    return "file" if found.kind == "file" else "below" if found.level else "folder"
 
 
 class Away:
@@ -226,25 +243,29 @@ class Away:
         self._seen.update(zip(places, found, strict=True))
 
     def _looked(self, host: Host, places: Sequence[Place]) -> Iterator[Seen | OSError]:
-        """Name the files in one trip and measure them in a second one. Blocking."""
-        listing = Listing([place.path for place in places], self._pattern, self._word)
-        out = host.script(listing.script, LOOKING, CAP)
-        named, written = listing.answers(out), written_in(out, listing.mark)
-        paths = dict.fromkeys(
-            path for each in named if not isinstance(each, OSError) for path in each.paths
+        """Name the files, and measure those that are known, in one trip; new ones in another."""
+        before = [self._seen.get(place) for place in places]
+        known = list(
+            {each.path for seen in before if isinstance(seen, Seen) for each in seen.files}
         )
-        asks = [Ask(path, self._wish(host, path)) for path in paths]
-        told = dict(zip(paths, host.ask(asks, LOOKING), strict=True))
+        wanted = [in_folder(place.path, self._pattern) for place in places]
+        asks = [Ask(path, self._wish(host, path)) for path in known]
+        try:
+            answers, more = host.look(asks, LOOKING, folders=wanted, word=self._word)
+        except RemoteError as error:
+            raise HostError(error.kind, str(error)) from error
+        listed, ends, _ = more
+        found = [found_there(*each) for each in zip(wanted, listed, strict=True)]
+        told = dict(zip(known, answers, strict=True))
+        named = [path for each in found if isinstance(each, Found) for path in each.paths]
+        new = [path for path in named if isinstance(told.get(path, _LATER), LaterError)]
+        asks = [Ask(path, self._wish(host, path)) for path in dict.fromkeys(new)]
+        told |= zip((each.path for each in asks), host.ask(asks, LOOKING), strict=True)
         self._keep(host, told)
-        for each in named:
-            if isinstance(each, OSError):
-                yield each
-                continue
-            files = [told[path] for path in each.paths]
-            hung = next((file for file in files if isinstance(file, TimeoutError)), None)
-            whole = tuple(file._replace(pieces=()) for file in files if isinstance(file, Answer))
-            held = written.among(file.path for file in whole)
-            yield hung if hung is not None else Seen(whole, each.where, held)
+        written = Written(ends)
+        yield from (
+            _seen(each, place, told, written) for each, place in zip(found, places, strict=True)
+        )
 
     def _wish(self, host: Host, path: str) -> Wish:
         """Return what is wanted of a file besides its size: what was written at its end since."""
@@ -261,3 +282,36 @@ class Away:
             if isinstance(file, Answer):
                 keep(host, file)
                 self._known[host.name, path] = file._replace(pieces=())
+
+
+_LATER: Final = LaterError()
+
+
+def _seen(
+    found: Found | OSError, place: Place, told: Mapping[str, Told], written: Written
+) -> Seen | OSError:
+    """Return what there is at a place, or why that is not known."""
+    if isinstance(found, OSError):
+        return found
+    files = [told[path] for path in found.paths]
+    hung = next((file for file in files if isinstance(file, TimeoutError)), None)
+    if hung is not None:
+        return hung
+    whole = tuple(file._replace(pieces=()) for file in files if isinstance(file, Answer))
+    try:
+        where = where_found(found, place.path)
+    except OSError as error:
+        return error
+    return Seen(whole, where, written.among(file.path for file in whole))
+
+
+def seen_here(path: str, pattern: str, most: int) -> Seen:
+    """Return what there is at a place of this machine; raises ``OSError``."""
+    found = found_here(in_folder(path, pattern, most))
+    where, files = where_found(found, path), []
+    for each in found.paths:
+        with suppress(OSError):  # gone since it was listed
+            status = Path(each).stat()
+            identity = status.st_dev, status.st_ino
+            files.append(Answer(each, "", identity, status.st_size, status.st_mtime, 0.0))
+    return Seen(tuple(files), where)

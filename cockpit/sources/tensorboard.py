@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import errno
 import functools
-import os
 import re
 import struct
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from cockpit.hosts.ranges import open_to_write
 from cockpit.model.place import Place
 from cockpit.model.run import TensorboardSpec
-from cockpit.runtime.process import held_for_writing
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.rowlog import About, BadFileError, Batch, Record
-from cockpit.sources.run_folders import Away, RunThere, beside, living
+from cockpit.sources.run_folders import (
+    Away,
+    Below,
+    RunThere,
+    Written,
+    beside,
+    found_here,
+    living,
+    seen_here,
+)
 from cockpit.sources.wandb.decode import BadMessageError as BadEventError
 from cockpit.sources.wandb.decode import fields, varint
 from cockpit.text.safe import clean
@@ -288,13 +296,22 @@ def listed(place: Place, away: Away) -> Listing:
     Trainers begin another folder at each start (``runs/DATE_HOST``, ``version_N``). Raises
     ``OSError``. ``away`` has looked at a place that is not of this machine.
     """
-    files, below = _here(place.path) if place.here else _there(place, away)
+    seen = seen_here(place.path, EVENT_FILES, MOST_FILES) if place.here else away.seen(place)
+    if seen.where == "file":
+        raise NotADirectoryError(f"{clean(str(place))} is a file, not a folder of event files")
+    folders: dict[str, list[EventFile]] = {}
+    for each in seen.files:
+        file = _event_file(each, place, away)
+        folders.setdefault(PurePosixPath(each.path).parent.name, []).append(file)
+    files: list[EventFile] = next(iter(folders.values()), [])
     notes: tuple[str, ...] = ()
-    if not files and below:
-        held = _held(below, place, away) if len(below) > 1 else None
-        runs = [_run_there(name, own, held) for name, own in below.items()]
+    if seen.where == "below" and folders:
+        written = seen.written
+        if place.here and len(folders) > 1:
+            written = Written(open_to_write(NAME)).among(each.path for each in seen.files)
+        runs = [_run_there(name, own, written) for name, own in folders.items()]
         chosen = living(runs)
-        files, notes = below[chosen.name], beside(runs, chosen)
+        files, notes = folders[chosen.name], beside(runs, chosen)
     if files:
         return Listing(sorted(files, key=lambda each: (each.begun, each.path)), notes)
     where = place.path if place.here else str(place)
@@ -303,26 +320,9 @@ def listed(place: Place, away: Away) -> Listing:
 
 def folders_below(folder: str) -> list[str]:
     """Return the folders in a folder of this machine that have event files, as paths from it."""
-    found: list[str] = []
-    for name in _folders_in(folder):
-        for path in (name, *(f"{name}/{each}" for each in _folders_in(f"{folder}/{name}"))):
-            with suppress(OSError):
-                found += [path] if any(True for _ in _files_in(f"{folder}/{path}")) else []
-    return found
-
-
-Folders = dict[str, list[EventFile]]
-
-
-def _held(folders: Folders, place: Place, away: Away) -> frozenset[str] | None:
-    """Return the paths of the event files that a process has open for writing."""
-    if not place.here:
-        return away.seen(place).written
-    paths = [each.path for own in folders.values() for each in own]
-    found = held_for_writing({os.path.realpath(path) for path in paths})
-    return None if found is None else frozenset(
-        path for path in paths if os.path.realpath(path) in found
-    )  # fmt: skip
+    levels = ((f"*/{EVENT_FILES}", f"*/*/{EVENT_FILES}"),)
+    found = found_here(Below(folder, levels, MOST_FILES)).paths
+    return sorted({str(PurePosixPath(path).parent.relative_to(folder)) for path in found})
 
 
 def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -> RunThere:
@@ -335,54 +335,13 @@ def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -
     )
 
 
-def _here(folder: str) -> tuple[list[EventFile], Folders]:
-    """Return the files of a folder; if it has none, those of the folders in it, by their names."""
-    files = list(_files_in(folder))
-    if files:
-        return files, {}
-    found = {name: list(_files_in(str(Path(folder) / name))) for name in _folders_in(folder)}
-    return [], {name: own for name, own in found.items() if own}
-
-
-def _files_in(folder: str) -> Iterable[EventFile]:
-    with os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number >= MOST_FILES:
-                return
-            if NAME in entry.name and entry.is_file():
-                with suppress(OSError):  # gone since it was listed
-                    status = entry.stat()
-                    yield EventFile(
-                        log=LocalLog(entry.path),
-                        begun=_begun(entry.name, status.st_mtime),
-                        size=status.st_size,
-                        mtime=status.st_mtime,
-                        identity=(status.st_dev, status.st_ino),
-                    )
-
-
-def _folders_in(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())[:MOST_FILES]
-
-
-def _there(place: Place, away: Away) -> tuple[list[EventFile], Folders]:
-    """Return the same of a folder on a host, as it was looked at last."""
-    where = away.seen(place).where
-    if where == "file":
-        raise NotADirectoryError(f"{clean(str(place))} is a file, not a folder of event files")
-    found: Folders = {}
-    for file in _seen(place, away):
-        found.setdefault(PurePosixPath(file.path).parent.name, []).append(file)
-    own = [file for files in found.values() for file in files] if where == "folder" else []
-    return own, {} if own else found
-
-
-def _seen(place: Place, away: Away) -> Iterator[EventFile]:
-    for file in away.seen(place).files:
+def _event_file(file: Answer, place: Place, away: Away) -> EventFile:
+    begun = _begun(PurePosixPath(file.path).name, file.mtime)
+    log: Ranged = LocalLog(file.path)
+    if not place.here:
         log = RemoteLog(Place(place.scheme, place.host, file.path), away.host(place))
-        begun = _begun(PurePosixPath(file.path).name, file.mtime)
-        yield EventFile(log, begun, file.size, file.mtime, file.identity, file)
+    told = None if place.here else file
+    return EventFile(log, begun, file.size, file.mtime, file.identity, told)
 
 
 def _begun(name: str, otherwise: float) -> float:

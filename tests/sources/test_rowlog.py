@@ -1,6 +1,6 @@
 """A record of any tracker's files becomes a row with every metric that the rules read.
 
-Files of trackio and TensorBoard on an ssh host: by this machine's own sh, in counted trips.
+Files of trackio and TensorBoard on an ssh host: by an agent in this process, in counted trips.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import os
 import re
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cockpit.hosts import ranges
 from cockpit.hosts.agent import answer
 from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
@@ -27,9 +29,8 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources import run_folders, sqlite_copies, tensorboard
+from cockpit.sources import sqlite_copies, tensorboard
 from cockpit.sources.rowlog import Record, row_of
-from cockpit.sources.run_folders import Listing
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.metrics import choose
 from tests.hosts.here import CallsHere
@@ -60,23 +61,20 @@ ADD = "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (
 
 
 class Shell(CallsHere):
-    """A host that is this machine; can do something in a script, and amid an answer."""
+    """A host that is this machine; can do something amid an answer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.change: Callable[[str], str] = lambda script: script
         self.amid: Callable[[], object] | None = None
 
     def __call__(self, host: str, each: Ask, deadline: float) -> Any:
         words = json.loads(each.arguments)
-        if each.call == "run":
-            words["argv"][2] = self.change(words["argv"][2])
-        elif each.call == "pieces" and self.amid is not None and len(words["asks"]) == 6:
+        if self.amid is not None and len(words["asks"]) == 6:
             halves = [{**words, "asks": words["asks"][at : at + 3]} for at in (0, 3)]
             now, first = answer("pieces", halves[0])["value"]
             self.amid()
             return [now, [*first, *answer("pieces", halves[1])["value"][1]]]
-        return super().__call__(host, each._replace(arguments=json.dumps(words)), deadline)
+        return super().__call__(host, each, deadline)
 
 
 @pytest.fixture(autouse=True)
@@ -160,8 +158,11 @@ async def test_the_runs_of_a_host_take_two_trips_however_many_there_are(
     assert shell.trips == 2
     with (tmp_path / "r7" / FIRST).open("ab") as file:
         file.write(SCALARS[:4000])
+    found = await there.observe(runs)
+    assert shell.trips == 3 and all(each.known for each in found.values())
+    (tmp_path / "r8" / SECOND).write_bytes(SCALARS)
     await there.observe(runs)
-    assert shell.trips == 4
+    assert shell.trips == 5, "a new file is measured by a trip of its own"
 
 
 async def test_of_the_folders_below_the_one_begun_last_is_the_run_s(
@@ -238,27 +239,29 @@ async def test_what_cannot_be_had_is_unknown_in_one_line(
 async def test_a_dead_folder_costs_itself(
     tmp_path: Path, there: Trackers, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_folders, "LIMIT", 1)
-    runs = []
+    monkeypatch.setattr(ranges, "LIMIT", 0.3)
+    runs, comes_back, below = [], threading.Event(), ranges.below
+
+    def hangs(place: str, *more: Any, **named: Any) -> Any:
+        if place.endswith("dead"):
+            comes_back.wait()
+        return below(place, *more, **named)
+
+    monkeypatch.setattr(ranges, "below", hangs)
     for name in ("dead", "live"):
         (tmp_path / name).mkdir()
         (tmp_path / name / FIRST).write_bytes(SCALARS)
         runs.append(Query(run=events(tmp_path / name, name=name)))
-    hang = "d=$2 n=0; case $d in */dead) sleep 9;; esac;"
-    shell.change = lambda script: script.replace("d=$2 n=0;", hang)
     found = await there.observe(runs)
     assert found["live"].known
     error = found["dead"].error
     assert error is not None and error.kind is ErrorKind.TIMEOUT, error
     assert f"ssh://box{tmp_path}/dead does not answer" in error.message
-
-
-def test_an_answer_that_broke_off_is_no_empty_folder() -> None:
-    listing = Listing(["/a", "/b"], "*")
-    out = f"\n@{listing.mark} dir 0\n\n@{listing.mark} folder\n\n@{listing.mark} done 0\n"
-    first, second = listing.answers(out.encode())
-    assert first == run_folders.Named((), "folder")
-    assert isinstance(second, OSError) and "cut off" in str(second)
+    trips = shell.trips
+    assert (await there.observe(runs))["live"].known and shell.trips == trips + 1
+    comes_back.set()
+    ranges.HANGING.pop(str(tmp_path / "dead")).join()
+    assert (await there.observe(runs))["dead"].known
 
 
 @pytest.fixture
@@ -291,7 +294,7 @@ async def test_a_database_tells_the_same_there_as_here(
     assert await rows(there, run) == await rows(here, database(db, None, run="run-a"))
     shell.trips = 0
     await value(there, run)
-    assert shell.trips == 3  # its folder is looked at, its state is asked for, nothing is fetched
+    assert shell.trips == 2  # its folder is looked at, its state is asked for, nothing is fetched
     held = logged(db, 7777)
     assert (await value(there, run)).step == 7777, "it stands in the log beside the database"
     held.close()

@@ -62,9 +62,12 @@ Told = Answer | OSError
 """An answer, or why there is none: not found, no permission, no regular file, too late."""
 
 
-def question(asks: Sequence[Ask], room: int) -> Question:
-    """Return what to ask a host's agent for some files; their bytes are at most ``room``."""
-    return ask("its files", "pieces", asks=[_asked(each) for each in asks], room=room)
+def question(asks: Sequence[Ask], room: int, **more: object) -> Question:
+    """Return what to ask a host's agent for some files; their bytes are at most ``room``.
+
+    ``more`` is what else the agent's ``pieces`` is asked for.
+    """
+    return ask("its files", "pieces", asks=[_asked(each) for each in asks], room=room, **more)
 
 
 def _asked(each: Ask) -> list[Any]:
@@ -76,8 +79,7 @@ def _asked(each: Ask) -> list[Any]:
 
 def answers(asks: Sequence[Ask], value: Any) -> list[Told]:  # noqa: ANN401 - as the agent's
     """Return what an agent has told of each file asked for."""
-    now, found = value
-    return [_told(each, one, now) for each, one in zip(asks, found, strict=True)]
+    return [_told(each, one, value[0]) for each, one in zip(asks, value[1], strict=True)]
 
 
 def _told(each: Ask, found: Any, now: float) -> Told:  # noqa: ANN401

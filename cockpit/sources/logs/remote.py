@@ -96,15 +96,26 @@ class Host:
         return found
 
     def _trip(self, asks: Sequence[Ask], deadline: float, room: int) -> list[Told]:
-        sent = self._now()
         try:
-            told = answers(asks, self.call(question(asks, room), deadline))
+            return self.look(asks, deadline, room)[0]
         except NoPythonError:
+            sent = self._now()
             told = read_plainly(self.name, asks, deadline)
+            return [on_our_clock(each, sent, self._now()) for each in told]
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
+
+    def look(
+        self, asks: Sequence[Ask], deadline: float, room: int = MOST_SENT, **more: object
+    ) -> tuple[list[Told], list[Any]]:
+        """Return what one trip tells of each file, on our clock, and what ``more`` was asked for.
+
+        Raises ``RemoteError``.
+        """
+        sent = self._now()
+        value = self.call(question(asks, room, **more), deadline)
         got = self._now()
-        return [on_our_clock(each, sent, got) for each in told]
+        return [on_our_clock(each, sent, got) for each in answers(asks, value)], value[2:]
 
     def renamed(self, path: str) -> str | None:
         """Return where the writer of a log goes on that has lost its name; asked now and then."""

@@ -11,21 +11,30 @@ import errno
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, PageCache, Told
+from cockpit.sources.logs.pieces import (
+    Answer,
+    Ask,
+    LaterError,
+    PageCache,
+    Told,
+    answers,
+    question,
+)
 from cockpit.sources.logs.ranged import Span, Stat, Wish
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.wandb.box_listing import Found, Listing, Piece, Run, Wanted
+from cockpit.sources.run_folders import Written, found_there
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
 from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.listing import SUFFIX, Files, files_in, wanted_of
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.run_files import RunFiles, Wants, names_in, together
+from cockpit.sources.wandb.run_files import FoundFiles, RunFiles, Wants, names_in, together
 
 FARTHEST: Final = 4 << 20
 """Bytes before the end of a file in which its newest values are looked for."""
@@ -176,7 +185,8 @@ def plan(
 
 def _newest(start: int, many: int, scale: float) -> Span:
     share = int(NEWEST * scale / max(1, many))
-    return Span(start, None, last=min(MOST_NEWEST, max(LEAST_NEWEST, share)), to=BLOCK)
+    most = int(MOST_NEWEST * scale)
+    return Span(start, None, last=min(most, max(LEAST_NEWEST, share)), to=BLOCK)
 
 
 def _ranges(wants: Wants, most: int) -> Iterator[Span]:
@@ -189,14 +199,13 @@ ROUNDS: Final = 4
 """Looks in a row at which what was missed of one file is brought."""
 ROOM: Final = 32 << 20
 """Bytes that one trip brings at most."""
-CAP: Final = ROOM + (16 << 20)
 HELD: Final = 64 << 20
 HELD_OF_ONE: Final = 24 << 20
 """Bytes that are kept of all files, and of one."""
 LEAST_SCALE: Final = 1 / 16
 """The least share of the usual bytes that is asked for over a slow link."""
 SAME_CLOCK: Final = 2.0
-"""Seconds by which two readings of one clock may differ: it is told in whole ones."""
+"""Seconds by which two readings of one clock may differ."""
 WORTH_IT: Final = 1.0
 """Seconds that must be left for another trip."""
 MOST_TRIPS: Final = 4
@@ -204,46 +213,34 @@ MOST_TRIPS: Final = 4
 Asked = Sequence[tuple[BoxFile, Wish]]
 
 
-class BoxRun:
+class BoxRun(FoundFiles[BoxFile]):
     """One run's files on the host, as they were found last."""
 
     def __init__(self, spec: WandbSpec, cache: PageCache) -> None:
+        super().__init__(lambda path: BoxFile(path, cache))
         self.spec = spec
-        self.notes: tuple[str, ...] = ()
+        self.wanted = wanted_of(spec)
         self.rows = RunFiles(spec, self._is_cached, lambda: self.notes)
         self.problem: OSError | None = None
-        self.files: dict[str, BoxFile] = {}
-        self._cache = cache
         self._rounds: dict[str, int] = {}
         self._readers: WeakSet[RunFiles] = WeakSet()
         self._lock = Lock()
-
-    @property
-    def wanted(self) -> Wanted:
-        """Where it is looked for."""
-        place = self.spec.dir
-        return Wanted("" if place is None else place.path, self.spec.run_id, str(place))
 
     def reader(self, spec: WandbSpec) -> RunFiles:
         """Return another reader of the same files, under other names of metrics.
 
         As long as it lives, looks bring what it wants, too.
         """
-        made = RunFiles(spec, self._is_cached)
+        made = RunFiles(spec, self._is_cached, lambda: ())
         with self._lock:
             self._readers.add(made)
         return made
 
-    def take(self, found: Found) -> None:
+    def take_or_lack(self, found: Files | OSError) -> None:
         """Take in which files there are, or why none."""
         self.problem = found if isinstance(found, OSError) else None
         if not isinstance(found, OSError):
-            known, self.notes = self.files, found.notes
-            self.files = {
-                path: known.get(path) or BoxFile(path, self._cache) for path in found.paths
-            }
-            for path, file in self.files.items():
-                file.written = path in found.written
+            self.take(found)
 
     def wants(self) -> list[tuple[BoxFile, Wants]]:
         """Return what its readers want of each file; what was missed too often no more."""
@@ -284,11 +281,11 @@ class Box:
     """One ssh host; ``look`` blocks and is called once at a time. ``now``: epoch, s."""
 
     def __init__(
-        self, name: str, run: Run = run_script_blocking, now: Callable[[], float] = time.time
+        self, name: str, call: CallHost = call_blocking, now: Callable[[], float] = time.time
     ) -> None:
         self.name = name
         self._runs: dict[str, BoxRun] = {}
-        self._run = run
+        self._call = call
         self._now = now
         self._cache = PageCache(HELD_OF_ONE, HELD)
         self._off = 0.0
@@ -325,16 +322,17 @@ class Box:
         wants = [(run, *each) for run in runs for each in run.wants()]
         self._turn += 1
         asked = plan([(file, each) for _, file, each in wants], self._scale, self._turn)
-        listing = Listing([run.wanted for run in runs])
-        out = self._trip(asked, until, listing.script)
-        for run, found in zip(runs, listing.answers(out), strict=True):
-            run.take(found)
+        listed, ends, zone = self._trip(
+            asked, until, folders=[run.wanted.below for run in runs], word=SUFFIX
+        )
+        for run, answer in zip(runs, listed, strict=True):
+            run.take_or_lack(_files_of(run, answer, Written(ends), zone))
         for run, file, each in wants:
             if each.missed and isinstance(file.told, Answer):
                 run.closer(file.path)
             file.drop(each.done)
-        self._new((file for run in runs for file in run.files.values()), until)
         self._scale = min(1.0, self._scale * 2)
+        self._new((file for run in runs for file in run.files.values()), until)
 
     def _new(self, files: Iterable[BoxFile], until: float) -> None:
         """Bring what a first look at a file needs, as far as there is time."""
@@ -351,36 +349,42 @@ class Box:
                     raise
                 break  # the files that came in time are known; the rest says that it is not yet
 
-    def _trip(self, asked: Asked, until: float, more: str = "") -> bytes:
-        """Run one script that reads files (and does ``more``), take in its answer.
+    def _trip(self, asked: Asked, until: float, **more: object) -> list[Any]:
+        """Read files in one trip, take in its answer, return what ``more`` was asked for.
 
-        What was sent before time ran out counts. Raises ``HostError``.
+        Raises ``HostError``.
         """
-        piece = Piece([Ask(file.path, wish) for file, wish in asked], ROOM)
-        reading = f"(\n{piece.script}\n)\n" if asked else ""
-        sent, late = self._now(), None
+        asks = [Ask(file.path, wish) for file, wish in asked]
+        left, sent = max(0.1, round(until - time.monotonic(), 1)), self._now()
         try:
-            left = max(0.1, round(until - time.monotonic(), 1))
-            out = self._run(self.name, f"(\n:\n{more}\n)\n{reading}", deadline=left, cap=CAP).out
+            value = self._call(self.name, question(asks, ROOM, **more), left)
         except RemoteError as error:
-            late = HostError(error.kind, str(error))
-            out = error.out if error.kind is ErrorKind.TIMEOUT else b""
-        got = self._now()
-        for (file, _), told in zip(asked, piece.answers(out) if asked else (), strict=True):
-            if isinstance(told, Answer):
-                self._heed(told.now, sent, got)
-            if late is None or isinstance(told, Answer):
-                file.take(told, self._off)
-        if late is not None:
             self._scale = max(LEAST_SCALE, self._scale / 4)
-            raise late
-        return out
+            raise HostError(error.kind, str(error)) from error
+        except OSError as error:
+            text = f"{self.name}: {error.strerror}"
+            raise HostError(ErrorKind.BAD_ANSWER, text) from error
+        self._heed(value[0], sent, self._now())
+        for (file, _), told in zip(asked, answers(asks, value), strict=True):
+            file.take(told, self._off)
+        return list(value[2:])
 
     def _heed(self, now: float, sent: float, got: float) -> None:
-        """Take note of the host's clock, read in whole seconds between sending and getting."""
-        off = min(0.0, now + 1.0 - sent) + max(0.0, now - got)
-        if now > 0.0 and (not off or abs(off - self._off) > SAME_CLOCK):
+        """Take note of the host's clock, read between sending and getting."""
+        off = min(0.0, now - sent) + max(0.0, now - got)
+        if not off or abs(off - self._off) > SAME_CLOCK:
             self._off = off
+
+
+def _files_of(run: BoxRun, answer: object, written: Written, zone: str) -> Files | OSError:
+    """Return a run's files by what the agent says of its folder, or why there are none."""
+    found = found_there(run.wanted.below, answer)
+    if isinstance(found, OSError):
+        return found
+    try:
+        return files_in(found, run.wanted, written.among, zone)
+    except OSError as error:
+        return error
 
 
 ALLOWED: Final = 4.0

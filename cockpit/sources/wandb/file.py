@@ -282,7 +282,7 @@ class LaunchFile(ABC):
     far: bool = False
     """True where bytes must have been brought before they can be read."""
     written: bool = False
-    """Of a file elsewhere: whether a process there has it open for writing, as far as seen."""
+    """Whether a process has it open for writing, as far as that was looked for and seen."""
 
     @abstractmethod
     def stat(self) -> Stat:

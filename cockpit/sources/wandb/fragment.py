@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime
-from itertools import islice
-from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.run_folders import RunThere, beside, living
 from cockpit.sources.wandb.alike import AlikeRows, passed
 from cockpit.sources.wandb.decode import (
     CONFIG,
@@ -26,6 +20,7 @@ from cockpit.sources.wandb.decode import (
     rated,
 )
 from cockpit.sources.wandb.file import MAGIC, LaunchFile, Span, WandbLog
+from cockpit.sources.wandb.listing import id_in_name
 from cockpit.sources.wandb.metrics import ClockReading as Look
 from cockpit.sources.wandb.metrics import MetricKeys, offset_of
 from cockpit.sources.wandb.tail import (
@@ -38,82 +33,6 @@ from cockpit.sources.wandb.tail import (
     learn_newest,
     sample,
 )
-
-MOST_LAUNCHES: Final = 64
-"""Newest launches of a folder among which the run that goes on is looked for."""
-HEADER: Final = 7
-"""Bytes of a file in which nothing was written yet."""
-_OFFLINE: Final = "offline-"
-
-
-class Launch(NamedTuple):
-    """A launch's file: its path, its size, and when it was last written to (epoch, s)."""
-
-    path: str
-    size: int
-    written: float
-
-    @property
-    def run_id(self) -> str:
-        """The run's id, by the file's name."""
-        return id_in_name(self.path)
-
-    @property
-    def name(self) -> str:
-        """The launch's name; sorting by it gives the order of the launches."""
-        return launch_name(self.path)
-
-
-def id_in_name(path: str) -> str:
-    """Return the run id that a file's name gives: ``run-<id>.wandb``."""
-    return PurePosixPath(path).stem.removeprefix("run-")
-
-
-def launch_name(path: str) -> str:
-    """Return the name of a file's folder, ``run-20260311_084100-ID``, offline or not."""
-    return PurePosixPath(path).parent.name.removeprefix(_OFFLINE)
-
-
-def runs_of(
-    launches: Iterable[Launch], held: Collection[str] | None, zone: str = ""
-) -> list[RunThere]:
-    """Return the runs by their ids, each with what its newest launch tells of it.
-
-    ``held`` are the paths that a process writes, ``None`` where that cannot be seen. ``zone`` is
-    that of the machine which named the folders (``+0100``); empty: this one's.
-    """
-    by_id: dict[str, list[Launch]] = {}
-    for each in launches:
-        by_id.setdefault(each.run_id, []).append(each)
-    return [
-        RunThere(
-            name=run_id,
-            began=_launch_time(max(own, key=lambda each: each.name), zone),
-            written=max(each.written for each in own),
-            empty=all(each.size <= HEADER for each in own),
-            held=None if held is None else any(each.path in held for each in own),
-        )
-        for run_id, own in by_id.items()
-    ]
-
-
-def notes_on(runs: Sequence[RunThere], run_id: str) -> tuple[str, ...]:
-    """Return a line that names the other runs which go on, or started, beside the one read."""
-    chosen = next((each for each in runs if each.name == run_id), None)
-    if chosen is None:
-        return ()
-    return beside([each for each in runs if each.written >= chosen.began], chosen)
-
-
-def _launch_time(launch: Launch, zone: str) -> float:
-    """Return when a launch began, by the name of its folder."""
-    try:
-        if zone:
-            return datetime.strptime(launch.name[4:19] + zone, "%Y%m%d_%H%M%S%z").timestamp()
-        return datetime.strptime(launch.name[4:19], "%Y%m%d_%H%M%S").astimezone().timestamp()
-    except ValueError:
-        return launch.written
-
 
 STALE_SAMPLE = 0.1
 """Share by which a file may grow before it is sampled again: a sample reads all along it."""
@@ -272,106 +191,6 @@ class Fragment:
     def reader(self, keys: MetricKeys) -> RowReader:
         """Return a reader of this file's rows."""
         return RowReader(keys, self.layout)
-
-
-Holding = Callable[[Collection[str]], frozenset[str] | None]
-"""Which of some files a process has open for writing; ``None`` where that cannot be seen."""
-
-
-def unseen(_: Collection[str]) -> frozenset[str] | None:
-    """Return that it cannot be seen."""
-    return None
-
-
-def find(place: str, run_id: str | None, holding: Holding = unseen) -> list[str]:
-    """Return the ``.wandb`` files of a run, sorted by path.
-
-    ``place`` is such a file, a run's directory (``offline-run-…``), a folder of them
-    (``wandb``) or the folder that holds ``wandb``. Without ``run_id`` a folder means the run in
-    it that goes on, else its newest one. Links such as ``latest-run`` add nothing twice. Raises
-    ``OSError`` if ``place`` cannot be read; an empty list says that the run is not there.
-    """
-    root = Path(place)
-    if root.is_file():
-        return [str(root)]
-    below = root / "wandb"
-    own = _in_folder(root, run_id, holding)
-    return own or (_in_folder(below, run_id, holding) if below.is_dir() else [])
-
-
-def others_in(place: str, run_id: str, holding: Holding = unseen) -> tuple[str, ...]:
-    """Return a line that names the other runs which go on, or started, beside the one read."""
-    root = Path(place)
-    folder = root / "wandb" if (root / "wandb").is_dir() else root
-    if root.is_file():
-        return ()
-    return notes_on(
-        _runs_there(folder, sorted(each.name for each in folder.iterdir()), holding), run_id
-    )
-
-
-def ids_in(place: str) -> list[str]:
-    """Return the ids of the runs that lie where :func:`find` looks, the newest start first.
-
-    Raises ``OSError`` if ``place`` cannot be read.
-    """
-    root = Path(place)
-    if root.is_file():
-        return [id_in_name(str(root))]
-    below = root / "wandb"
-    return _ids(root) or (_ids(below) if below.is_dir() else [])
-
-
-def _in_folder(folder: Path, run_id: str | None, holding: Holding) -> list[str]:
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
-    logs = [name for name in names if name.startswith("run-") and name.endswith(".wandb")]
-    own = [folder / name for name in logs]
-    if own:
-        return [str(path) for path in own if run_id in (None, id_in_name(str(path)))]
-    if run_id is None:
-        runs = _runs_there(folder, names, holding)
-        if not runs:
-            return []
-        run_id = living(runs).name
-    likely = [name for name in names if run_id in name]
-    found = set(_logs(folder, likely, run_id)) or set(_logs(folder, names, run_id))
-    return sorted(found)
-
-
-def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
-    for name in names:
-        path = folder / name / f"run-{run_id}.wandb"
-        if path.is_file():
-            yield str(path.resolve())
-
-
-def _runs_there(folder: Path, names: list[str], holding: Holding) -> list[RunThere]:
-    launches: list[Launch] = []
-    for _, path in islice(_launches(folder, names), MOST_LAUNCHES):
-        with suppress(OSError):
-            status = Path(path).stat()
-            launches.append(Launch(path, status.st_size, status.st_mtime))
-    several = len({each.run_id for each in launches}) > 1
-    return runs_of(launches, holding([each.path for each in launches]) if several else None)
-
-
-def _launches(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each run directory and its file, that of the last start first, by their names."""
-    runs = [name for name in names if name.removeprefix("offline-").startswith("run-")]
-    for name in sorted(runs, key=lambda name: name.removeprefix("offline-"), reverse=True):
-        for path in sorted((folder / name).glob("run-*.wandb"))[:1]:
-            yield name, str(path)
-
-
-def _ids(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
-    own = [
-        id_in_name(name) for name in names if name.startswith("run-") and name.endswith(".wandb")
-    ]
-    newest_first = (id_in_name(path) for _, path in _launches(folder, names))
-    return list(dict.fromkeys(own or newest_first))
 
 
 CHUNK_ROWS = 5000

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
-from cockpit.runtime.process import Held
+from cockpit.sources.run_folders import WrittenHere
 from cockpit.sources.wandb.decode import (
     HISTORY,
     STEPS_UNIT,
@@ -22,8 +22,9 @@ from cockpit.sources.wandb.decode import (
     usual_step_seconds,
 )
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, NotWandbError, Span, WandbLog
-from cockpit.sources.wandb.fragment import CHUNK_BYTES, Fragment, find, ids_in, others_in
+from cockpit.sources.wandb.fragment import CHUNK_BYTES, Fragment
 from cockpit.sources.wandb.history import POINTS, Pass, RowChunk, Series
+from cockpit.sources.wandb.listing import SUFFIX, Files, find, wanted_of
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
@@ -252,9 +253,6 @@ class ShownConfig:
         return scrub(label + clean(value)).removeprefix(label)
 
 
-_SHOWN_IDS = 5
-
-
 class Wants(NamedTuple):
     """What the readers of one file need of it next, where not all of its bytes are here.
 
@@ -288,6 +286,39 @@ def together(wants: Sequence[Wants]) -> Wants:
     return Wants(read_to, tuple(missed), min(behind) if behind else own.unread, done)
 
 
+File = TypeVar("File", bound=LaunchFile)
+
+
+class FoundFiles(Generic[File]):
+    """The files of a run as they were found last; one that is found again stays the same."""
+
+    def __init__(self, make: Callable[[str], File]) -> None:
+        self.notes: tuple[str, ...] = ()
+        self.files: dict[str, File] = {}
+        self._make = make
+
+    def take(self, found: Files) -> None:
+        """Take in which files there are."""
+        known, self.notes = self.files, found.notes
+        self.files = {path: known.get(path) or self._make(path) for path in found.paths}
+        for path, file in self.files.items():
+            file.written = path in found.written
+
+
+class FilesHere(FoundFiles[LocalFile]):
+    """The files of a run on this machine."""
+
+    def __init__(self, spec: WandbSpec) -> None:
+        super().__init__(LocalFile)
+        self._wanted = wanted_of(spec)
+        self._written = WrittenHere(SUFFIX)
+
+    def found(self) -> list[LocalFile]:
+        """Find them; raises ``OSError``."""
+        self.take(find(self._wanted, self._written.among))
+        return list(self.files.values())
+
+
 class RunFiles:
     """The files of one run and everything that was read of them; safe to use from any thread.
 
@@ -299,23 +330,22 @@ class RunFiles:
         self,
         spec: WandbSpec,
         found: Callable[[], Sequence[LaunchFile]] | None = None,
-        beside: Callable[[], tuple[str, ...]] | None = None,
+        notes: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         """Take how its files are found; without that they are looked for on this machine.
 
-        ``beside`` says which other runs lie there, where the run file names none.
+        ``notes`` says which other runs lie there, where the run file names none.
         """
         self._spec = spec
-        self._beside = beside or self._other_runs_here
-        self._found = found or self._find_local
+        here = FilesHere(spec)
+        self._found = found or here.found
+        self._notes = notes or (lambda: here.notes)
         self._lock = Lock()
         self._fragments: dict[str, Fragment] = {}
         self._order: list[Fragment] = []
         self._keys = MetricKeys()
         self._pass = Pass()
         self._config = ShownConfig()
-        self._held = Held()
-        self._held_files = Held()
         self._value: tuple[object, TrackerValue] | None = None
         self.read_out = False
         """Whether by the last ``value`` every row of the files had been given out."""
@@ -403,13 +433,6 @@ class RunFiles:
             file.path: kept.get(file.path) or Fragment(file, metrics) for file in files
         }
 
-    def _find_local(self) -> list[LaunchFile]:
-        place, run_id = "" if self._spec.dir is None else self._spec.dir.path, self._spec.run_id
-        paths = find(place, run_id, self._held.of)
-        if not paths:
-            raise FileNotFoundError(missing(place, run_id, ids_in(place)))
-        return [LocalFile(path) for path in paths]
-
     def _stat_files(self) -> None:
         """Stat each file, learn from what is new, and keep the order of the starts."""
         wrong: list[NotWandbError] = []
@@ -430,25 +453,15 @@ class RunFiles:
 
     def _writing(self) -> frozenset[str]:
         """Return which of the run's files a process has open for writing, of several."""
-        if len(self._order) < 2:
-            return frozenset()
-        if any(one.file.far for one in self._order):
-            return frozenset(one.path for one in self._order if one.file.written)
-        return self._held_files.of([one.path for one in self._order]) or frozenset()
-
-    def _other_runs_here(self) -> tuple[str, ...]:
-        """Return what is said of other runs in the folder, where the run file names none."""
-        place = self._spec.dir
-        if place is None or not place.here or self._spec.run_id is not None:
-            return ()
-        return others_in(place.path, self._order[-1].id, self._held.of)
+        several = self._order if len(self._order) > 1 else []
+        return frozenset(one.path for one in several if one.file.written)
 
     def _tracker_value(self, held: frozenset[str]) -> TrackerValue:
         run = newest_head(self._order).run
         config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
         shown = self._config.shown(config)
         value = tracker_value(self._spec, self._order, self._keys, self._pass, shown, held)
-        return value.model_copy(update={"notes": self._beside()})
+        return value.model_copy(update={"notes": self._notes()})
 
     def _recent(self, most: int) -> RowChunk:
         total = sum(one.size for one in self._order)
@@ -467,18 +480,6 @@ class RunFiles:
         return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
 
 
-def missing(place: str, wanted: str | None, ids: Sequence[str]) -> str:
-    """Say that the run is not there, and what is: an id is seldom what its trainer made up."""
-    there = [one for one in ids if one]
-    if wanted is None or not there:
-        what = "no W&B run" if wanted is None else f"no W&B run {wanted}, nor any other,"
-        return f"{what} in {place} yet"
-    shown = ", ".join(there[:_SHOWN_IDS])
-    more = f" and {len(there) - _SHOWN_IDS} more" if len(there) > _SHOWN_IDS else ""
-    advice = "without wandb.id the newest is read"
-    return f"no W&B run {wanted} in {place}; there: {shown}{more} (newest first; {advice})"
-
-
 NEWEST: Final = 4
 """Files of a run that are looked at: the newest."""
 PLACES: Final = 8
@@ -491,8 +492,7 @@ _OF_EACH: Final = 3
 
 def metric_names(spec: WandbSpec) -> set[str]:
     """Return the names of all numbers found; raises ``OSError`` where no file can be read."""
-    paths = find("" if spec.dir is None else spec.dir.path, spec.run_id)
-    return names_in([LocalFile(path) for path in paths])
+    return names_in(FilesHere(spec).found())
 
 
 def names_in(files: Sequence[LaunchFile]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.jobs import Query
@@ -18,7 +18,6 @@ from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.wandb.box import Box, BoxCurves, BoxRun
-from cockpit.sources.wandb.box_listing import Run
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
 from cockpit.sources.wandb.online import OnlineWandb, where_of
@@ -61,10 +60,10 @@ class OfflineWandb:
     those that have come with the last look; of a run whose files cannot be read they give none.
     """
 
-    def __init__(self, clock: Clock, run: Run = run_script_blocking) -> None:
-        """Take what runs a script on a host."""
+    def __init__(self, clock: Clock, call: CallHost = call_blocking) -> None:
+        """``call`` calls functions of the agents of ssh hosts."""
         self._clock = clock
-        self._ssh = run
+        self._call = call
         self._runs: dict[str, _OwnFiles] = {}
         self._boxes: dict[str, _Host] = {}
 
@@ -167,7 +166,7 @@ class OfflineWandb:
 
     def _host(self, name: str) -> _Host:
         if name not in self._boxes:
-            self._boxes[name] = _Host(Box(name, self._ssh, self._clock.now))
+            self._boxes[name] = _Host(Box(name, self._call, self._clock.now))
         return self._boxes[name]
 
     def _files_or_reason(

@@ -1,28 +1,28 @@
-"""W&B's files on an ssh host: mostly by this machine's own sh, in counted trips."""
+"""W&B's files on an ssh host: mostly by an agent in this process, in counted trips."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cockpit.hosts.script import run_script_blocking
+from cockpit.hosts import ranges
+from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import FILE, Place
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources import scripts
 from cockpit.sources.wandb import box, tracker
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.tracker import OfflineWandb
+from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer
 from tests.sshd import needs_sshd, serving
@@ -39,35 +39,23 @@ def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_other_test_writes_files_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "PROC", "/nowhere")
+def no_process_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "open_to_write", lambda *_: None)
 
 
 @pytest.fixture
 def processes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "PROC", "/proc")
+    monkeypatch.setattr(ranges, "open_to_write", OPEN_TO_WRITE)
 
 
-class Shell:
-    """A host that is this machine; counts trips and bytes, can be gone or have another clock."""
+OPEN_TO_WRITE = ranges.open_to_write
 
-    def __init__(self) -> None:
-        self.trips = self.bytes = 0
-        self.down: RemoteError | None = None
-        self.ahead = 0
-        self.answer: bytes | None = None
-        self._lock = threading.Lock()
 
-    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        if self.down is not None:
-            raise self.down.again()
-        if self.ahead:
-            script = script.replace("date +%s", f"echo $(($(date +%s) + {self.ahead}))")
-        done = run_script_blocking(None, script, deadline=deadline, cap=cap)
-        with self._lock:
-            self.trips += 1
-            self.bytes += len(done.out)
-        return done if self.answer is None else done._replace(out=self.answer)
+def ahead_by(seconds: float) -> CallsHere:
+    """Return a host that is this machine with another clock."""
+    calls = CallsHere()
+    calls.edit = lambda _, value: [value[0] + seconds, *value[1:]]
+    return calls
 
 
 def spec(place: Path | str, name: str = "hero", **more: str) -> RunSpec:
@@ -128,7 +116,7 @@ def rows(first: int, end: int, loss: str | None = "2.5", **more: str) -> list[by
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_what_is_told_is_what_the_same_files_tell_here(version: str) -> None:
     run = spec(GOLDEN / version, id="gold0001")
-    there, here = OfflineWandb(SystemClock(), Shell()), OfflineWandb(SystemClock())
+    there, here = OfflineWandb(SystemClock(), CallsHere()), OfflineWandb(SystemClock())
     assert (await facet(there, run)).source == f"W&B files in ssh://box{GOLDEN / version}"
     own = await every_row(there, run), await every_row(here, local(run))
     assert repr(own[0]) == repr(own[1]) and len(own[0]) > 80
@@ -143,19 +131,19 @@ async def test_newest_rows_come_first_and_all_others_in_bounded_pages(
     monkeypatch.setattr(box, "OLDER", 600_000)
     monkeypatch.setattr(box, "NEWEST", 200_000)
     path = launch(tmp_path, "abc", *rows(0, 20_000))
-    shell, run = Shell(), spec(tmp_path, id="abc")
-    source = OfflineWandb(SystemClock(), shell)
+    calls, run = CallsHere(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), calls)
     assert (await value(source, run)).step == 19_999
-    assert shell.trips == 2 and shell.bytes < 400_000 < path.stat().st_size / 5
+    assert calls.trips == 2 and calls.bytes < 400_000 < path.stat().st_size / 5
     early = await source.more_rows(run)
     assert [row.step for row in early.rows][:3] == [0, 1, 2] and not early.caught_up
     newest = await source.recent(run, 500)
     assert [row.step for row in newest.rows] == [*range(19_500, 20_000)] and newest.share < 0.1
     source.rewind("hero")
-    trips, shell.bytes = shell.trips, 0
+    trips, calls.bytes = calls.trips, 0
     assert [row.step for row in await every_row(source, run)] == [*range(20_000)]
-    looks = shell.trips - trips
-    assert 3 <= looks <= 8 and shell.bytes / looks < 900_000
+    looks = calls.trips - trips
+    assert 3 <= looks <= 8 and calls.bytes / looks < 900_000
     assert (await value(source, run)).scanned == 1.0
 
 
@@ -163,33 +151,33 @@ async def test_two_hundred_runs_cost_one_trip_and_only_what_is_new(tmp_path: Pat
     logged = rows(0, 100)
     paths = [launch(tmp_path / str(n), "abc", *logged) for n in range(200)]
     runs = queries_of([spec(tmp_path / str(n), str(n), id="abc") for n in range(200)])
-    shell = Shell()
-    source = OfflineWandb(SystemClock(), shell)
+    calls = CallsHere()
+    source = OfflineWandb(SystemClock(), calls)
     first = await source.observe(runs)
     assert {each.value and each.value.step for each in first.values()} == {99}, first["0"].error
-    assert shell.trips == 2
+    assert calls.trips == 2
     for path in paths[:50]:
         grown(path, *rows(100, 110))
-    shell.bytes = 0
+    calls.bytes = 0
     second = await source.observe(runs)
-    assert shell.trips == 3 and shell.bytes < 200 * 600 + 50 * 2 * BLOCK
+    assert calls.trips == 3 and calls.bytes < 200 * 600 + 50 * 2 * BLOCK
     assert [second[str(n)].value.step for n in (0, 49, 50, 199)] == [109, 109, 99, 99]  # type: ignore[union-attr]
-    shell.bytes = 0
+    calls.bytes = 0
     await source.observe(runs)
-    assert shell.trips == 4 and shell.bytes < 200 * 600
+    assert calls.trips == 4 and calls.bytes < 200 * 600
 
 
 async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *rows(0, 5))
-    shell, run = Shell(), spec(tmp_path)
-    source = OfflineWandb(SystemClock(), shell)
+    calls, run = CallsHere(), spec(tmp_path)
+    source = OfflineWandb(SystemClock(), calls)
     assert (await value(source, run)).step == 4
     seen = [row.step for row in (await source.more_rows(run)).rows]
     for end in (9, 2000, 2001):  # within a block, over several, by one row
         grown(path, *rows((seen[-1] or 0) + 1, end))
-        trips = shell.trips
+        trips = calls.trips
         found = await value(source, run)
-        assert (found.step, found.state, shell.trips) == (end - 1, "running", trips + 1)
+        assert (found.step, found.state, calls.trips) == (end - 1, "running", trips + 1)
         chunk = await source.more_rows(run)
         assert chunk.caught_up and not chunk.later
         seen += [row.step for row in chunk.rows]
@@ -201,20 +189,20 @@ async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> N
 
 async def test_of_what_is_read_only_the_end_is_kept(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *rows(0, 2000))
-    shell, run = Shell(), spec(tmp_path)
-    source = OfflineWandb(SystemClock(), shell)
+    calls, run = CallsHere(), spec(tmp_path)
+    source = OfflineWandb(SystemClock(), calls)
     cache = source._host("box").box._cache
     await value(source, run)
     seen = [row.step for row in await every_row(source, run)]
     assert seen == [*range(2000)] and cache.kept > 5 * BLOCK
-    first, sent = await value(source, run), shell.bytes
-    assert cache.kept <= BLOCK and shell.bytes < sent + 2000
+    first, sent = await value(source, run), calls.bytes
+    assert cache.kept <= BLOCK and calls.bytes < sent + 2000
     for end in (2001, 4000):
         grown(path, *rows(len(seen), end))
-        trips = shell.trips
+        trips = calls.trips
         found = await value(source, run)
         assert (found.step, found.fragments) == (end - 1, first.fragments)
-        assert shell.trips == trips + 1
+        assert calls.trips == trips + 1
         seen += [row.step for row in await every_row(source, run)]
     assert seen == [*range(4000)] and first.config == found.config
     source.rewind("hero")
@@ -229,7 +217,7 @@ async def test_an_evaluation_begun_later_does_not_hide_the_run_that_a_process_wr
     later = launch(tmp_path, "eval", *rows(0, 3), day=2)
     os.utime(train, (T0, T0))
     os.utime(later, (T0 + 9, T0 + 9))
-    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path)
+    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path)
     assert (await value(source, run)).id == "eval", "neither is written now"
     (tmp_path / "away").symlink_to(tmp_path)  # the writer knows it by another name
     with (tmp_path / "away" / train.relative_to(tmp_path)).open("ab"):
@@ -246,7 +234,7 @@ async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
     train, later = launch(tmp_path, "train", *rows(0, 50)), launch(tmp_path, "eval", day=2)
     os.utime(later, (T0, T0))
     os.utime(train, (T0 + 60, T0 + 60))
-    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path)
+    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path)
     with later.open("ab"):
         assert (await value(source, run)).id == "train"
 
@@ -254,7 +242,7 @@ async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
 @pytest.mark.usefixtures("processes_are_seen")
 async def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
     first, second = (launch(tmp_path, "same", *rows(0, 5), day=day) for day in (1, 2))
-    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path, id="same")
+    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path, id="same")
     assert (await value(source, run)).writers == ()
     with first.open("ab"), second.open("ab"):
         (found,) = (await value(source, run)).writers
@@ -263,7 +251,7 @@ async def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_p
 
 async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *rows(0, 500))
-    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())
+    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), CallsHere())
     assert (await value(source, run)).step == 499
     await every_row(source, run)
     path.unlink()
@@ -279,10 +267,10 @@ async def test_a_loss_far_from_the_end_is_found_by_a_closer_look(
 ) -> None:
     monkeypatch.setattr(box, "NEWEST", 100_000)
     launch(tmp_path, "abc", *rows(0, 900), *rows(900, 6000, None))
-    shell, run = Shell(), spec(tmp_path, id="abc")
-    source = OfflineWandb(SystemClock(), shell)
+    calls, run = CallsHere(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), calls)
     found = await value(source, run)
-    assert (found.step, found.loss, shell.trips) == (5999, 2.5, 3)
+    assert (found.step, found.loss, calls.trips) == (5999, 2.5, 3)
 
 
 async def test_what_is_nowhere_is_not_looked_for_for_ever(
@@ -290,14 +278,14 @@ async def test_what_is_nowhere_is_not_looked_for_for_ever(
 ) -> None:
     monkeypatch.setattr(box, "NEWEST", 100_000)
     launch(tmp_path, "abc", *rows(0, 9000, None, other="1.25" * 20))
-    shell, run = Shell(), spec(tmp_path, id="abc")
-    source = OfflineWandb(SystemClock(), shell)
+    calls, run = CallsHere(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), calls)
     for _ in range(6):
         found = await value(source, run)
     assert (found.step, found.loss) == (8999, None)
-    shell.bytes = 0
+    calls.bytes = 0
     await value(source, run)
-    assert shell.bytes < 2000
+    assert calls.bytes < 2000
 
 
 async def test_a_record_longer_than_what_was_brought_is_read_whole(
@@ -308,7 +296,7 @@ async def test_a_record_longer_than_what_was_brought_is_read_whole(
     big = {f"layer/{n}/norm": "1.25" for n in range(60_000)}
     long = writer.row(300, "2.0", lately(), **big)
     launch(tmp_path, "abc", *rows(0, 300), long, *rows(301, 302))
-    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())
+    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), CallsHere())
     assert (await value(source, run)).step == 301
     assert [row.step for row in await every_row(source, run)] == [*range(302)]
 
@@ -322,9 +310,8 @@ async def test_an_hour_of_clock_skew_is_told_by_the_host_s_own_clock(
     records = [writer.row(step, "2.5", there - 60 + step) for step in range(50)]
     path = launch(tmp_path, "abc", *records, writer.stats(there - 8))
     os.utime(path, (there - 8, there - 8))
-    shell = Shell()
-    shell.ahead = ahead
-    found = await value(OfflineWandb(SystemClock(), shell), spec(tmp_path, id="abc"))
+    calls = ahead_by(ahead)
+    found = await value(OfflineWandb(SystemClock(), calls), spec(tmp_path, id="abc"))
     assert found.file_mtime == pytest.approx(now - 8, abs=3.0)
     assert found.last_step_at == pytest.approx(now - 11, abs=5.0)
     assert found.last_record_at == pytest.approx(now - 8, abs=5.0)
@@ -333,58 +320,56 @@ async def test_an_hour_of_clock_skew_is_told_by_the_host_s_own_clock(
 
 async def test_a_host_that_is_gone_is_unknown_and_comes_back(tmp_path: Path) -> None:
     launch(tmp_path, "abc", *rows(0, 5))
-    shell = Shell()
-    source = OfflineWandb(SystemClock(), shell)
+    calls = CallsHere()
+    source = OfflineWandb(SystemClock(), calls)
     runs = [spec(tmp_path, name, id="abc") for name in ("a", "b")]
     text = "box: no route to host: is it up, and is there a VPN?"
-    shell.down = RemoteError(ErrorKind.REFUSED, text)
+    calls.down = RemoteError(ErrorKind.REFUSED, text)
     for found in (await source.observe(queries_of(runs))).values():
         assert found.error is not None and found.value is None
         assert (found.error.kind, found.error.message) == (ErrorKind.REFUSED, text)
-    shell.down = None
+    calls.down = None
     found = (await source.observe(queries_of(runs)))["b"]
     assert found.value is not None and found.value.step == 4
 
 
-@pytest.mark.parametrize(
-    "answer", [b"", b"<html>502 Bad Gateway</html>", b"\n@0 own\n", b"\0" * 99]
-)
-async def test_an_answer_that_makes_no_sense_is_unknown(tmp_path: Path, answer: bytes) -> None:
+async def test_what_a_slow_link_has_not_brought_in_time_comes_in_smaller_pieces(
+    tmp_path: Path,
+) -> None:
+    launch(tmp_path, "abc", *rows(0, 40_000))
+    calls, run = CallsHere(), spec(tmp_path, id="abc")
+    brought: list[int] = []
+
+    def slow(each: Ask, value: Any) -> Any:
+        brought.append(sum(len(data) for one in value[1] for _, data in one[2]))
+        if brought[-1] > 1_000_000:
+            raise RemoteError(ErrorKind.TIMEOUT, "box: no answer within 5 s", sent=True)
+        return value
+
+    calls.edit = slow
+    source = OfflineWandb(SystemClock(), calls)
+    error = (await facet(source, run)).error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    text = f"ssh://box{tmp_path}: not read yet: files on one host are read one after another"
+    assert error.message == text
+    assert (await value(source, run)).step == 39_999
+    assert brought[1] > 1_000_000 > brought[-1] > 0
+
+
+async def test_an_agent_that_cannot_answer_is_unknown(tmp_path: Path) -> None:
     launch(tmp_path, "abc", *rows(0, 5))
-    shell, run = Shell(), spec(tmp_path, id="abc")
-    source = OfflineWandb(SystemClock(), shell)
-    shell.answer = answer
+    calls, run = CallsHere(), spec(tmp_path, id="abc")
+
+    def fails(each: Ask, value: Any) -> Any:
+        raise OSError(11, "no thread is left there")
+
+    calls.edit = fails
+    source = OfflineWandb(SystemClock(), calls)
     found = await facet(source, run)
     assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER
-    assert found.error.message == f"ssh://box{tmp_path}: its host's answer was cut off"
-    shell.answer = None
+    assert found.error.message == "box: no thread is left there"
+    calls.edit = CallsHere().edit
     assert (await value(source, run)).step == 4
-
-
-async def test_what_came_in_time_of_a_slow_answer_counts(tmp_path: Path) -> None:
-    for name in "ab":
-        launch(tmp_path / name, "abc", *rows(0, 500))
-    runs = [spec(tmp_path / name, name, id="abc") for name in "ab"]
-    shell, calls = Shell(), []
-
-    def slow(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        done = shell(host, script, deadline=deadline, cap=cap)
-        calls.append(len(done.out))
-        if len(calls) == 2:  # the second file's bytes were still to come
-            out = done.out[: len(done.out) * 6 // 10]
-            raise RemoteError(ErrorKind.TIMEOUT, "box: no answer within 5 s", sent=True, out=out)
-        return done
-
-    source = OfflineWandb(SystemClock(), slow)
-    first = await source.observe(queries_of(runs))
-    assert first["a"].value is not None and first["a"].value.step == 499
-    error = first["b"].error
-    assert error is not None and error.kind is ErrorKind.TIMEOUT
-    text = f"ssh://box{tmp_path}/b: not read yet: files on one host are read one after another"
-    assert error.message == text
-    second = await source.observe(queries_of(runs))
-    assert {each.value and each.value.step for each in second.values()} == {499}
-    assert len(calls) == 3 and calls[2] < calls[1] * 6 // 10
 
 
 async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
@@ -395,7 +380,7 @@ async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
     places = {"good": "abc", "gone": "abc", "odd": "abc", "file/below": "abc"}
     runs = [spec(tmp_path / place, place, id=run_id) for place, run_id in places.items()]
     runs += [spec(tmp_path / "good", "other", id="zzz"), spec("/x", "two").model_copy()]
-    found = await OfflineWandb(SystemClock(), Shell()).observe(queries_of(runs))
+    found = await OfflineWandb(SystemClock(), CallsHere()).observe(queries_of(runs))
     assert found["good"].value is not None and found["good"].value.step == 4
     errors = {name: each.error for name, each in found.items() if each.error is not None}
     said = {name: error.message.replace(str(tmp_path), "") for name, error in errors.items()}
@@ -412,7 +397,7 @@ async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
 
 async def test_a_bucket_is_not_read_and_said_so() -> None:
     run = RunSpec(name="hero", wandb=WandbSpec(dir="gs://bucket/wandb"))
-    found = await facet(OfflineWandb(SystemClock(), Shell()), run)
+    found = await facet(OfflineWandb(SystemClock(), CallsHere()), run)
     assert found.error is not None and found.error.kind is ErrorKind.UNSUPPORTED
     text = "W&B files at gs://bucket are not read yet by this version"
     assert found.error.message == text

@@ -18,17 +18,18 @@ from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb import box
 from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
 from cockpit.verbs import plot
+from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer
-from tests.sources.wandb.test_box import Shell, grown, launch, local, rows, spec
+from tests.sources.wandb.test_box import grown, launch, local, rows, spec
 from tests.sshd import needs_sshd, serving
 
 SPAN = Span(most=400)
 
 
-def reading(shell: Shell) -> tuple[CurveReading, OfflineWandb]:
+def reading(calls: CallsHere) -> tuple[CurveReading, OfflineWandb]:
     clock = SystemClock()
-    source = OfflineWandb(clock, shell)
+    source = OfflineWandb(clock, calls)
     return CurveReading(Trackers(clock, Wandb(clock, source)), clock), source
 
 
@@ -49,32 +50,32 @@ async def test_the_curves_are_those_of_the_same_files_here(tmp_path: Path) -> No
     launch(tmp_path, "abc", *many(0, 3000))
     launch(tmp_path, "abc", *many(2500, 4000), writer.row(4001, '"NaN"', 1.0), day=2)
     run, asked = spec(tmp_path, id="abc"), ("loss", "eval/accuracy", "lr")
-    shell = Shell()
-    there, here = reading(shell)[0], reading(Shell())[0]
+    calls = CallsHere()
+    there, here = reading(calls)[0], reading(CallsHere())[0]
     assert repr(await read(there, run, *asked)) == repr(await read(here, local(run), *asked))
     names = (await there.curves(run, asked, SPAN)).names
     assert {"eval/accuracy", "lr", "train/loss"} <= set(names)
-    assert shell.trips <= 8
+    assert calls.trips <= 8
 
 
 async def test_only_new_bytes_are_brought_once_all_is_read(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *many(0, 30_000))
-    run, shell = spec(tmp_path, id="abc"), Shell()
-    curves, source = reading(shell)
+    run, calls = spec(tmp_path, id="abc"), CallsHere()
+    curves, source = reading(calls)
     await read(curves, run, "loss", "lr")
     size = path.stat().st_size
-    assert size < shell.bytes < 2.5 * size, "the newest rows come before those in order"
-    brought, trips = shell.bytes, shell.trips
+    assert size < calls.bytes < 2.5 * size, "the newest rows come before those in order"
+    brought, trips = calls.bytes, calls.trips
     await read(curves, run, "loss", "lr", "eval/accuracy")
-    assert shell.bytes - brought < size / 10, "another metric is read from what is here"
+    assert calls.bytes - brought < size / 10, "another metric is read from what is here"
     await read(curves, run, "loss", "lr", "eval/accuracy")
-    assert shell.trips <= trips + 2
+    assert calls.trips <= trips + 2
     grown(path, *many(30_000, 30_100))
-    brought = shell.bytes
+    brought = calls.bytes
     await source.observe(queries_of([run]))
     (found,) = await read(curves, run)
     assert found.newest is not None and found.newest.step == 30_099
-    assert shell.bytes - brought < size / 10
+    assert calls.bytes - brought < size / 10
 
 
 async def test_a_large_file_comes_in_bounded_pieces_and_says_how_far(
@@ -83,30 +84,30 @@ async def test_a_large_file_comes_in_bounded_pieces_and_says_how_far(
     monkeypatch.setattr(box, "OLDER", 600_000)
     monkeypatch.setattr(box, "NEWEST", 200_000)
     launch(tmp_path, "abc", *many(0, 30_000))
-    run, shell = spec(tmp_path, id="abc"), Shell()
-    curves, _ = reading(shell)
+    run, calls = spec(tmp_path, id="abc"), CallsHere()
+    curves, _ = reading(calls)
     (first,) = (await curves.curves(run, ("loss",), SPAN)).curves
-    assert 0 < first.share < 0.5 and shell.bytes < 2_000_000
+    assert 0 < first.share < 0.5 and calls.bytes < 2_000_000
     (whole,) = await read(curves, run)
     assert whole.rows == 30_000
 
 
 async def test_a_host_that_is_gone_hides_nothing_that_was_read(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *many(0, 500))
-    run, shell = spec(tmp_path, id="abc"), Shell()
-    curves, source = reading(shell)
-    shell.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
+    run, calls = spec(tmp_path, id="abc"), CallsHere()
+    curves, source = reading(calls)
+    calls.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
     (found,) = (await curves.curves(run, ("loss",), SPAN)).curves
     assert found.why == "box: no route to host" and not found.parts
-    shell.down = None
+    calls.down = None
     await read(curves, run)
     grown(path, *many(500, 20_000))
     await source.observe(queries_of([run]))
-    shell.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
+    calls.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
     for _ in range(2):
         (found,) = (await curves.curves(run, ("loss",), SPAN)).curves
     assert found.rows >= 500 and found.share < 1.0 and found.note == "box: no route to host"
-    shell.down = None
+    calls.down = None
     (found,) = await read(curves, run)
     assert found.rows == 20_000 and found.note == ""
 
@@ -142,17 +143,17 @@ async def test_what_became_of_a_file_is_seen_as_here(
     folder.mkdir()
     path = launch(folder, "abc", *many(0, 6000))
     run, asked = spec(folder, id="abc"), ("loss", "lr")
-    curves, source = reading(Shell())
+    curves, source = reading(CallsHere())
     await read(curves, run, *asked)
     change(path, tmp_path)
     await source.observe(queries_of([run]))
-    anew = await read(reading(Shell())[0], local(run), *asked)
+    anew = await read(reading(CallsHere())[0], local(run), *asked)
     assert repr(await read(curves, run, *asked)) == repr(anew)
 
 
 async def test_no_run_there_is_said(tmp_path: Path) -> None:
     launch(tmp_path, "abc", *many(0, 5))
-    curves, _ = reading(Shell())
+    curves, _ = reading(CallsHere())
     (found,) = (await curves.curves(spec(tmp_path, id="other"), ("loss",), SPAN)).curves
     assert "no W&B run other" in found.why and "abc" in found.why
 

@@ -15,9 +15,9 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import TrendFold
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb.tracker import OfflineWandb
+from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer
 
@@ -176,15 +176,11 @@ async def test_nothing_configured() -> None:
 
 async def test_files_of_another_machine_are_not_looked_for_here(tmp_path: Path) -> None:
     on_disk(tmp_path, small())
-    asked: list[str | None] = []
-
-    def gone(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
-        asked.append(host)
-        raise RemoteError(ErrorKind.REFUSED, "gpu-7: no route to host")
-
+    calls = CallsHere()
+    calls.down = RemoteError(ErrorKind.REFUSED, "gpu-7: no route to host")
     run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://gpu-7{tmp_path}"))
-    found = (await OfflineWandb(Then(), gone).observe(queries_of([run])))["hero"]
-    assert found.error is not None and asked == ["gpu-7"]
+    found = (await OfflineWandb(Then(), calls).observe(queries_of([run])))["hero"]
+    assert found.error is not None and calls.trips == 1
     assert found.error.message == "gpu-7: no route to host"
 
 

@@ -1,0 +1,218 @@
+"""Which files a run has in a folder: the same on this machine and on a host."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from cockpit.hosts.link import call_blocking
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import WandbSpec
+from cockpit.sources.logs.pieces import question
+from cockpit.sources.run_folders import Written, WrittenHere, found_there
+from cockpit.sources.wandb.listing import (
+    SUFFIX,
+    Files,
+    Wanted,
+    files_in,
+    id_in_name,
+    unseen,
+)
+from cockpit.sources.wandb.listing import find as find_here
+from cockpit.sources.wandb.run_files import RunFiles
+from tests.machines import Machine
+from tests.machines import machine as machine
+from tests.sources.wandb.test_fragment import written
+
+T0 = 1_600_000_000.0 + os.getpid() * 10.0
+"""Other processes that run these tests have open files with other names."""
+
+
+class Find:
+    """Finds the files of a run on a machine; ``seen``: whether processes are."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.host = machine.host
+        self.seen = True
+
+    def __call__(self, place: Path, run_id: str | None) -> list[str]:
+        return list(self.all(place, run_id).paths)
+
+    def all(self, place: Path, run_id: str | None) -> Files:
+        wanted = Wanted(str(place), run_id, str(place))
+        if self.host is None:
+            return find_here(wanted, WrittenHere(SUFFIX).among if self.seen else unseen)
+        asked = question([], 0, folders=[wanted.below], word=SUFFIX)
+        _, _, (answer,), ends, zone = call_blocking(self.host, asked, 30.0)
+        found = found_there(wanted.below, answer)
+        if isinstance(found, OSError):
+            raise found
+        return files_in(found, wanted, Written(ends).among if self.seen else unseen, zone)
+
+
+@pytest.fixture
+def find(machine: Machine) -> Find:
+    return Find(machine)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "offline-run-20260101_000000-aaa",
+        "offline-run-20260102_000000-aaa",
+        "run-20260103_000000-bbb",
+        "offline-run-20251231_000000-aaab",
+    ):
+        directory = tmp_path / "wandb" / name
+        directory.mkdir(parents=True)
+        (directory / f"run-{name.rpartition('-')[2]}.wandb").write_bytes(b"")
+    (tmp_path / "wandb" / "latest-run").symlink_to("offline-run-20260102_000000-aaa")
+    (tmp_path / "wandb" / "debug.log").write_text("x")
+    return tmp_path / "wandb"
+
+
+def names(paths: list[str]) -> list[str]:
+    return [Path(path).parent.name for path in paths]
+
+
+def test_all_launches_of_an_id_and_of_no_other(folder: Path, find: Find) -> None:
+    assert names(find(folder, "aaa")) == [
+        "offline-run-20260101_000000-aaa",
+        "offline-run-20260102_000000-aaa",
+    ]
+
+
+def test_without_an_id_the_run_that_was_started_last(folder: Path, find: Find) -> None:
+    assert names(find(folder, None)) == ["run-20260103_000000-bbb"]
+
+
+def test_the_folder_above_will_do(folder: Path, find: Find) -> None:
+    assert find(folder.parent, "bbb") == find(folder, "bbb")
+
+
+def test_a_single_launch(folder: Path, find: Find) -> None:
+    launch = folder / "offline-run-20260101_000000-aaa"
+    assert names(find(launch, "aaa")) == [launch.name]
+    assert names(find(launch, None)) == [launch.name]
+    with pytest.raises(FileNotFoundError, match=r"^no W&B run other in .*; there: aaa "):
+        find(launch, "other")
+
+
+def test_a_single_file(folder: Path, find: Find) -> None:
+    path = folder / "run-20260103_000000-bbb" / "run-bbb.wandb"
+    assert find(path, None) == [str(path)]
+
+
+def test_a_renamed_directory_is_still_found(folder: Path, find: Find) -> None:
+    (folder / "run-20260103_000000-bbb").rename(folder / "kept")
+    assert names(find(folder, "bbb")) == ["kept"]
+
+
+def test_a_run_that_is_not_there(folder: Path, find: Find) -> None:
+    with pytest.raises(FileNotFoundError, match=r"; there: bbb, aaa, aaab \(newest first"):
+        find(folder, "zzz")
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, find: Find) -> None:
+    with pytest.raises(FileNotFoundError):
+        find(tmp_path / "wandb", "aaa")
+
+
+def test_the_id_in_a_file_name() -> None:
+    assert id_in_name("/a/wandb/run-20260103_000000-b-b/run-b-b.wandb") == "b-b"
+
+
+def begun(folder: Path, after: float, run_id: str, written_at: float, *, rows: int = 5) -> Path:
+    at = datetime.fromtimestamp(T0 + after).astimezone().strftime("%Y%m%d_%H%M%S")
+    path = folder / f"offline-run-{at}-{run_id}" / f"run-{run_id}.wandb"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    if rows:
+        written(path, rows)
+    os.utime(path, (written_at, written_at))
+    return path
+
+
+def test_an_evaluation_that_is_over_does_not_hide_the_run_that_a_process_writes(
+    tmp_path: Path, find: Find
+) -> None:
+    train = begun(tmp_path, 0, "train", T0)
+    begun(tmp_path, 3600, "eval", T0 + 3610)
+    assert find(tmp_path, None)[0].endswith("run-eval.wandb"), "neither is written now"
+    with train.open("ab"):
+        assert find(tmp_path, None) == [str(train)]
+        notes = find.all(tmp_path, None).notes
+        assert notes == ("eval lies there too; train is read",)
+    with train.open("rb"):
+        assert find(tmp_path, None)[0].endswith("run-eval.wandb"), "a reader is none"
+
+
+def test_the_run_that_went_on_is_read_where_no_process_can_be_seen(
+    tmp_path: Path, find: Find
+) -> None:
+    find.seen = False
+    train = begun(tmp_path, 0, "train", T0 + 3700)
+    begun(tmp_path, 3600, "eval", T0 + 3610)
+    assert find(tmp_path, None) == [str(train)]
+
+
+def test_a_start_that_wrote_nothing_hides_no_run_unless_it_lives(
+    tmp_path: Path, find: Find
+) -> None:
+    train = begun(tmp_path, 0, "train", T0)
+    failed = begun(tmp_path, 3600, "new", T0 + 3600, rows=0)
+    assert find(tmp_path, None) == [str(train)]
+    with failed.open("ab"):
+        assert find(tmp_path, None) == [str(failed)], "it has only not written yet"
+
+
+def test_one_folder_by_two_names_is_one_writer_s(tmp_path: Path, find: Find) -> None:
+    first = begun(tmp_path / "disk", 0, "same", T0)
+    second = begun(tmp_path / "disk", 5, "same", T0 + 5)
+    (tmp_path / "wandb").symlink_to(tmp_path / "disk")
+    with (tmp_path / "wandb" / first.relative_to(tmp_path / "disk")).open("ab"):
+        found = find.all(tmp_path, "same")
+    assert found.paths == [str(first), str(second)] and found.written == {str(first)}
+
+
+def test_odd_names_are_names(tmp_path: Path, find: Find) -> None:
+    for run_id in ("a*b", "[x]", "it's \n $HOME", "a"):
+        begun(tmp_path, 0, run_id, T0)
+        assert len(find(tmp_path, run_id)) == 1, run_id
+    (tmp_path / "run-20260103_000000-zz" / "run-zz.wandb").mkdir(parents=True)
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "run-20990103_000000-lost").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match="no W&B run zz in "):
+        find(tmp_path, "zz")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NotADirectoryError):
+        find(tmp_path / "pipe", None)
+    with pytest.raises(FileNotFoundError):
+        find(tmp_path / "pipe" / "below", None)
+    with pytest.raises(OSError, match="symbolic links"):
+        find(tmp_path / "circle", None)
+
+
+def test_of_many_launches_the_newest_are_named(tmp_path: Path, find: Find) -> None:
+    for day in range(400):
+        (tmp_path / f"run-2026{day:04d}_000000-r{day}").mkdir()
+        (tmp_path / f"run-2026{day:04d}_000000-r{day}" / f"run-r{day}.wandb").write_bytes(
+            b"12345678"
+        )
+    assert find(tmp_path, None)[0].endswith("run-r399.wandb")
+    with pytest.raises(FileNotFoundError, match=r"there: r399, r398, .* and 295 more "):
+        find(tmp_path, "nope")
+
+
+def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
+    first = begun(tmp_path, 0, "same", T0)
+    second = begun(tmp_path, 5, "same", T0 + 5)
+    files = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    with first.open("ab"), second.open("ab"):
+        (found,) = files.value(SystemClock()).writers
+    assert found.name == first.parent.name
+    apart = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    assert apart.value(SystemClock()).writers == ()
