@@ -19,9 +19,9 @@ from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 from screens.dialog import ListDialog
-from screens.keys import Keys, bindings
-from widgets.painting.line import DIM, STRONG, chosen_row, fit, text
-from widgets.scrolled import Paged, Sheet
+from screens.keys import bindings
+from widgets.painting.line import DIM, chosen_row, fit, text
+from widgets.scrolled import Row
 
 MOST: Final = 74_000
 """Characters of base64 that terminals still take in one sequence."""
@@ -150,44 +150,25 @@ def _words_of(report: RunReport) -> Iterator[Copy]:
 class CopyScreen(ListDialog[str | None]):
     """Returns the text that was chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("copying")
+    SCOPE = "copying"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("copying", "list")
 
-    def __init__(self, run: str, found: Sequence[Copy], keys: Keys) -> None:
+    def __init__(self, run: str, found: Sequence[Copy]) -> None:
         super().__init__()
-        self._run, self._found = run, tuple(found)
-        self._foot = text((f"{keys.shown('copy_take')} copy   {keys.shown('copy_leave')} cancel",
-                           DIM))  # fmt: skip
+        self.heading = f"copy · {run}"
+        self._found = {each.name: each for each in found}
 
-    @property
-    def count(self) -> int:
-        """How much can be copied."""
-        return len(self._found)
-
-    def lay_out(self) -> None:
-        """Show what there is, and what is chosen."""
-        if not self.is_mounted:
-            return
-        body = partial(paint_copies, self._found, self.at)
-        self.show_sheet(Sheet(body, text((f"copy · {self._run}", STRONG)), foot=[self._foot]))
-        page = self.query_one(Paged)
-        above = self.at - page.top
-        page.move(min(0, above) or max(0, above - page.room + 1))
+    def rows(self) -> list[Row]:
+        """Return what can be copied."""
+        return [Row(name, partial(paint_copy, each)) for name, each in self._found.items()]
 
     def action_copy_take(self) -> None:
         """Copy what is chosen."""
-        self.dismiss(self._found[self.at].text)
-
-    def action_copy_leave(self) -> None:
-        """Leave."""
-        self.dismiss(None)
+        self.dismiss(self._found[self.chosen].text)
 
 
-def paint_copies(found: Sequence[Copy], chosen: int, width: int) -> list[Content]:
-    """Return a line for each; of a longer text its first line and how many there are."""
-    lines = []
-    for number, each in enumerate(found):
-        first, *more = each.text.splitlines() or [""]
-        said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
-        line = text(fit(Content(each.name), NAMES), (said, DIM))
-        lines.append(chosen_row(line, width, number == chosen))
-    return lines
+def paint_copy(each: Copy, width: int, chosen: bool) -> list[Content]:
+    """Return a line; of a longer text its first one and how many there are."""
+    first, *more = each.text.splitlines() or [""]
+    said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
+    return [chosen_row(text(fit(Content(each.name), NAMES), (said, DIM)), width, chosen)]

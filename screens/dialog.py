@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Final, TypeVar
 
 from textual import events
@@ -21,11 +20,11 @@ from textual.message import Message
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
-from screens.base import KeyedModal, acted, pressed_at
-from screens.keys import bindings
+from screens.base import ActingScreen, KeyedModal, acted, pressed_at
+from screens.keys import Keys, bindings
 from widgets.fleet_header import KeyLine
-from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
-from widgets.scrolled import Paged, Sheet
+from widgets.painting.line import ACCENT, DIM, LINE, STRONG, Part, cut, text, wrapped
+from widgets.scrolled import ListBody, Paged, Row, Sheet
 
 R = TypeVar("R")
 READ_AFTER: Final = 0.3
@@ -113,32 +112,180 @@ class Dialog(KeyedModal[R], inherit_bindings=False):
         return rows, self.fit_box(rows + around)[1]
 
 
-class ListDialog(Dialog[R], inherit_bindings=False):
-    """A dialog about a list, one row of which may be chosen (``at``).
+class RowKeys:
+    """What the keys of a list do, on a screen and in a dialog alike.
+
+    A subclass gives ``rows``. One of those with a key is chosen, and stays chosen whatever comes;
+    where none has a key, the page scrolls.
+    """
+
+    chosen: str = ""
+    """The key of the chosen row."""
+    keys: Sequence[str] = ()
+    """Those of the rows that can be chosen, from the top."""
+
+    def rows(self) -> Sequence[Row]:
+        """Return what is listed by now."""
+        return ()
+
+    def show(self) -> None:
+        """Show what is listed by now; a page of text stands as it is."""
+
+    @property
+    def page(self) -> Paged:
+        """The page on which the list stands."""
+        raise NotImplementedError
+
+    def instead(self, keys: Sequence[str], former: Sequence[str]) -> str:
+        """Return which row is chosen where the one that was is gone: the one in its place."""
+        at = former.index(self.chosen) if self.chosen in former else 0
+        return keys[min(at, len(keys) - 1)] if keys else ""
+
+    def body(self) -> ListBody:
+        """Return the list as a page's body, its chosen row held."""
+        rows = self.rows()
+        keys = [row.key for row in rows if row.key]
+        if self.chosen not in keys:
+            self.chosen = self.instead(keys, self.keys)
+        self.keys = keys
+        return ListBody(rows, self.chosen)
+
+    def action_step(self, steps: int) -> None:
+        """Choose another row, or scroll by lines where none can be chosen."""
+        if not self.keys:
+            self.page.move(steps)
+            return
+        at = self.keys.index(self.chosen) + steps
+        self.chosen = self.keys[max(0, min(at, len(self.keys) - 1))]
+        self.show()
+        self.reveal()
+
+    def action_turn(self, pages: int) -> None:
+        """Turn pages; the chosen row comes along."""
+        page, body = self.page, self.page.sheet.body
+        page.page(pages)
+        if self.keys and isinstance(body, ListBody):
+            last = page.top + page.room
+            seen = [key for key in self.keys if page.top <= body.places[key][0] < last]
+            self.chosen = (seen[0] if pages > 0 else seen[-1]) if seen else self.chosen
+            self.show()
+
+    def action_edge(self, end: bool) -> None:
+        """Go to the first row, or to the last."""
+        self.action_step((1 if end else -1) << 30)
+
+    def reveal(self) -> None:
+        """Scroll until the chosen row is in sight."""
+        body = self.page.sheet.body
+        if isinstance(body, ListBody) and self.chosen in body.places:
+            self.page.reveal(*body.places[self.chosen])
+
+
+def offered(keys: Sequence[tuple[str, str]]) -> Content:
+    """Return keys and what they do on one line, as the foot of a dialog."""
+    parts: list[Part] = []
+    for key, title in keys:
+        parts += [(key, f"bold {ACCENT}"), (f" {title}   ", DIM)]
+    return text(*parts)
+
+
+class ListScreen(RowKeys, ActingScreen):
+    """A list, or one page of text, over the whole screen: its heading, its rows, its keys."""
+
+    NAME: ClassVar[str] = ""
+    """The heading, before the run's name."""
+    ASKS: ClassVar[str] = ""
+    """What the line to type in asks for, where there is one."""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page, the line to type in, the footer."""
+        yield Paged()
+        if self.ASKS:
+            yield Prompt(self.ASKS)
+        yield KeyLine()
+
+    @property
+    def page(self) -> Paged:
+        """The page."""
+        return self.query_one(Paged)
+
+    def heading(self) -> Content:
+        """Return what stands in the frame at the left."""
+        return text((f"{self.NAME} · {self.selected}", STRONG))
+
+    def note(self) -> Content:
+        """Return what stands in the frame at the right."""
+        return text("")
+
+    def show(self) -> None:
+        """Show what is listed by now."""
+        if self.is_mounted:
+            body = self.body()
+            self.page.show(Sheet(body, self.heading(), self.note()))
+            self.show_keys()
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter here."""
+        return self.cockpit.keys.footer(self.SCOPES[0], "list")
+
+    def action_list_back(self) -> None:
+        """Close the line to type in, else go back."""
+        if self.ASKS and self.query_one(Prompt).is_open:
+            self.query_one(Prompt).close()
+        else:
+            self.dismiss(None)
+
+
+class ListDialog(RowKeys, Dialog[R], inherit_bindings=False):
+    """A list in a box over the screen, its keys at the foot.
 
     An answer counts once the list could be read.
     """
 
+    SCOPE: ClassVar[str] = ""
+    heading: str = ""
+    LINE: ClassVar[str] = LINE
+
     def __init__(self) -> None:
         super().__init__()
-        self.at = 0
         self.read_from: float | None = None
         """When it is known to have been readable; ``None`` before it was painted."""
-
-    @property
-    def count(self) -> int:
-        """How many rows can be chosen from."""
-        return 0
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
         with DialogBox():
             yield Paged()
 
+    @property
+    def page(self) -> Paged:
+        """The page."""
+        return self.query_one(Paged)
+
     def on_mount(self) -> None:
         """Show the list."""
         self.lay_out()
         self.call_after_refresh(self.shown_now)
+
+    def show(self) -> None:
+        """Show what is listed by now."""
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Show what is listed by now, in a box that fits it."""
+        if self.is_mounted and self.query(Paged):
+            body = self.body()
+            foot = self.foot()
+            sheet = Sheet(body, text((self.heading, STRONG)), foot=foot, line=self.LINE)
+            self.placed(*self.show_sheet(sheet, 3 + len(foot)))
+
+    def placed(self, rows: int, height: int) -> None:
+        """Place what lies over the list: it has ``rows`` in a box of ``height``."""
+
+    def foot(self) -> list[Content]:
+        """Return what stands below the list: its keys."""
+        keys: Keys = getattr(self.app, "keys", None) or Keys()
+        leave = [] if self.SCOPE == "leaving" else keys.footer("list")
+        return [cut(offered([*keys.footer(self.SCOPE), *leave]), self.inner - 4)]
 
     def shown_now(self) -> None:
         """Know that what stands there now could not be read before."""
@@ -148,29 +295,31 @@ class ListDialog(Dialog[R], inherit_bindings=False):
         """Return whether what was pressed at that time was pressed before it could be read."""
         return self.read_from is None or at < self.read_from
 
-    def action_step(self, steps: int) -> None:
-        """Choose another row."""
-        self.at = max(0, min(self.at + steps, self.count - 1))
-        self.lay_out()
+    def action_list_back(self) -> None:
+        """Close; nothing is done."""
+        self.dismiss(None)
 
 
 class LeavingScreen(ListDialog[bool]):
     """Returns whether to leave anyway."""
 
+    SCOPE = "leaving"
+    heading = "an action is under way"
+    LINE = "$attention"
     BINDINGS: ClassVar[list[BindingType]] = bindings("leaving")
 
     def __init__(self, under_way: Sequence[str]) -> None:
         super().__init__()
         self._under_way = tuple(under_way)
 
-    def lay_out(self) -> None:
-        """Show what is under way, and the keys."""
-        if not self.is_mounted:
-            return
-        foot = [text(("q", f"bold {ACCENT}"), (" leaves now   ", DIM), ("esc", f"bold {ACCENT}"),
-                     (" stays", DIM))]  # fmt: skip
-        title = text(("an action is under way", STRONG))
-        self.show_sheet(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
+    def rows(self) -> Sequence[Row]:
+        """Return what is under way, and what leaving means."""
+        named = [text(("● ", ACCENT), (name, STRONG)) for name in self._under_way]
+        said = (
+            "Quitting now may interrupt a step. Nothing is retried automatically: the journal "
+            "says how far it got, and the next start looks up what is unknown."
+        )
+        return [Row("", lambda width, _: [*named, *wrapped(Content(said), width, 6)])]
 
     def action_leave_now(self) -> None:
         """Leave: not for a key that was pressed twice before anything could be read."""
@@ -180,15 +329,6 @@ class LeavingScreen(ListDialog[bool]):
     def action_leave_not(self) -> None:
         """Stay."""
         self.dismiss(False)
-
-
-def _body(under_way: Sequence[str], width: int) -> list[Content]:
-    names = [text(("● ", ACCENT), (name, STRONG)) for name in under_way]
-    said = (
-        "Quitting now may interrupt a step. Nothing is retried automatically: the journal "
-        "says how far it got, and the next start looks up what is unknown."
-    )
-    return [*names, *wrapped(Content(said), width, 6)]
 
 
 class Prompt(Input):

@@ -8,15 +8,15 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
 from screens.base import KeyedModal
-from screens.dialog import Prompt
+from screens.dialog import Prompt, RowKeys
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
-from screens.keys import Keys, shown
+from screens.keys import Keys, bindings, shown
 from widgets.painting.line import DIM, STRONG, text
 from widgets.painting.pages import NOT_NOW, Help, Section, paint_help
 from widgets.scrolled import Paged, Sheet
@@ -70,22 +70,11 @@ def help_page(
     )
 
 
-class HelpScreen(KeyedModal[None], inherit_bindings=False):
+class HelpScreen(RowKeys, KeyedModal[None], inherit_bindings=False):
     """A page over the screen; the same key that opened it closes it, ``/`` filters it."""
 
     COVERS = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "back"),
-        Binding("enter", "accept", "close"),
-        Binding("question_mark,f1,q", "close", "close"),
-        Binding("slash", "filter", "filter"),
-        Binding("down,j", "move(1)", "down"),
-        Binding("up,k", "move(-1)", "up"),
-        Binding("pagedown,space,ctrl+d", "page(1)", "page down"),
-        Binding("pageup,ctrl+u", "page(-1)", "page up"),
-        Binding("home,g", "edge(False)", "start"),
-        Binding("end,G", "edge(True)", "end"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("help", "list")
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background; }
     HelpScreen Vertical { max-width: 168; background: $background; color: $ink; }
@@ -96,7 +85,7 @@ class HelpScreen(KeyedModal[None], inherit_bindings=False):
 
     def __init__(self, page: Help) -> None:
         super().__init__()
-        self._page = page
+        self._help = page
 
     def compose(self) -> ComposeResult:
         """Lay out the page, and below it the line of the filter."""
@@ -104,28 +93,31 @@ class HelpScreen(KeyedModal[None], inherit_bindings=False):
             yield Paged()
             yield Prompt("filter: words of a key, code or sign")
 
+    @property
+    def page(self) -> Paged:
+        """The page."""
+        return self.query_one(Paged)
+
     def on_mount(self) -> None:
         """Show everything."""
         self._show()
 
     def _show(self) -> None:
         words = self.query_one(Prompt).value.strip()
-        page = self._page._replace(words=words)
+        page = self._help._replace(words=words)
         note = f"with {words!r} · esc all" if words else "/ filter · esc close"
         title = text(("Keys, codes and signs", STRONG))
-        self.query_one(Paged).show(
-            Sheet(partial(paint_help, page), title, text((note, DIM))), from_top=True
-        )
+        self.page.show(Sheet(partial(paint_help, page), title, text((note, DIM))), from_top=True)
 
     @on(Input.Changed)
     def _typed(self) -> None:
         self._show()
 
-    def action_filter(self) -> None:
+    def action_help_filter(self) -> None:
         """Ask for words."""
         self.query_one(Prompt).ask(self.query_one(Prompt).value)
 
-    def action_back(self) -> None:
+    def action_list_back(self) -> None:
         """Show everything again, or close."""
         prompt = self.query_one(Prompt)
         if prompt.is_open or prompt.value:
@@ -135,26 +127,10 @@ class HelpScreen(KeyedModal[None], inherit_bindings=False):
         else:
             self.dismiss()
 
-    def action_accept(self) -> None:
+    def action_help_close(self) -> None:
         """Keep what was found, or close."""
         prompt = self.query_one(Prompt)
         if prompt.is_open:
             prompt.close()
         else:
             self.dismiss()
-
-    def action_close(self) -> None:
-        """Close."""
-        self.dismiss()
-
-    def action_move(self, steps: int) -> None:
-        """Scroll by lines."""
-        self.query_one(Paged).move(steps)
-
-    def action_page(self, pages: int) -> None:
-        """Turn the page."""
-        self.query_one(Paged).page(pages)
-
-    def action_edge(self, end: bool) -> None:
-        """Go to the start or the end."""
-        self.query_one(Paged).move((1 if end else -1) << 30)

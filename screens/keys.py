@@ -21,7 +21,7 @@ _SHOWN: Final = {
     "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "down": "↓", "up": "↑",
     "left": "←", "right": "→",
 }  # fmt: skip
-_FIRST: Final = ("open", "back", "past_back", "past_earlier", "past_later", "relaunch", "entry",
+_FIRST: Final = ("open", "back", "list_back", "past_earlier", "past_later", "relaunch", "entry",
                  "handoff", "filter", "search", "palette", "help")  # fmt: skip
 
 

@@ -122,7 +122,7 @@ class PastScreen(ActingScreen):
 
     NO_RUN = IS_PAST
     SCOPES = ("past", "everywhere")
-    BINDINGS: ClassVar[list[BindingType]] = bindings("past", "act")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("past", "act", "list")
     DEFAULT_CSS = """
     PastScreen #body { layout: vertical; height: 1fr; }
     PastScreen #panel { height: 1fr; }
@@ -252,7 +252,7 @@ class PastScreen(ActingScreen):
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here: none that acts."""
-        return self.cockpit.keys.footer("past", "everywhere")
+        return self.cockpit.keys.footer("past", "list", "everywhere")
 
     async def _read_timeline(self) -> None:
         try:
@@ -305,7 +305,7 @@ class PastScreen(ActingScreen):
         else:
             self._go(wanted)
 
-    def action_happening(self, steps: int) -> None:
+    def action_step(self, steps: int) -> None:
         """Go to the happening below in the timeline, or above."""
         view = self.query_one(HappeningList)
         former, here = view.cursor, view.at_cursor
@@ -316,18 +316,11 @@ class PastScreen(ActingScreen):
             return
         self._read(found.at)
 
-    def action_past_first(self) -> None:
-        """Go to the first moment that is known."""
-        self._edge(0)
-
-    def action_past_last(self) -> None:
-        """Go to the last moment that is known."""
-        self._edge(-1)
-
-    def _edge(self, place: int) -> None:
+    def action_edge(self, end: bool) -> None:
+        """Go to the last moment that is known, or to the first."""
         times = () if self._timeline is None else self._timeline.times
         if times:
-            self._go(times[place])
+            self._go(times[-1 if end else 0])
         else:
             self.cockpit.say("no moment is known")
 
@@ -349,12 +342,14 @@ class PastScreen(ActingScreen):
         except ValueError as error:
             self.cockpit.say(str(error))
 
-    def action_past_back(self) -> None:
+    def action_list_back(self) -> None:
         """Leave the line to type in, else return to the present."""
         if self.query_one(Prompt).is_open:
             self.query_one(Prompt).close()
         else:
             self.dismiss(self._run)
+
+    action_past_back = action_list_back
 
     def action_tab(self, name: str) -> None:
         """Show a tab."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -16,41 +14,35 @@ from cockpit.model.wording import clocked, clocked_minutes, utc_minute
 from cockpit.runtime.account import write_page
 from cockpit.runtime.offload import offload
 from cockpit.store.store import StoreError
-from screens.base import CockpitScreen, spawn
+from screens.base import spawn
+from screens.dialog import ListScreen
 from screens.keys import bindings
 from screens.ports import Cockpit
 from themes.loader import load_themes
-from widgets.fleet_header import KeyLine
 from widgets.painted import Filter
-from widgets.painting.line import DIM, STRONG, text
+from widgets.painting.line import DIM, text
 from widgets.painting.metrics import copied, paint_backtest
 from widgets.painting.pages import as_svg, as_text, change_words, paint_page
-from widgets.scrolled import Paged, Sheet
+from widgets.scrolled import Row
 
 SAVED_WIDTH: Final = 100
 """Columns of a page in a file."""
 SAVE_WITHIN: Final = 5.0
 
 
-class SheetScreen(CockpitScreen):
+class SheetScreen(ListScreen):
     """Shows a page that ``make`` makes; ``status`` says why there is none (yet)."""
 
     SCOPES = ("page", "everywhere")
-    BINDINGS: ClassVar[list[BindingType]] = bindings("page")
-    NAME: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings("page", "list")
     NOTE: ClassVar[str] = ""
 
     def __init__(self, cockpit: Cockpit, run: str) -> None:
         super().__init__(cockpit)
         self._run = run
-        self.page = ""
+        self.text = ""
         """The page as it is copied."""
         self.status = "making the page"
-
-    def compose(self) -> ComposeResult:
-        """Lay out the page and the footer."""
-        yield Paged()
-        yield KeyLine()
 
     def on_mount(self) -> None:
         """Make the page."""
@@ -63,7 +55,7 @@ class SheetScreen(CockpitScreen):
         return self._run
 
     async def make(self) -> None:
-        """Make ``page``, or say in ``status`` why there is none."""
+        """Make ``text``, or say in ``status`` why there is none."""
         raise NotImplementedError
 
     def lines(self, width: int) -> list[Content]:
@@ -78,44 +70,40 @@ class SheetScreen(CockpitScreen):
         await self.make()
         self.show()
 
-    def show(self) -> None:
-        """Show the page as it was made."""
-        if not self.is_mounted:
-            return
-        title = text((f"{self.NAME} · {self._run}", STRONG))
-        page = self.query_one(Paged)
-        body = partial(self._body, self.as_read_here(self.page), self.status, page.kept)
-        page.show(Sheet(body, title, text((self.NOTE, DIM))))
-        self.show_keys()
+    def rows(self) -> list[Row]:
+        """Return the page as it was made."""
+        page, kept = self.as_read_here(self.text), self.page.kept
+        return [Row("", lambda width, _: self.painted(page, kept, width))]
 
-    def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
+    def note(self) -> Content:
+        """Return what this page is."""
+        return text((self.NOTE, DIM))
+
+    def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
+        """Return the page's lines, or why there are none."""
         if not page:
-            return [text((status, DIM))]
+            return [text((self.status, DIM))]
         return [kept(line) for line in self.lines(width)]
-
-    def footer(self) -> list[tuple[str, str]]:
-        """Return the keys that matter here."""
-        return self.cockpit.keys.footer("page")
 
     def action_sheet_copy(self) -> None:
         """Copy the whole page."""
-        if self.page:
-            self.cockpit.copy(self.page)
+        if self.text:
+            self.cockpit.copy(self.text)
         else:
             self.cockpit.say("there is no page to copy")
 
     def action_sheet_save(self) -> None:
         """Write the page as it is shown into files: Markdown, text and a picture."""
-        if self.page:
+        if self.text:
             spawn(self, self._save)
         else:
             self.cockpit.say("there is no page to save")
 
     async def _save(self) -> None:
-        kept = self.query_one(Paged).kept
-        lines = self._body(self.page, "", kept, SAVED_WIDTH)
+        kept = self.page.kept
+        lines = self.painted(self.text, kept, SAVED_WIDTH)
         files = {
-            "md": "".join(f"{kept(Content(line)).plain}\n" for line in self.page.splitlines()),
+            "md": "".join(f"{kept(Content(line)).plain}\n" for line in self.text.splitlines()),
             "txt": as_text(lines),
             "svg": as_svg(lines, SAVED_WIDTH, load_themes()[self.app.theme].variables()),
         }
@@ -126,18 +114,6 @@ class SheetScreen(CockpitScreen):
             self.cockpit.warn(f"the page could not be saved: {error}")
         else:
             self.cockpit.say(f"saved as shown: {path}.md, .txt, .svg")
-
-    def action_sheet_back(self) -> None:
-        """Go back."""
-        self.dismiss(None)
-
-    def action_step(self, steps: int) -> None:
-        """Scroll by lines."""
-        self.query_one(Paged).move(steps)
-
-    def action_turn(self, pages: int) -> None:
-        """Scroll by pages."""
-        self.query_one(Paged).page(pages)
 
 
 class BacktestScreen(SheetScreen):
@@ -158,7 +134,7 @@ class BacktestScreen(SheetScreen):
         except (OSError, TimeoutError) as error:
             self.status = f"no backtest: {getattr(error, 'strerror', None) or error}"
         else:
-            self.page = copied(self._found, self.cockpit.now())
+            self.text = copied(self._found, self.cockpit.now())
 
     def lines(self, width: int) -> list[Content]:
         """Return the loss, and each alert with when it would have opened."""
@@ -184,16 +160,16 @@ class HandoffPage(SheetScreen):
         except (RefuseError, StoreError, TimeoutError) as error:
             self.status = f"no page: {error}"
         else:
-            self.page = plan.page or ""
-            self.status = "" if self.page else "no page: nothing to tell about this run"
+            self.text = plan.page or ""
+            self.status = "" if self.text else "no page: nothing to tell about this run"
 
     def as_read_here(self, page: str) -> str:
         """Return the page with its times on the reader's clock, and their ages; not in quotes."""
         now = self.cockpit.now()
         return change_words(page, lambda words: clocked_minutes(clocked(words, now), now))
 
-    def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
+    def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
         """Mask before anything is wrapped: a name over two lines is a name too."""
         if not page:
-            return [text((status, DIM))]
+            return [text((self.status, DIM))]
         return paint_page([kept(Content(line)).plain for line in page.splitlines()], width)

@@ -122,6 +122,34 @@ class ReportView(Scrolled):
 Body = Callable[[int], list[Content]]
 
 
+class Row(NamedTuple):
+    """A row of a list: what it is about, and its lines for a width, chosen or not.
+
+    One without a key is a heading or a remark, which cannot be chosen.
+    """
+
+    key: str
+    paint: Callable[[int, bool], Sequence[Content]]
+
+
+class ListBody:
+    """The body of a page that is a list; it knows where the chosen row stands."""
+
+    def __init__(self, rows: Sequence[Row], chosen: str) -> None:
+        self.rows, self.chosen = rows, chosen
+        self.places: dict[str, tuple[int, int]] = {}
+        """The first line of each row, and the one behind its last."""
+
+    def __call__(self, width: int) -> list[Content]:
+        """Return all lines for a width."""
+        lines: list[Content] = []
+        for row in self.rows:
+            begin = len(lines)
+            lines += row.paint(width, bool(row.key) and row.key == self.chosen)
+            self.places[row.key] = begin, len(lines)
+        return lines
+
+
 class Sheet(NamedTuple):
     """What a page shows: ``body`` gives its lines for a width, ``foot`` stands below a rule."""
 
@@ -171,6 +199,10 @@ class Paged(Painted):
     def page(self, pages: int) -> None:
         """Scroll by pages, one line of which stays in sight."""
         self.move(pages * max(1, self.room - 1))
+
+    def reveal(self, first: int, end: int) -> None:
+        """Scroll just enough that these lines are in sight; of too many the first ones are."""
+        self.move(min(max(self.top, end - self.room), first) - self.top)
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the page: body, rule, foot, in one frame."""

@@ -416,7 +416,7 @@ class CockpitApp(NoticeApp):
         else:
             from screens.copying import CopyScreen, copies
 
-            chooser = CopyScreen(report.name, copies(report), self.keys)
+            chooser = CopyScreen(report.name, copies(report))
             self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -39,7 +39,7 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
-from widgets.scrolled import Paged, Sheet
+from widgets.scrolled import Paged, Row
 
 SPANS: Final = ("15m", "1h", "8h", "until it closes")
 NOW: Final = "now"
@@ -53,7 +53,8 @@ CLOSED: Final = "the selected alert has closed: look again"
 class AckScreen(ListDialog[None]):
     """Lists the open alerts; Enter takes the selected one, ``u`` lets it ring again."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
+    SCOPE = "ack"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ack", "list")
     DEFAULT_CSS = """
     AckScreen TextLine { display: none; }
     AckScreen TextLine.-asked { display: block; }
@@ -61,17 +62,12 @@ class AckScreen(ListDialog[None]):
 
     def __init__(self, cockpit: Cockpit, run: str) -> None:
         super().__init__()
+        self.heading = f"acknowledge · {run}"
         self.cockpit = cockpit
         self._run = run
         self._span = len(SPANS) - 1
         self._notice = ""
         self._taken: set[str] = set()
-        self._listed: list[str] = []
-
-    @property
-    def count(self) -> int:
-        """How many can be chosen: the alerts, and the end of the run."""
-        return len(self._listed)
 
     def compose(self) -> ComposeResult:
         """Lay out the list, and the line for the reason."""
@@ -88,66 +84,44 @@ class AckScreen(ListDialog[None]):
         elif self.focused is None:
             await acted(self, event)
 
-    def show(self) -> None:
-        """Show the alerts as they are by now; called for news."""
-        self.lay_out()
-
     @property
     def report(self) -> RunReport | None:
         """Return the newest report of the run."""
         return next((each for each in self.cockpit.reports if each.name == self._run), None)
 
-    def _keys_open(self) -> list[str]:
-        report = self.report
-        if report is None:
-            return []
-        return [*(each.key for each in report.alerts), *([END] if end_words(report) else [])]
-
-    def lay_out(self) -> None:
-        """Show the alerts as they are by now."""
-        report = self.report
-        if not self.is_mounted or not self.query(TextLine):
-            return
-        self._hold()
-        if report is None:
-            self._show_gone()
-            return
-        typing = self.query_one(TextLine)
-        taking = Taking(
-            report.alerts, end_words(report), self.at, SPANS, self._span,
-            " " if typing.has_class("-asked") else typing.value,
-        )  # fmt: skip
-        body = partial(paint_taking, taking, self.cockpit.now())
-        title = text((f"acknowledge · {self._run}", STRONG))
-        rows, height = self.show_sheet(Sheet(body, title, foot=self._foot()), 5)
-        typing.place(2 + WHY_COLUMN, min(rows, height - 5), self.inner - WHY_COLUMN - 4)
-
-    def _show_gone(self) -> None:
-        """Say that the run has left the run file while this stood open."""
-        self.query_one(TextLine).remove_class("-asked")
-        said = f"{self._run} is no longer in the run file: nothing to acknowledge here"
-        title, foot = text((f"acknowledge · {self._run}", STRONG)), [text(("esc close", DIM))]
-        self.show_sheet(Sheet(partial(_gone, said), title, foot=foot))
-
-    def _hold(self) -> None:
-        """Keep what is selected selected, also when other alerts open or close meanwhile."""
-        keys, chosen = self._keys_open(), self._key()
-        if keys != self._listed and chosen in keys:
-            self.at = keys.index(chosen)
-        elif chosen is not None and chosen not in keys:
+    def instead(self, keys: Sequence[str], former: Sequence[str]) -> str:
+        """Say that the chosen alert has closed; what is chosen instead must be read first."""
+        if self.chosen:
             self._notice = CLOSED
             self.shown_now()
-        self._listed = keys
-        self.at = max(0, min(self.at, len(keys) - 1))
+        return super().instead(keys, former)
 
-    def _foot(self) -> list[Content]:
-        said = text((self._notice, "$attention")) if self._notice else text(
-            ("an acknowledged alert stays open but is quiet", DIM))  # fmt: skip
+    def rows(self) -> list[Row]:
+        """Return the open alerts, the end of the run, then for how long and why."""
+        report, now, line = self.report, self.cockpit.now(), self.query_one(TextLine)
+        if report is None:
+            line.remove_class("-asked")
+            said = f"{self._run} is no longer in the run file: nothing to acknowledge here"
+            return [Row("", lambda width, _: wrapped(text((said, "$attention")), width, 4))]
+        found = [Row(each.key, partial(paint_alert, each, now)) for each in report.alerts]
+        if end := end_words(report):
+            found.append(Row(END, partial(paint_end, end)))
+        why = " " if line.has_class("-asked") else line.value
+        none = not found
+        return [*found, Row("", lambda width, _: paint_taking(none, self._span, why, width))]
+
+    def placed(self, rows: int, height: int) -> None:
+        """Place the line for the reason on the last row."""
+        line = self.query_one(TextLine)
+        line.place(2 + WHY_COLUMN, min(rows, height - 5), self.inner - WHY_COLUMN - 4)
+
+    def foot(self) -> list[Content]:
+        """Return what was done or refused, and the keys."""
+        said = self._notice or "acknowledged alerts stay open but do not notify"
+        notice = text((said, "$attention" if self._notice else DIM))
         writes = self.query_one(TextLine).has_class("-asked")
-        keys = (
-            WRITING if writes else "enter acknowledge   ←→ snooze   w reason   u undo   esc close"
-        )
-        return [cut(said, self.inner - 4), text((keys, DIM))]
+        keys = [text((WRITING, DIM))] if writes else super().foot()
+        return [cut(notice, self.inner - 4), *keys]
 
     def action_quiet(self, steps: int) -> None:
         """Be quiet for longer, or for less long."""
@@ -168,7 +142,7 @@ class AckScreen(ListDialog[None]):
         line.blur()
         self.lay_out()
 
-    def action_ack_leave(self) -> None:
+    def action_list_back(self) -> None:
         """Leave the reason's line, else the screen."""
         if self.query_one(TextLine).has_class("-asked"):
             self._said_why()
@@ -187,20 +161,16 @@ class AckScreen(ListDialog[None]):
         """Let the selected alert ring again: it was taken until now."""
         alerts = self.report.alerts if self.report is not None else ()
         taken = {each.key for each in alerts if each.acknowledged is not None} | self._taken
-        if self._key() == END or self._key() not in taken:
+        if self.chosen == END or self.chosen not in taken:
             self._show_text(
-                "that one cannot be undone" if self._key() == END else "it is not acknowledged"
+                "that one cannot be undone" if self.chosen == END else "it is not acknowledged"
             )
         else:
             self._order(NOW, "undone")
 
-    def _key(self) -> str | None:
-        """Return the selected item of the list on the screen."""
-        return self._listed[self.at] if 0 <= self.at < len(self._listed) else None
-
     def _order(self, until: str, why: str) -> None:
-        key = self._key()
-        if key is None:
+        key = self.chosen
+        if not key:
             self._show_text("nothing to acknowledge")
             return
         operator = self.cockpit.watch_state.operator
@@ -255,10 +225,6 @@ class AckScreen(ListDialog[None]):
         self.lay_out()
 
 
-def _gone(notice: str, width: int) -> list[Content]:
-    return wrapped(text((notice, "$attention")), width, 4)
-
-
 def end_words(report: RunReport) -> str:
     """Return how the run's job ended, or nothing while it has not."""
     job = report.facets.job.value
@@ -271,40 +237,26 @@ def end_words(report: RunReport) -> str:
     return job.phase.value + ("" if job.state == job.phase.value else f" ({job.state})")
 
 
-class Taking(NamedTuple):
-    """What can be taken: alerts, and last the run's end if ``end`` says how it ended."""
-
-    alerts: Sequence[Alert]
-    end: str
-    at: int
-    spans: Sequence[str]
-    span: int
-    why: str
+def paint_end(end: str, width: int, chosen: bool) -> list[Content]:
+    """Return the row of a run's end."""
+    return [chosen_row(text("◆ ", (f"run ended: {end}", STRONG)), width, chosen)]
 
 
-def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
-    """Return the list, then for how long and why."""
-    lines: list[Content] = []
-    for place, alert in enumerate(taking.alerts):
-        lines += _alert(alert, now, width, place == taking.at)
-    if taking.end:
-        chosen = taking.at == len(taking.alerts)
-        lines.append(
-            chosen_row(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen)
-        )
-    if not lines:
-        lines.append(text(("nothing is open, and no end of the run is known", DIM)))
+def paint_taking(none: bool, span: int, why: str, width: int) -> list[Content]:
+    """Return for how long an alert is quiet, and why; that there is nothing to take."""
+    lines = [text(("no open alerts, and no known end of the run", DIM))] if none else []
     spans: list[Part] = []
-    for place, each in enumerate(taking.spans):
-        spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
-    why = text(("reason    ", DIM), taking.why or ("w writes one (optional)", DIM))
-    return within([*lines, EMPTY, text(("snooze   ", DIM), *spans), why], width)
+    for place, each in enumerate(SPANS):
+        spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == span else DIM), " "]
+    reason = text(("reason    ", DIM), why or ("w writes one (optional)", DIM))
+    return within([*lines, EMPTY, text(("snooze   ", DIM), *spans), reason], width)
 
 
-def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
+def paint_alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
+    """Return an alert's row, and below it who has taken it."""
     mark, style = facts.alert_mark(alert)
     left = text((f"{mark} ", style), (alert.title, STRONG))
-    since = text((f"{age(now - alert.since)}  {alert.id}", DIM))
+    since = text((age(now - alert.since), DIM))
     lines = [chosen_row(row(left, since, width - 2), width, chosen)]
     taken = alert.acknowledged
     if taken is not None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -14,15 +13,22 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.model.acts import ending
 from cockpit.model.jobs import LaunchState
 from cockpit.model.plan import Outcome, Plan, StepState
-from cockpit.model.wording import clock_time
+from cockpit.model.wording import clock_time, steps
 from cockpit.store.store import StoreError
-from screens.base import ActingScreen, spawn
+from screens.base import spawn
+from screens.dialog import ListScreen
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.fleet_header import KeyLine
-from widgets.painting.journal import Done, Open, paint_done, paint_open
-from widgets.painting.line import DIM, EMPTY, STRONG, text
-from widgets.scrolled import Scrolled
+from widgets.painting.journal import (
+    ActionProgress,
+    Done,
+    Open,
+    paint_done,
+    paint_open,
+    paint_steps,
+)
+from widgets.painting.line import DIM, EMPTY, STRONG, chosen_row, text, wrapped
+from widgets.scrolled import Row
 
 if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
@@ -45,95 +51,22 @@ _DECIDE: Final = {
 }
 
 
-class Pages(Scrolled):
-    """Interrupted actions, then the others; every line knows whose it is."""
-
-    POINTS = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: Sequence[InterruptedAction] = ()
-        self.entries: Sequence[JournalEntry] = ()
-        self.runs: Sequence[str] = ()
-        self.now = 0.0
-        self.status = "reading the journal"
-        self.settle_key = ""
-        self._runs: list[str | None] = []
-
-    @property
-    def run(self) -> str | None:
-        """The run of the action under the cursor."""
-        here = [run for run in self._runs[self.cursor :] if run is not None]
-        return here[0] if here else None
-
-    def take(self, found: Sequence[InterruptedAction], entries: Sequence[JournalEntry]) -> None:
-        """Take what the journal says by now; the cursor stays with the run that it stands at."""
-        run = self.run
-        self.open, self.entries = tuple(found), tuple(entries)
-        self.repaint()
-        if run is not None and self.run != run and run in self._runs:
-            self.move(self._runs.index(run) - self.cursor)
-
-    def body(self, width: int) -> list[Content]:
-        """Return every line."""
-        lines: list[Content] = []
-        self._runs = []
-
-        def put(run: str | None, *block: Content) -> None:
-            lines.extend(block)
-            self._runs.extend([run] * len(block))
-
-        if self.status:
-            put(None, text((self.status, DIM)), EMPTY)
-        if self.open:
-            put(None, text(("interrupted; nothing is retried automatically", STRONG)), EMPTY)
-        for settled in self.open:
-            put(
-                settled.entry.plan.run,
-                *paint_open(open_of(settled, self.settle_key), self.now, width),
-                EMPTY,
-            )
-        shown = {settled.entry.number for settled in self.open}
-        others = [each for each in self.entries if each.number not in shown]
-        if others:
-            put(None, text(("done", STRONG)))
-        for each in sorted(others, key=lambda entry: entry.begun_at, reverse=True):
-            put(each.plan.run, *paint_done(done_of(each), self.now, width, named=True))
-        return lines
-
-    def title(self) -> Content:
-        """Return the heading."""
-        many = len(self.runs) > 1
-        about = f" · {len(self.runs)} runs" if many else "".join(f" · {each}" for each in self.runs)
-        keys = f" · keys act on {self.run}" if many and self.run is not None else ""
-        return text(("journal", STRONG), (about + keys, DIM))
-
-    def note(self) -> Content:
-        """Return how many were interrupted."""
-        count = sum(map(settles, self.open))
-        return text((f"■ {count} interrupted", "bold $critical")) if count else EMPTY
-
-
-class JournalScreen(ActingScreen):
+class JournalScreen(ListScreen):
     """What is known of interrupted actions, what was looked up, what a person must decide."""
 
     SCOPES = ("journal", "act", "everywhere")
-    BINDINGS: ClassVar[list[BindingType]] = bindings("journal", "act")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("journal", "act", "list")
 
     def __init__(
         self, cockpit: Cockpit, runs: Sequence[str], found: Sequence[InterruptedAction] = ()
     ) -> None:
         super().__init__(cockpit)
         self._names = tuple(runs)
-        self._pages = Pages()
-        self._pages.open, self._pages.runs = tuple(found), self._names
-        if not cockpit.actions.reading_only:
-            self._pages.settle_key = cockpit.keys.shown("settle")
-
-    def compose(self) -> ComposeResult:
-        """Lay out the journal and the footer."""
-        yield self._pages
-        yield KeyLine()
+        self._open = tuple(found)
+        self._entries: Sequence[JournalEntry] = ()
+        self._status = "reading the journal"
+        self._unfolded = ""
+        """The action whose whole record is shown."""
 
     def on_mount(self) -> None:
         """Ask the journal."""
@@ -142,8 +75,39 @@ class JournalScreen(ActingScreen):
 
     @property
     def selected(self) -> str | None:
-        """Return the run of the action under the cursor, else the first asked for."""
-        return self._pages.run or next(iter(self._names), None)
+        """Return the run of the chosen action, else the first asked for."""
+        run = self.chosen.rpartition(" ")[0]
+        return run or next(iter(self._names), None)
+
+    def rows(self) -> list[Row]:
+        """Return the interrupted actions, then the others, newest first."""
+        now, offered = self.cockpit.now(), not self.cockpit.actions.reading_only
+        settle = self.cockpit.keys.shown("settle") if offered else ""
+        shown = {each.entry.number for each in self._open}
+        others = [each for each in self._entries if each.number not in shown]
+        others.sort(key=lambda entry: entry.begun_at, reverse=True)
+        found = [_heading(self._status, DIM)] if self._status else []
+        found += [_heading("interrupted; nothing is retried automatically")] if self._open else []
+        for each in self._open:
+            row = partial(_open_row, open_of(each, settle), now)
+            found.append(Row(_key(each.entry), row))
+        found += [_heading("done")] if others else []
+        return found + [
+            Row(key := _key(each), partial(_done_row, each, now, key == self._unfolded))
+            for each in others
+        ]
+
+    def heading(self) -> Content:
+        """Return whose journal it is, and of several runs which one the keys act on."""
+        many = len(self._names) > 1
+        about = f" · {len(self._names)} runs" if many else "".join(f" · {n}" for n in self._names)
+        keys = f" · keys act on {self.selected}" if many and self.chosen else ""
+        return text(("journal", STRONG), (about + keys, DIM))
+
+    def note(self) -> Content:
+        """Return how many were interrupted."""
+        count = sum(map(settles, self._open))
+        return text((f"■ {count} interrupted", "bold $critical")) if count else EMPTY
 
     def ask(self, status: str = "") -> None:
         """Ask the journal anew; ``status`` stands above what it answers."""
@@ -151,7 +115,6 @@ class JournalScreen(ActingScreen):
         spawn(self, work, group="journal", exclusive=True)
 
     async def _ask(self, status: str) -> None:
-        pages = self._pages
         entries: list[JournalEntry] = []
         found: list[InterruptedAction] = []
         try:
@@ -160,34 +123,24 @@ class JournalScreen(ActingScreen):
                 found += await service.interrupted(run)
                 entries += await service.history(run)
         except (RefuseError, StoreError, TimeoutError) as error:
-            pages.status = f"cannot read the journal: {error}"
+            self._status = f"cannot read the journal: {error}"
         else:
             nothing = f"no actions yet on {', '.join(self._names)}"
-            pages.status = status or ("" if found or entries else nothing)
-            pages.take(found, entries)
+            self._status = status or ("" if found or entries else nothing)
+            self._open, self._entries = tuple(found), tuple(entries)
             self.cockpit.actions.settled(self._names, found)
         self.show()
 
-    def show(self) -> None:
-        """Show what is known by now."""
-        if not self.is_mounted:
-            return
-        self._pages.now = self.cockpit.now()
-        self._pages.repaint()
-        self.show_keys()
-
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here."""
-        keys = self.cockpit.keys
-        offered = keys.footer("journal")
-        if self.cockpit.actions.reading_only:
-            offered = [each for each in offered if each[0] != keys.shown("settle")]
-        return offered
+        settle = self.cockpit.keys.shown("settle")
+        reading_only = self.cockpit.actions.reading_only
+        return [each for each in super().footer() if not reading_only or each[0] != settle]
 
     def action_settle(self) -> None:
         """Look up and write down how the interrupted actions of the selected run ended."""
         run = self.selected
-        mine = [each for each in self._pages.open if each.entry.plan.run == run]
+        mine = [each for each in self._open if each.entry.plan.run == run]
         if self.cockpit.actions.reading_only:
             self.cockpit.say(self.cockpit.actions.reading_only)
         elif run is None or not mine:
@@ -206,6 +159,12 @@ class JournalScreen(ActingScreen):
         words = [f"{each.entry.action}: {each.outcome.value}" for each in settled if each.outcome]
         self.ask(f"resolved {run}: {', '.join(words) or 'nothing left to resolve'}")
 
+    def action_journal_record(self) -> None:
+        """Show the whole record of the chosen action, or its row alone again."""
+        self._unfolded = "" if self._unfolded == self.chosen else self.chosen
+        self.show()
+        self.reveal()
+
     def action_journal_open(self) -> None:
         """Open the run of the selected action."""
         run = self.selected
@@ -213,17 +172,53 @@ class JournalScreen(ActingScreen):
             self.dismiss(None)
             self.cockpit.open_run(run)
 
-    def action_journal_back(self) -> None:
-        """Go back."""
-        self.dismiss(None)
 
-    def action_step(self, steps: int) -> None:
-        """Step by lines."""
-        self._pages.move(steps)
+def _key(entry: JournalEntry) -> str:
+    return f"{entry.plan.run} {entry.number}"
 
-    def action_turn(self, pages: int) -> None:
-        """Turn pages."""
-        self._pages.page(pages)
+
+def _heading(words: str, style: str = STRONG) -> Row:
+    return Row("", lambda width, _: [*wrapped(text((words, style)), width, 3), EMPTY])
+
+
+def _open_row(found: Open, now: float, width: int, chosen: bool) -> list[Content]:
+    first, *rest = paint_open(found, now, width - 2)
+    return [chosen_row(first, width, chosen), *(text("  ", line) for line in rest), EMPTY]
+
+
+def _done_row(
+    entry: JournalEntry, now: float, whole: bool, width: int, chosen: bool
+) -> list[Content]:
+    first, *rest = paint_done(done_of(entry), now, width - 2, named=True)
+    asked = wrapped(text((asked_of(entry), DIM)), width - 4, 2)
+    record = [EMPTY, *(text("  ", line) for line in _record(entry, width - 6)), EMPTY]
+    below = [*(text("  ", line) for line in asked), *rest, *(record if whole else [])]
+    return [chosen_row(first, width, chosen), *(text("  ", line) for line in below)]
+
+
+def asked_of(entry: JournalEntry) -> str:
+    """Return what an action was asked to do: ``step 8,000 · reason: the node died``."""
+    step = None if entry.plan.checkpoint is None else entry.plan.checkpoint.step
+    said = [] if step is None else [f"step {steps(step)}"]
+    params = {name: value for name, value in entry.plan.params.items() if name not in _OWN}
+    return " · ".join([*said, *(f"{name.replace('-', ' ')}: {it}" for name, it in params.items())])
+
+
+_OWN: Final = ("key", "by")
+"""What an acknowledgement keeps for itself: which alert, and who stands in the row already."""
+
+
+def _record(entry: JournalEntry, width: int) -> list[Content]:
+    """Return the plan in a sentence, what was run, who approved what, and every step."""
+    plan = entry.plan
+    approved = [check for check in plan.checks if check.approved is not None]
+    lines = wrapped(Content(plan.summary), width, 6)
+    lines += wrapped(text(("ran  ", DIM), plan.command or ""), width, 6) if plan.command else []
+    for check in approved:
+        by = check.approved.whose if check.approved is not None else ""
+        lines += wrapped(text((f"approved by {by}  ", "$attention"), check.text), width, 4)
+    progress = ActionProgress(entry.steps, None, root=None)
+    return [*lines, *(paint_steps(progress, width) if entry.steps else [])]
 
 
 def done_of(entry: JournalEntry) -> Done:
@@ -278,13 +273,13 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
     )
     looked = settled.looked_up
     clear = settled.outcome is not Outcome.UNKNOWN
-    steps = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
+    did = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
     found = "nothing to look up" if looked is None else f"{_FOUND[looked.found]}: {looked.text}"
     who = key or "a cockpit that may act"
     waits = ELSEWHERE if settled.elsewhere else UNDER_WAY
     decide = waits if settled.outcome is None else _DECIDE[settled.outcome].format(key=who)
     what = settled.text if looked is None else f"{entry.action} by {entry.operator}"
-    return Open(done, f"{what} ({steps or 'no step was begun'})", found, decide)
+    return Open(done, f"{what} ({did or 'no step was begun'})", found, decide)
 
 
 _FOUND: Final = {

@@ -19,6 +19,7 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
+from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.past import PastScreen
 from screens.run import RunScreen
@@ -63,6 +64,8 @@ WAYS: dict[str, Way] = {
     "leaving": (LeavingScreen, leaving),
     "past": (PastScreen, pressed("enter", "P")),
     "copying": (CopyScreen, pressed("y")),
+    "list": (JournalScreen, pressed("J")),
+    "help": (HelpScreen, pressed("?")),
     "welcome": (WelcomeScreen, pressed()),
 }
 """How a person comes to where a scope's keys work, and the screen that stands there."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.report import RunReport
-from screens.copying import MOST, CopyScreen, copies, copy_text, paint_copies, sequence
+from screens.copying import MOST, CopyScreen, copies, copy_text, paint_copy, sequence
 from screens.fleet import FleetScreen
 from tests.screens.acting.test_plan import failed
 from tests.screens.stand_in import cockpit, screen_of, text_of
@@ -45,13 +45,14 @@ def test_secrets_are_masked_in_what_is_copied() -> None:
 
 
 def test_each_stands_on_one_line_of_the_box_whatever_it_holds() -> None:
-    lines = paint_copies(copies(failed()), 1, 60)
+    lines = [
+        line for at, each in enumerate(copies(failed())) for line in paint_copy(each, 60, at == 1)
+    ]
     assert [line.plain[0] for line in lines].count("▸") == 1
     assert lines[1].plain.startswith("▸ run")
     assert all(line.cell_length <= 60 for line in lines)
-    assert any(
-        line.plain.rstrip().endswith("lines)") for line in paint_copies(copies(failed()), 0, 200)
-    )
+    wide = [line.plain for each in copies(failed()) for line in paint_copy(each, 200, False)]
+    assert any(line.rstrip().endswith("lines)") for line in wide)
 
 
 def copied(text: str, write: Callable[[str], object], file: Path) -> str:

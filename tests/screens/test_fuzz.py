@@ -10,7 +10,7 @@ import pytest
 from textual.screen import Screen
 
 import screens
-from screens.dialog import ListDialog
+from screens.dialog import ListDialog, ListScreen
 from screens.run import TABS
 from screens.sheet import SheetScreen
 from tests.screens.fuzz import faults_of, steps_of, told
@@ -18,7 +18,7 @@ from tests.screens.fuzz_ways import WAYS
 
 SEED = 20_260_311
 STEPS = 5
-BASES = {ListDialog, SheetScreen}
+BASES = {ListDialog, ListScreen, SheetScreen}
 """They compose what their subclasses share, and are never shown."""
 
 

@@ -87,16 +87,7 @@ def test_whatever_scrolls_has_the_keys_of_vi_and_the_arrows() -> None:
     ]
     assert lacking == []
     scrolling = {each.where for each in ACTIONS if "down" in each.keys.split()}
-    assert scrolling >= {
-        "fleet",
-        "run",
-        "page",
-        "journal",
-        "copying",
-        "welcome",
-        "ack",
-        *TYPES_TEXT - {"entry"},
-    }
+    assert scrolling >= {"fleet", "run", "list", "welcome", *TYPES_TEXT - {"entry"}}
 
 
 def test_the_keys_of_ones_own_that_are_shown_are_keys() -> None:

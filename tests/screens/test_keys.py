@@ -12,7 +12,7 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
-from screens.help import sections
+from screens.help import HelpScreen, sections
 from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
 from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
 from screens.past import PastScreen
@@ -38,6 +38,8 @@ HOLDERS = {
     "leaving": LeavingScreen,
     "past": PastScreen,
     "copying": CopyScreen,
+    "list": JournalScreen,
+    "help": HelpScreen,
 }
 
 

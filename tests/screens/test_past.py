@@ -81,7 +81,7 @@ async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to
     async with past() as pilot:
         await comes_to(pilot, SICK)
         last = text_of(pilot.app).splitlines()[-1]
-        assert "relaunch" not in last and "esc now" in last
+        assert "relaunch" not in last and "esc back" in last
         for key in ("r", "p", "J", "B", "c", "y"):
             pilot.app.say("")  # type: ignore[attr-defined]
             await pilot.press(key)

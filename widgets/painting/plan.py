@@ -468,26 +468,15 @@ MOST_POINT_LINES: Final = 6
 """Rows that one text may take."""
 
 
-def paint_points(
-    points: Sequence[Point], marks: Mapping[str, PointMark], at: int, now: float, width: int
+def paint_point(
+    point: Point, mark: PointMark | None, now: float, width: int, here: bool
 ) -> list[Content]:
-    """Return a row for each point; below the one at hand its evidence and what to do.
+    """Return a point's row; below the one at hand its evidence and what to do.
 
     Instants stand on the reader's clock; ``now`` in seconds since the epoch.
     """
-    rows: list[Content] = []
-    for place, point in enumerate(points):
-        here, point = place == at, _in_clock_times(point, now)
-        rows.append(_row(point, marks.get(point.key), here, now, width))
-        rows += _under_point(point, marks.get(point.key), here, width)
-    return rows
-
-
-def point_row(
-    points: Sequence[Point], marks: Mapping[str, PointMark], at: int, now: float, width: int
-) -> int:
-    """Return at which row the point at hand begins."""
-    return len(paint_points(points[:at], marks, -1, now, width))
+    point = _in_clock_times(point, now)
+    return [_row(point, mark, here, now, width), *_under_point(point, mark, here, width)]
 
 
 def _in_clock_times(point: Point, now: float) -> Point:

@@ -18,6 +18,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
 from screens.acting.ack import AckScreen, end_words
 from screens.acting.form import FormScreen
+from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen
 from screens.run import RunScreen
@@ -188,7 +189,7 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("A")
         shown = text_of(pilot.app)
-        assert "▸ ■ " in shown and "12m  C-01" in shown and "the run's end: failed" in shown
+        assert "▸ ■ " in shown and "12m │" in shown and "run ended: failed" in shown
         await pilot.press("down", "right", "right", "w", *"mine")
         assert "enter keep the reason" in text_of(pilot.app), "this one acknowledges nothing yet"
         assert "enter acknowledge  " not in text_of(pilot.app)
@@ -349,8 +350,39 @@ async def test_the_journal_opens_the_run_and_its_plan() -> None:
         await until(pilot, lambda: "relaunch run-failed by ada DONE" in text_of(pilot.app))
         await pilot.press("r")
         await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
-        await pilot.press("escape", "enter")
+        await pilot.press("escape", "o")
         assert isinstance(pilot.app.screen, RunScreen)
+
+
+async def test_enter_shows_the_whole_record_and_the_keys_of_a_list_move_through_the_journal() -> (
+    None
+):
+    service = StandInService()
+    asked = entry("run-failed").plan.model_copy(update={"params": {"reason": "the node died"}})
+    service.entries = {
+        "run-failed": tuple(
+            entry("run-failed", n, Outcome.DONE, begun_at=made.NOW - n, plan=asked)
+            for n in range(1, 41)
+        )
+    }
+    async with opened(service, (80, 24)) as pilot:
+        await pilot.press("J")
+        await until(pilot, lambda: "reason: the node died" in text_of(pilot.app))
+        assert "stop the job" not in text_of(pilot.app)
+        await pilot.press("G", "enter")
+        shown = text_of(pilot.app)
+        assert "stop the job" in shown and "▸" in shown, "the last action, with its steps"
+        await pilot.press("enter", "g")
+        assert "stop the job" not in text_of(pilot.app)
+        screen = pilot.app.screen
+        assert isinstance(screen, JournalScreen)
+        first = screen.chosen
+        await pilot.press("pagedown")
+        assert "▸" in text_of(pilot.app) and screen.chosen != first, (
+            "the choice turns with the page"
+        )
+        await pilot.press("q")
+        assert isinstance(pilot.app.screen, FleetScreen)
 
 
 async def test_the_timeline_holds_what_people_did_also_where_the_past_cannot_be_read() -> None:
