@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -54,6 +55,14 @@ def place_of(run: RunSpec) -> str:
 
 def status(run: RunSpec) -> str:
     return text(run.job and run.job.exit_file and run.job.exit_file.path)
+
+
+def record(run: RunSpec, pid: int) -> Path:
+    """Write a pid file as a launch script does."""
+    assert run.job is not None and run.job.pid_file is not None
+    note = Path(run.job.pid_file.path)
+    note.write_text(f"{pid}\n")
+    return note
 
 
 async def started(host: Host, run: RunSpec, code: str) -> LiveJob:
@@ -217,6 +226,41 @@ async def test_a_reused_process_id_is_left_alone(host: Host, run: RunSpec) -> No
     finally:
         other.kill()
         other.wait()
+
+
+async def test_a_copied_folder_does_not_make_a_job_its_own(host: Host, run: RunSpec) -> None:
+    """Its pid file names the job of the run that it was copied from, start and all."""
+    platform = host.platform
+    await submit(platform, run, submission(run))
+    fork = host.spec("fork")
+    shutil.copytree(place_of(run), place_of(fork), dirs_exist_ok=True)
+    live = await living(platform, fork)
+    assert (live.jobs, live.unknown) == ((), None)
+    assert len((await living(platform, run)).jobs) == 1
+
+
+async def test_a_process_that_writes_elsewhere_is_not_stopped_for_its_number(
+    host: Host, run: RunSpec, tmp_path: Path
+) -> None:
+    """The pid file was copied with its folder, or the number is another training's by now."""
+    (tmp_path / "t.py").write_text(UP + "import time\ntime.sleep(60)\n")
+    words = [PYTHON[0], "-S", "t.py", "--out"]
+    fork = host.spec("fork").model_copy(update={"resubmit": (*words, "runs/fork")})
+    trainer = host.start(*words, "runs/toy", cwd=tmp_path)
+    record(run, trainer.pid)
+    record(fork, trainer.pid)
+    live = await living(host.platform, fork)
+    assert live.jobs == () and "it writes elsewhere (out is runs/toy)" in str(live.unknown)
+    assert [job.id for job in (await living(host.platform, run)).jobs] == [f"pid:{trainer.pid}"]
+
+
+async def test_by_the_clock_another_process_is_not_the_job_for_working_in_its_folder(
+    host: Host, run: RunSpec
+) -> None:
+    stranger = host.start(*PYTHON, UP + "import time\ntime.sleep(60)", cwd=place_of(run))
+    os.utime(record(run, stranger.pid), (1e9, 1e9))
+    live = await living(host.platform, run)
+    assert live.jobs == () and "by the clock it started later" in str(live.unknown)
 
 
 async def test_a_shell_and_what_it_runs_are_both_asked(

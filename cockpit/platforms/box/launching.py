@@ -388,7 +388,7 @@ note() {{
 t / $(getconf CLK_TCK 2>/dev/null || echo 100)))" "$t"
   printf 'boot=%s\\n' "$(cat /proc/sys/kernel/random/boot_id)"
   printf 'machine=%s\\nhost=%s\\n' "$(cat /etc/machine-id)" "$(uname -n)"
-  printf 'space=%s\\n' "$(readlink /proc/self/ns/pid)"
+  printf 'space=%s\\nrun=%s\\n' "$(readlink /proc/self/ns/pid)" {run}
 }}
 mkdir -p -- "$(dirname -- "$P")" 2>/dev/null
 note 2>/dev/null >"$P.$$.new" && mv -f -- "$P.$$.new" "$P" && {{ echo 'ok|'; exit; }}
@@ -404,7 +404,9 @@ async def adopt(send: Script, run: RunSpec, job: NamedJob) -> None:
         raise CannotError("job.pid_file must be set: where would the process be noted?")
     if ticks is None:
         raise CannotError(f"{spec.host} does not tell when process {pid} began: nothing was noted")
-    script = TICKS + _NOTE.format(pid=pid, place=spelled(place), ticks=quote(ticks))
+    script = TICKS + _NOTE.format(
+        pid=pid, place=spelled(place), ticks=quote(ticks), run=quote(run.name)
+    )
     try:
         done = await send(spec.host, script, deadline=ADOPTED_WITHIN)
     except RemoteError as error:

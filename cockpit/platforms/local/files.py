@@ -53,7 +53,8 @@ class PidNote(NamedTuple):
 
     ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and so
     are ``boot``, ``machine``, ``host`` and ``space`` (which process ids these are) and ``log``,
-    where the job's first line stands in its log. ``uid`` is whose file it is.
+    where the job's first line stands in its log. ``run`` is the run that the process was adopted
+    for; ``uid`` is whose file it is.
     """
 
     pid: int
@@ -67,6 +68,7 @@ class PidNote(NamedTuple):
     space: str | None = None
     log: LogMark | None = None
     uid: int | None = None
+    run: str | None = None
 
 
 class ExitNote(NamedTuple):
@@ -144,7 +146,7 @@ def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNot
         return BadNote(f"{path}: expected a process id, found {_shown(first)}")
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
-    words = ("launch_id", "boot", "machine", "host", "space")
+    words = ("launch_id", "boot", "machine", "host", "space", "run")
     given = {name: clean(fields[name], 200).strip() or None for name in words if name in fields}
     return PidNote(
         pid,

@@ -269,6 +269,7 @@ def adopt(run: RunSpec, job: NamedJob) -> None:
         "machine": machine_id(),
         "host": os.uname().nodename,
         "space": pid_space(),
+        "run": run.name,
     }
     lines = [f"{key}={value}" for key, value in told.items() if value is not None]
     try:

@@ -4,22 +4,26 @@ A start of a process is its process id, its start in kernel ticks and the boot: 
 noted them they decide. A file that somebody else wrote holds a number, and its own time proves
 nothing: it may have been touched, restored, copied or written late, and setting the machine's
 clock moves every start that is computed. There the evidence decides (command line, open files,
-working folder, steps that move), and what it does not decide is unknown. Blocking.
+working folder, steps that move), and what it does not decide is unknown.
+
+Even the very process that was noted may be another run's job: a folder that was copied to fork a
+run holds the pid file of the run that it was copied from. Blocking.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
 from typing import Final
 
+from cockpit.hosts.notes import number_of
+from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import files
-from cockpit.platforms.local.belonging import Sure, belongs, within
+from cockpit.platforms.local.belonging import LAUNCH_ID, LINEAGE, Sure, belongs, within
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, named_scripts
-from cockpit.platforms.local.programs import is_tool
+from cockpit.platforms.local.programs import Use, arguments, is_tool, use_of
 from cockpit.platforms.local.sight import Identity, Sight, Who
 from cockpit.runtime.process import START_SLACK, Machine, Start, Where, same_start, where
 from cockpit.text.safe import clean
@@ -59,10 +63,13 @@ def _found(run: RunSpec, note: PidNote, look: Sight, now: float, *, shared: bool
     started = look.started_at(process)
     ticks = process.ticks if process.ticks >= 0 else None
     same = same_start(Start(note.ticks, note.start), Start(ticks, started))
-    if same:
-        return Identity(Who.SAME)
     if same is False and None not in (note.ticks, ticks):  # the clock alone convicts nobody
         return Identity(Who.OTHER, _now_another(process))
+    other = _of_another_run(run, note, process, look)
+    if other is not None:
+        return other
+    if same:
+        return Identity(Who.SAME)
     later = _later(note, started)
     tie = _tie(run, process, look, now, doubtful=later, shared=shared)
     if tie is not None:
@@ -101,6 +108,66 @@ def _now_another(process: Process) -> str:
     return f"pid {process.pid} now belongs to another process"
 
 
+def _of_another_run(run: RunSpec, note: PidNote, process: Process, look: Sight) -> Identity | None:
+    """Return that a process is another run's job, unless it writes a file of this run."""
+    found = _another_by_word(run, note, process, look)
+    if found is None:
+        return None
+    if any(look.files.why(look.marks(run, None), one) for one in look.below(process.pid)):
+        return None
+    return found
+
+
+def _another_by_word(run: RunSpec, note: PidNote, process: Process, look: Sight) -> Identity | None:
+    """Return the same by what a launch left in its environment, or an adoption in its pid file.
+
+    Of a process that was started by hand only its outputs tell, which is doubt and no proof.
+    """
+    watched, tag = look.marks(run, None), process.variable(LINEAGE)
+    launch_id = clean(note.launch_id or process.variable(LAUNCH_ID) or "", 80)
+    if tag:
+        if not watched.tag or related(tag, watched.tag):
+            return None
+        if launch_id and number_of(run.name, launch_id) is None:
+            return Identity(Who.OTHER, f"pid {process.pid} is another run's job ({launch_id})")
+        return _doubted(process, "it was launched for another output root and W&B id")
+    if note.run == run.name:
+        return None
+    if note.run is not None:
+        return _doubted(process, f"it was adopted for run {clean(note.run, 80)}")
+    elsewhere = _outputs_elsewhere(watched, process, look)
+    return None if elsewhere is None else _doubted(process, elsewhere)
+
+
+def _doubted(process: Process, why: str) -> Identity:
+    text = f"pid {process.pid} lives ({_short(process)}), but {why}: it may be another run's job"
+    return Identity(Who.UNSURE, text)
+
+
+def _outputs_elsewhere(watched: RunMarks, process: Process, look: Sight) -> str | None:
+    """Return what a process writes in place of this run's own log or output; ``None``: nothing."""
+    log = look.files.logs_elsewhere(process)
+    names = {posixpath.basename(each) for each in watched.logs}
+    if log is not None and (log in watched.logs_of_others or posixpath.basename(log) in names):
+        return f"it writes the log {clean(log, 200)}"
+    cwd = process.cwd or ""
+    own = {key for each in watched.starts for key, _ in arguments(["", *each.args]) if key}
+    places = (*watched.roots, *watched.outputs)
+    elsewhere = None
+    for key, value in arguments(process.argv):
+        if not key or key not in own or use_of(key) is not Use.WRITES or not (value and cwd):
+            continue
+        path = look.places.real(posixpath.normpath(posixpath.join(cwd, value)))
+        if any(within(each, path, None) or within(path, each, None) for each in places):
+            return None
+        elsewhere = f"it writes elsewhere ({clean(key, 40)} is {clean(scrub(value), 200)})"
+    return elsewhere
+
+
+def _short(process: Process) -> str:
+    return clean(scrub(" ".join(process.argv)), 60)
+
+
 def _untied(note: PidNote, process: Process, look: Sight, *, later: bool, shared: bool) -> Identity:
     """Return what is left to say of a living process that nothing ties to the run.
 
@@ -115,11 +182,10 @@ def _untied(note: PidNote, process: Process, look: Sight, *, later: bool, shared
         return Identity(Who.OTHER, _now_another(process))
     if not (later or shared) and owner and (fits or not look.files.readable(process)):
         return Identity(Who.SAME)
-    name = clean(scrub(" ".join(process.argv)), 60)
     when = ", and by the clock it started later than was noted" if later else ""
     return Identity(
         Who.UNSURE,
-        f"pid {process.pid} lives ({name}), but nothing ties it to this run{when}:"
+        f"pid {process.pid} lives ({_short(process)}), but nothing ties it to this run{when}:"
         " cannot tell whether it is the job",
     )
 
@@ -140,14 +206,14 @@ def _tie(
             return found.mark.why
         if (why := look.files.why(watched, one)) is not None:
             return why
-    own: tuple[Callable[[], str | None], ...] = (
-        lambda: _by_folder(run, watched, members, look),
-        lambda: _by_pipe(watched, members, look),
-        lambda: None if doubtful or shared else _by_moving_log(run, watched, members, look, now),
-    )
-    if (why := next((why for each in own if (why := each()) is not None), None)) is not None:
+    own_folder = _by_folder(run, watched, members, look)
+    if (why := (None if doubtful else own_folder) or _by_pipe(watched, members, look)) is not None:
         return why
-    folder, command = _by_workdir(run, members, look), _by_command(run, members)
+    why = None if doubtful or shared else _by_moving_log(run, watched, members, look, now)
+    if why is not None:
+        return why
+    folder = own_folder or _by_workdir(run, members, look)
+    command = _by_command(run, members)
     return (folder and command) if doubtful else (folder or command)
 
 
