@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from cockpit.hosts.script import run_script
+from cockpit.hosts.here import ask_host
+from cockpit.hosts.link import Answers, Ask, ask
 from cockpit.model import wording
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
@@ -24,8 +24,6 @@ from cockpit.model.run import RunSpec
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, RemoteError
 from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -201,15 +199,12 @@ V = TypeVar("V")
 
 LIFELINES_DEADLINE: Final = 3.0
 """Less than what a monitor's facet is given, its files read before."""
-LISTING: Final = (
-    "LC_ALL=C; export LC_ALL\n"
-    + LIMITED
-    + """\
-exec 2>&1
-command -v tmux >/dev/null && { echo @tmux; limited 3 tmux -u list-sessions -F '=#{session_name}'; }
-command -v screen >/dev/null && { echo @screen; limited 3 screen -ls; }
-echo @end"""
+ABOUT: Final = ask("its facts", "about")
+PROGRAMS: Final = (
+    ask("tmux", "run", argv=["tmux", "-u", "list-sessions", "-F", "=#{session_name}"], seconds=2.5),
+    ask("screen", "run", argv=["screen", "-ls"], seconds=2.5),
 )
+"""What lists sessions."""
 _SCREEN: Final = re.compile(r"\s+\d+\.([^\t]+)\t\((?!.*Dead \?)")
 _NONE: Final = re.compile(
     r"no server running|No such file or directory|No Sockets found|no sessions"
@@ -217,11 +212,11 @@ _NONE: Final = re.compile(
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
-class Run(Protocol):
-    """Runs a script here (``None``) or on a host (``run_script``)."""
+class AskMachine(Protocol):
+    """Asks a host's agent or (``None``) this machine (``ask_host``)."""
 
-    async def __call__(self, host: str | None, script: str, *, deadline: float) -> Completed:
-        """Return how it ended; raises ``RemoteError``."""
+    async def __call__(self, host: str | None, asks: Iterable[Ask], deadline: float) -> Answers:
+        """Return each question's answer or problem."""
 
 
 class Wanted(NamedTuple):
@@ -243,8 +238,8 @@ class Gone(NamedTuple):
 class Lifelines:
     """Looks at what many monitors need: each machine, and each endpoint, once."""
 
-    def __init__(self, clock: Clock, run: Run = run_script) -> None:
-        self._run = run
+    def __init__(self, clock: Clock, ask: AskMachine = ask_host) -> None:
+        self._ask = ask
         self._http = Http(clock, deadline=LIFELINES_DEADLINE)
 
     async def look(self, wanted: Mapping[str, Wanted]) -> dict[str, Gone]:
@@ -259,12 +254,17 @@ class Lifelines:
 
     async def _sessions(self, host: str | None) -> frozenset[str] | str:
         """Return the sessions of a machine, or why they are not known."""
+        answers = await self._ask(host, (ABOUT, *PROGRAMS), LIFELINES_DEADLINE)
+        if isinstance(problem := answers[ABOUT], Problem):
+            return problem.message
+        said = []
+        for answer in (answers[each] for each in PROGRAMS):
+            if not isinstance(answer, Problem):
+                said.append("\n".join(answer[1:3]))
+            elif answer.kind is not ErrorKind.NOT_FOUND:  # else it is not installed there
+                return answer.message
+        found = sessions_in(said)
         where = host or "this machine"
-        try:
-            done = await self._run(host, LISTING, deadline=LIFELINES_DEADLINE)
-        except RemoteError as error:
-            return str(error)
-        found = sessions_in(done.text)
         return f"{where}: its sessions cannot be listed" if found is None else found
 
     async def _answers(self, url: str) -> bool | str:
@@ -284,28 +284,19 @@ async def _each(keys: Sequence[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, 
     return dict(zip(keys, await asyncio.gather(*(ask(key) for key in keys)), strict=True))
 
 
-def sessions_in(listing: str) -> frozenset[str] | None:
-    """Return the sessions that a machine has told of; ``None`` if it could not tell.
+def sessions_in(listings: Iterable[str]) -> frozenset[str] | None:
+    """Return the sessions in what each program has printed; ``None`` if one could not tell.
 
     Without tmux and screen there is no session; what they refuse to tell is unknown.
     """
-    lines = listing.splitlines()
-    if "@end" not in lines:
-        return None
     names: set[str] = set()
-    for said in _by_program(lines):
+    for said in (listing.splitlines() for listing in listings):
         found = [line[1:] for line in said if line.startswith("=")]
         found += [match[1] for line in said if (match := _SCREEN.match(line))]
-        if not found and said and not any(_NONE.search(line) for line in said):
+        if not found and any(said) and not any(_NONE.search(line) for line in said):
             return None
         names |= set(found)
     return frozenset(names)
-
-
-def _by_program(lines: Sequence[str]) -> Iterable[list[str]]:
-    heads = [at for at, line in enumerate(lines) if line in ("@tmux", "@screen", "@end")]
-    for at, end in pairwise(heads):
-        yield list(lines[at + 1 : end])
 
 
 def _gone(

@@ -8,53 +8,59 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.link import Answers, Ask, know_pythons
 from cockpit.model.clock import FixedClock
-from cockpit.model.facet import ErrorKind
+from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import MonitorValue
 from cockpit.model.run import JobSpec, MonitorSpec, RunSpec
-from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.monitor import Gone, Lifelines, Monitors, Wanted, sessions_in
+from tests.sshd import needs_sshd, reachable
 
 NOW = 1_770_000_000.0
-TMUX = "@tmux\n=mon\n=a b\n@screen\nThere is a screen on:\n\t12.old.one\t(Detached)\n@end\n"
+TMUX = ("=mon\n=a b\n", "There is a screen on:\n\t12.old.one\t(Detached)\n")
+NO_TMUX = "no server running on /tmp/tmux-0/default\n"
 SCREENS = (
-    "@tmux\nno server running on /tmp/tmux-0/default\n@screen\nThere are screens on:\n"
+    NO_TMUX,
+    "There are screens on:\n"
     "\t7.a b\t(11/22/26 15:42:56)\t(Detached)\n\t8.old\t(11/22/26 15:42:56)\t(Dead ???)\n"
-    "Remove dead screens with 'screen -wipe'.\n2 Sockets in /x.\n@end\n"
+    "Remove dead screens with 'screen -wipe'.\n2 Sockets in /x.\n",
 )
 
 
 @pytest.fixture
-def tmux(runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def tmux(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Give a session of a tmux server of this test's own."""
     if shutil.which("tmux") is None:
         pytest.skip("no tmux here: apt-get install tmux")
-    monkeypatch.setenv("TMUX_TMPDIR", str(runtime_folder))
     monkeypatch.delenv("TMUX", raising=False)
-    subprocess.run(["tmux", "new-session", "-d", "-s", "tunnel-1", "sleep 60"], check=True)
-    yield "tunnel-1"
-    subprocess.run(["tmux", "kill-server"], check=True)
+    with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as folder:
+        monkeypatch.setenv("TMUX_TMPDIR", folder)
+        subprocess.run(["tmux", "new-session", "-d", "-s", "tunnel-1", "sleep 60"], check=True)
+        yield "tunnel-1"
+        subprocess.run(["tmux", "kill-server"], check=True)
 
 
 class Machines:
-    """Stands in for ``run_script``: what each machine lists; what it was asked."""
+    """Stands in for ``ask_host``: what tmux and screen print on each machine; what was asked."""
 
-    def __init__(self, **listed: str | RemoteError) -> None:
+    def __init__(self, **listed: tuple[str, ...] | Problem) -> None:
         self.listed = listed
         self.asked: list[str] = []
 
-    async def __call__(self, host: str | None, script: str, *, deadline: float) -> Completed:
+    async def __call__(self, host: str | None, asks: Iterable[Ask], deadline: float) -> Answers:
         self.asked.append(host or "here")
-        said = self.listed[host or "here"]
-        if isinstance(said, RemoteError):
-            raise said
-        return Completed(0, said.encode(), b"")
+        asks, said = list(asks), self.listed[host or "here"]
+        if isinstance(said, Problem):
+            return dict.fromkeys(asks, said)
+        none = Problem(kind=ErrorKind.NOT_FOUND, message="no such file")
+        printed = [{"pid": 1}, *([0, text, "", False] for text in said)]
+        return dict(zip(asks, [*printed, none, none], strict=False))
 
 
 def looked(run: Machines | None, wanted: dict[str, Wanted]) -> dict[str, Gone]:
@@ -72,8 +78,33 @@ def test_sessions_that_live_and_those_that_do_not(tmux: str) -> None:
     assert found == Gone((text,))
 
 
+@needs_sshd
+def test_a_host_is_asked_for_its_own_sessions(tmux: str) -> None:
+    with reachable() as server:
+        env = {**os.environ, "TMUX_TMPDIR": str(server.home)}
+        subprocess.run(["tmux", "new-session", "-d", "-s", "tunnel 2", "sleep 60"], env=env)
+        names = {"first": tmux, "second": "tunnel 2", "third": "none"}
+        (found,) = looked(None, {"a": Wanted(names, server.host)}).values()
+        subprocess.run(["tmux", "kill-server"], env=env, check=True)
+        where = f"this machine or {server.host}"
+        text = f"its third none is gone: no tmux or screen session of that name on {where}"
+        assert found == Gone((text,))
+
+
+@needs_sshd
+def test_a_host_without_python_cannot_tell() -> None:
+    with reachable() as server:
+        know_pythons({server.host: "/no/python3"})
+        try:
+            (found,) = looked(None, {"a": Wanted({"session": "mon"}, server.host)}).values()
+        finally:
+            know_pythons({})
+    assert found.gone == () and len(found.notes) == 1
+    assert f"is alive: {server.host}: it has no /no/python3: install it" in found.notes[0]
+
+
 def test_each_machine_is_asked_once_for_all_monitors_and_may_hold_the_session() -> None:
-    machines = Machines(here="@tmux\nno server running on /tmp/x\n@end\n", box=TMUX)
+    machines = Machines(here=(NO_TMUX,), box=TMUX)
     wanted = {f"r{n}": Wanted({"tunnel session": "mon"}, "box") for n in range(200)}
     found = looked(machines, wanted)
     assert set(found.values()) == {Gone()}
@@ -81,31 +112,30 @@ def test_each_machine_is_asked_once_for_all_monitors_and_may_hold_the_session() 
     assert looked(machines, {"a": Wanted({"s": "mon"})})["a"].gone
 
 
-def test_a_machine_that_does_not_answer_makes_it_unknown_and_never_gone() -> None:
-    silent = RemoteError(ErrorKind.REFUSED, "box: Connection refused; log in")
-    machines = Machines(here="@end\n", box=silent)
+@pytest.mark.parametrize("kind", [ErrorKind.REFUSED, ErrorKind.NOT_FOUND])
+def test_a_machine_that_does_not_answer_makes_it_unknown_and_never_gone(kind: ErrorKind) -> None:
+    silent = Problem(kind=kind, message="box: Connection refused; log in")
+    machines = Machines(here=(), box=silent)
     (found,) = looked(machines, {"a": Wanted({"tunnel session": "mon"}, "box")}).values()
     assert found.gone == ()
     (note,) = found.notes
     assert note.startswith("cannot tell whether its tunnel session mon is alive: box: Connection")
 
 
-LISTINGS = {
+CONNECTING = "error connecting to /tmp/tmux-0/default"
+LISTINGS: dict[tuple[str, ...], frozenset[str] | None] = {
     TMUX: frozenset({"mon", "a b", "old.one"}),
-    "@end\n": frozenset(),
-    "@tmux\nno server running on /tmp/tmux-0/default\n@screen\nNo Sockets found in /x.\n@end": (
-        frozenset()
-    ),
-    "@tmux\nerror connecting to /tmp/tmux-0/default (No such file or directory)\n@end": frozenset(),
-    "@tmux\nerror connecting to /tmp/tmux-0/default (Permission denied)\n@end\n": None,
-    "@tmux\n=cut off": None,
-    "<html>": None,
-    "": None,
+    SCREENS: frozenset({"a b"}),
+    (): frozenset(),
+    (NO_TMUX, "No Sockets found in /x.\n"): frozenset(),
+    (f"{CONNECTING} (No such file or directory)\n",): frozenset(),
+    (f"{CONNECTING} (Permission denied)\n",): None,
+    ("<html>",): None,
 }
 
 
 @pytest.mark.parametrize("said", LISTINGS)
-def test_what_a_machine_lists(said: str) -> None:
+def test_what_a_machine_lists(said: tuple[str, ...]) -> None:
     assert sessions_in(said) == LISTINGS[said]
 
 
@@ -147,7 +177,7 @@ def test_a_state_file_names_what_is_looked_at(tmp_path: Path) -> None:
     os.utime(path, (NOW, NOW))
     spec = MonitorSpec(state=str(tmp_path / "*_monitoring_state.json"), cadence=60.0)
     run = RunSpec(name="a", monitor=spec, job=JobSpec(kind="box", host="box"))
-    machines = Machines(here="@tmux\n=t\n@end", box="@end")
+    machines = Machines(here=("=t\n",), box=())
     clock = FixedClock(NOW)
     monitors = Monitors(clock, Lifelines(clock, machines))
     value = asyncio.run(monitors.observe([run]))["a"].value
@@ -159,7 +189,3 @@ def test_a_state_file_names_what_is_looked_at(tmp_path: Path) -> None:
     machines.asked.clear()
     asyncio.run(monitors.observe([run]))
     assert machines.asked == []
-
-
-def test_a_screen_that_is_dead_is_no_session_and_a_name_may_have_a_space() -> None:
-    assert sessions_in(SCREENS) == frozenset({"a b"})
