@@ -212,18 +212,20 @@ def below(
     for number, patterns in enumerate(levels):
         files: list[list[str]] = []
         for pattern in patterns:
-            links = real and glob.has_magic(os.path.dirname(pattern))
-            last = itertools.islice(_matching(path, pattern.split("/"), sign), most)
+            follow = real and glob.has_magic(os.path.dirname(pattern))
+            start = os.path.realpath(path) if follow else path
+            last = itertools.islice(_matching(start, pattern.split("/"), follow, sign), most)
             for at, each in enumerate(last):
-                name = os.path.realpath(each) if links else each
                 with contextlib.suppress(OSError):
-                    files.append([name, _version(os.stat(name))] if at < measured else [name])
+                    files.append([each, _version(os.stat(each))] if at < measured else [each])
         if files:
             return ["folder", number, sorted({each[0]: each for each in files}.values())]
     return ["folder", len(levels), []]
 
 
-def _matching(folder: str, parts: Sequence[str], sign: Callable[[], object]) -> Iterator[str]:
+def _matching(
+    folder: str, parts: Sequence[str], follow: bool, sign: Callable[[], object]
+) -> Iterator[str]:
     """Yield the files below a folder whose names match, part by part, from the last one on."""
     sign()
     head, rest = parts[0], parts[1:]
@@ -235,8 +237,10 @@ def _matching(folder: str, parts: Sequence[str], sign: Callable[[], object]) -> 
             names = sorted(fnmatch.filter(shown, head), reverse=True)
     for name in names:
         path = os.path.join(folder, name)
+        if follow and os.path.islink(path):
+            path = os.path.realpath(path)
         if rest:
-            yield from _matching(path, rest, sign)
+            yield from _matching(path, rest, follow, sign)
         elif os.path.isfile(path):
             sign()
             yield path
@@ -251,9 +255,9 @@ def open_to_write(word: str, sign: Callable[[], object] = _no_sign) -> list[str]
     if not os.path.isdir("/proc/self/fd"):
         return None
     found = set()
-    for target, _ in _handles():
+    for target, handle in _handles():
         sign()
-        if word in target:
+        if word in target and _writes(handle):
             named = target[: -len(DELETED)] if target.endswith(DELETED) else target
             found.add("/".join(named.split("/")[-2:]))
     return sorted(found)
@@ -264,11 +268,17 @@ DELETED = " (deleted)"
 
 
 def _handles() -> Iterator[tuple[str, str]]:
-    """Yield what processes may write to, and the handle (``/proc/PID/fd/N``) that they have."""
+    """Yield what processes have open, and the handle (``/proc/PID/fd/N``) that they have."""
     for handle in glob.iglob("/proc/[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
-            if os.lstat(handle).st_mode & modes.S_IWUSR:
-                yield os.readlink(handle), handle
+            yield os.readlink(handle), handle
+
+
+def _writes(handle: str) -> bool:
+    try:
+        return bool(os.lstat(handle).st_mode & modes.S_IWUSR)
+    except OSError:  # closed meanwhile
+        return False
 
 
 def _waited(readers: Sequence[_Reader]) -> bool:
@@ -376,7 +386,8 @@ def written(path: str) -> list[Any]:
     """
     folder, name = os.path.split(os.path.expanduser(path))
     real = os.path.join(os.path.realpath(folder), name)
-    return [real, {target: each for target, each in _handles() if target.startswith(real)}]
+    named = ((target, each) for target, each in _handles() if target.startswith(real))
+    return [real, {target: each for target, each in named if _writes(each)}]
 
 
 for _each in (pieces, find, breaks_before, after_breaks, written):
