@@ -31,7 +31,7 @@ from cockpit.config.reading import KeyPath, read_within
 from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepSource, final_step_in, final_step_of_command
 from cockpit.model.notify import ROUTE_KINDS, NotifySpec
-from cockpit.model.place import Place, on_host
+from cockpit.model.place import Place, on_host, sqlite_file
 from cockpit.model.run import (
     AgentsSpec,
     CheckpointSpec,
@@ -39,6 +39,7 @@ from cockpit.model.run import (
     FinalStepFrom,
     HostSpec,
     JobSpec,
+    MlflowSpec,
     MonitorSpec,
     RunSpec,
     UiSpec,
@@ -76,6 +77,7 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "wandb": run.wandb and _places(run.wandb, ("dir",), host, folder),
         "trackio": run.trackio and _places(run.trackio, ("db",), host, folder),
         "tensorboard": run.tensorboard and _places(run.tensorboard, ("dir",), host, folder),
+        "mlflow": run.mlflow and _places(_mlflow(run.mlflow), ("uri",), host, folder),
         "output_root": run.output_root and there(run.output_root),
         "monitor": run.monitor and _monitor(run.monitor, folder),
         "records": _paths(run.records, ("logbook", "run_log"), here),
@@ -125,6 +127,11 @@ def _places(part: S, names: Iterable[str], host: str | None, folder: Path) -> S:
         return None if place is None else _there(place, host, folder)
 
     return part.model_copy(update={name: resolve(getattr(part, name)) for name in names})
+
+
+def _mlflow(part: MlflowSpec) -> MlflowSpec:
+    """Return the settings with the file that ``sqlite:///mlflow.db`` means as a path."""
+    return part.model_copy(update={"uri": part.uri and sqlite_file(part.uri)})
 
 
 def _there(place: Place, host: str | None, folder: Path) -> Place:

@@ -58,7 +58,7 @@ INSTEAD: Final[dict[Key, tuple[Key, ...]]] = {
     ("job", "controller_url"): (("job", "cluster"),),
     ("job", "session"): (("job", "match"), ("job", "pid_file")),
     ("job", "pid_file"): (("job", "match"), ("job", "done_marker"), ("job", "exit_file")),
-    ("wandb", "url"): (("wandb", "id"), ("wandb", "dir")),
+    ("wandb", "url"): (("wandb", "id"), ("wandb", "dir"), ("mlflow", "uri")),
     ("final_step",): (("final_step_from",),),
 }
 """Settings that do the same: with one of them, the other is not asked for."""
@@ -142,7 +142,7 @@ HEAD: Final = (
     "# Written by `cockpit init`; every line says where it was read. Correct what is wrong:",
     "# the cockpit reads this file again when it changes, and never writes to it.",
 )
-TABLES: Final = ("", "job", "wandb", "checkpoints", "monitor", "records", "code")
+TABLES: Final = ("", "job", "wandb", "mlflow", "checkpoints", "monitor", "records", "code")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 FIRST: Final = ("name", "kind", "id")
 

@@ -188,6 +188,9 @@ _AT_ADDRESS: Final = re.compile(
 )
 """A job at an address: a user's own name may hold an ``@``."""
 _WANDB_RUN: Final = re.compile(r"https?://[^\s]+/runs/[^\s]+")
+_MLFLOW_RUN: Final = re.compile(
+    r"(?P<uri>https?://[^\s#@]+?)/?#/experiments/\d+/runs/(?P<run>[0-9a-f]{32})(?:/\S*)?"
+)
 _FRAGMENT: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
 _MADE_UP: Final = re.compile(r"[a-z0-9]{8}")
 """An id that the W&B client made up; one that a person gave has a name."""
@@ -195,8 +198,9 @@ LOGS: Final = ("*.log", "*.out", "logs/*.log", "logs/*.out", "*/*.log")
 _ONE: Final = (f"{kind}:{''.join(row.spelled)}" for kind, row in PLATFORMS.items())
 _ALL: Final = (f"{kind}{row.spelled[1]}" for kind, row in PLATFORMS.items() if row.address)
 EXPECTED: Final = (
-    "expected a monitoring state file (.json), a logbook (.md), a wandb folder, a W&B run's "
-    f"address, or a job: {', '.join(_ONE)}; or all jobs of this user: {', '.join(_ALL)}"
+    "expected a monitoring state file (.json), a logbook (.md), a wandb folder, an mlruns folder "
+    f"or mlflow.db, the address of a W&B or MLflow run, or a job: {', '.join(_ONE)}; or all jobs "
+    f"of this user: {', '.join(_ALL)}"
 )
 MOST: Final = 50
 
@@ -217,8 +221,13 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
 
     ``folder`` is where the run file is to stand.
     """
-    if _WANDB_RUN.fullmatch(what):
+    if _WANDB_RUN.fullmatch(what) and "/#/" not in what:
         yield Clue(("wandb", "url"), what, "the address given")
+        return
+    page = _MLFLOW_RUN.fullmatch(what)
+    if page is not None:
+        yield Clue(("mlflow", "uri"), page["uri"], "the address given")
+        yield Clue(("mlflow", "run"), page["run"], "the address given")
         return
     named = job_named(what)
     if named is not None:
@@ -233,7 +242,9 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
 
 def _file(what: str, folder: Path) -> Iterator[Clue]:
     path = Path(what).expanduser()
-    if path.is_dir():
+    if _is_mlflow(path):
+        yield Clue(("mlflow", "uri"), relative(path, folder), relative(path, folder))
+    elif path.is_dir():
         yield from _wandb_folder(path, folder)
     elif path.suffix == ".json":
         yield from state_clues(path, folder)
@@ -283,6 +294,13 @@ def _job(named: JobSpec, what: str, folder: Path) -> Iterator[Clue]:
             yield Clue(("job", name), str(value), f"{clean(what)}, as given")
     if row.named_by == "log" and named.log is not None:
         yield from _beside_log(Path(str(named.log)), folder)
+
+
+def _is_mlflow(path: Path) -> bool:
+    """Tell a store of MLflow: its SQLite file, or a folder of experiments."""
+    if path.is_file():
+        return path.suffix == ".db" and "mlflow" in path.stem
+    return path.is_dir() and any(path.glob("*/meta.yaml"))
 
 
 def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:
@@ -369,6 +387,9 @@ def here(folder: Path) -> Iterator[Suggestion]:
             yield Suggestion(relative(path, folder), text)
     for log in logs_in(folder)[:MOST]:
         yield Suggestion(f"local:{relative(log, folder)}", "a log with its process id beside it")
+    for name in ("mlflow.db", "mlruns"):
+        if _is_mlflow(folder / name):
+            yield Suggestion(name, "MLflow runs on disk")
     wandb = folder / "wandb"
     try:
         ids = list(_ids_in(wandb)) if wandb.is_dir() else []

@@ -157,19 +157,22 @@ class TrackerKind(NamedTuple):
 
     ``table`` is its table of the run file. ``records_end``: it writes down that a run has ended.
     Where it does not, a run that is not "finished" there misses nothing. ``own_steps``: rows are
-    logged under the trainer's steps, not under a count of calls.
+    logged under the trainer's steps, not under a count of calls. ``schemes`` are the places,
+    beside this machine, where it is read.
     """
 
     name: str
     table: str
     records_end: bool = True
     own_steps: bool = False
+    schemes: tuple[str, ...] = ("ssh",)
 
 
 WANDB: Final = TrackerKind("W&B", "wandb")
 TRACKIO: Final = TrackerKind("trackio", "trackio", records_end=False)
 TENSORBOARD: Final = TrackerKind("TensorBoard", "tensorboard", records_end=False, own_steps=True)
-TRACKER_KINDS: Final = {kind.name: kind for kind in (WANDB, TRACKIO, TENSORBOARD)}
+MLFLOW: Final = TrackerKind("MLflow", "mlflow", own_steps=True, schemes=("ssh", "http", "https"))
+TRACKER_KINDS: Final = {kind.name: kind for kind in (WANDB, TRACKIO, TENSORBOARD, MLFLOW)}
 
 
 class TrackerAlert(Frozen):

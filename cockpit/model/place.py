@@ -126,6 +126,11 @@ def place_of(text: str) -> Place:
     return Place(SSH, host, path[2:] if path.startswith("./") else "/" + path)
 
 
+def sqlite_file(place: Place) -> Place:
+    """Return the file that an address of SQLAlchemy's means (``sqlite:///mlflow.db``)."""
+    return Place(FILE, "", place.path) if place.scheme.startswith("sqlite") else place
+
+
 def on_host(host: str | None, path: str) -> Place:
     """Return a path as written on an ssh host, on this machine if there is none."""
     return Place(FILE, "", path) if host is None else Place(SSH, host, path)

@@ -19,7 +19,7 @@ from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.notify import NotifySpec
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
-TRACKER_TABLES: Final = ("wandb", "trackio", "tensorboard")
+TRACKER_TABLES: Final = ("wandb", "trackio", "tensorboard", "mlflow")
 """The trackers' tables of the run file; the first that a run has is read."""
 Steps = Annotated[int, Ge(0), Le(10**15)]
 Share = Annotated[float, Ge(0), Le(1)]
@@ -186,6 +186,23 @@ class TensorboardSpec(Frozen):
     """The folder of the run's event files."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged tags are which."""
+
+
+class MlflowSpec(Frozen):
+    """``[run.mlflow]``: an MLflow tracking server or its store on disk, and the run in it.
+
+    Without ``run`` the experiment's newest run is read, as long as no other one logs beside it.
+    """
+
+    uri: Place | None = None
+    """A tracking server (https://mlflow.example.org), a SQLite store (sqlite:///mlflow.db or the
+    file) or an mlruns folder; default: MLFLOW_TRACKING_URI."""
+    experiment: str | None = None
+    """The experiment's name or id."""
+    run: str | None = None
+    """The run's id or name; default: the newest of the experiment, if no other logs beside it."""
+    metrics: MetricNames = MetricNames.model_construct()
+    """Which logged keys are which."""
 
 
 class CustomLayout(Frozen):
@@ -440,6 +457,8 @@ class RunSpec(Frozen):
     """The Trackio database in which the run is logged."""
     tensorboard: TensorboardSpec | None = None
     """The TensorBoard event files of the run."""
+    mlflow: MlflowSpec | None = None
+    """The MLflow run in which the run is logged."""
     escalation: Literal["reaches", "own", "nobody"] = "reaches"
     """Whether an escalation reaches its owner; ``own``: whoever acts here is the owner."""
     logs_of_others: tuple[str, ...] = ()

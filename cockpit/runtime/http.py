@@ -14,7 +14,8 @@ import json
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -521,3 +522,46 @@ def _proxied(request: _Request) -> bool:
     proxies = getproxies()
     through = request.parts.scheme in proxies or "all" in proxies
     return through and not proxy_bypass(request.parts.hostname or "")
+
+
+class Get(NamedTuple):
+    """A request that reads: a GET, or a POST of a ``document`` that changes nothing."""
+
+    url: str
+    headers: Mapping[str, str]
+    document: object = None
+
+
+class BlockingHttp:
+    """The same for code that blocks: a thread of its own has the connections. For any thread."""
+
+    def __init__(self, clock: Clock, deadline: float, keep: float = 120.0) -> None:
+        self._http = Http(clock, deadline=deadline, keep=keep)
+        self._deadline = deadline
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def get_all(self, requests: Sequence[Get]) -> list[Answer | HttpError]:
+        """Return the answers to requests that are sent at once, each that or its error."""
+        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._running())
+        return future.result(self._deadline + 2.0)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, daemon=True).start()
+            return self._loop
+
+    async def _all(self, requests: Sequence[Get]) -> list[Answer | HttpError]:
+        return list(await asyncio.gather(*map(self._one, requests)))
+
+    async def _one(self, request: Get) -> Answer | HttpError:
+        try:
+            if request.document is None:
+                return await self._http.get(request.url, request.headers)
+            return await self._http.query(request.url, request.document, request.headers)
+        except HttpError as error:
+            return error
+        except ValueError:  # not even taken apart
+            return HttpError(ErrorKind.BAD_ANSWER, f"{clean(request.url, 300)}: not an address")

@@ -119,6 +119,8 @@ class Adapter(Protocol):
         """Return about the last ``count`` records in order, and what share of all they are."""
 
 
+ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
+"""States of a run that is over."""
 TAIL: Final = 200
 """Records at the end that every look reads: they tell the usual step and the newest of each."""
 SHAPES: Final = 200
@@ -176,7 +178,8 @@ class RunRows:
             seen = (about.version, self._names.keys, self._reading.progress, offset)
             if self._value is None or self._value[0] != seen:
                 self._value = (seen, self._made(about, records, share, offset))
-            return with_state(self._value[1], clock.now())
+            ended = about.state in ENDED
+            return self._value[1] if ended else with_state(self._value[1], clock.now())
 
     def more(self) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
@@ -240,7 +243,8 @@ class RunRows:
             id=_text(about.id),
             name=_text(about.name),
             project=_text(about.project),
-            state="running" if records else "starting",
+            url=_text(about.url),
+            state=about.state or ("running" if records else "starting"),
             step=newest.step,
             counts_calls=counts and _counts_calls(rows),
             loss=newest.loss,
@@ -375,7 +379,7 @@ class FileTracker:
         self,
         clock: Clock,
         kind: TrackerKind,
-        place_of: Callable[[Any], Place],
+        place_of: Callable[[Any], Place | None],
         adapter: Callable[[Any], Adapter],
         away: Away,
     ) -> None:
@@ -389,7 +393,8 @@ class FileTracker:
 
     def rows(self, spec: Spec, names: MetricNames) -> RunRows:
         """Return a reader of all rows that a run's settings name, from the first one on."""
-        return RunRows(self._kind, self.adapter(spec), names)
+        named = spec.model_copy(update={"metrics": names})
+        return RunRows(self._kind, self.adapter(named), names)
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
@@ -421,7 +426,7 @@ class FileTracker:
     ) -> RowChunk:
         """Return the rows, or why there are none."""
         spec, place = self.spec(run), self.place(run)
-        if spec is None or place is None or not _is_read(place):
+        if spec is None or place is None or not self._is_read(place):
             return NOTHING
         try:
             return await read(self._own(run, spec), _deadline(place))
@@ -442,8 +447,12 @@ class FileTracker:
         if spec is None:
             return not_configured(f"[run.{self._kind.table}]")
         place, now = self._place_of(spec), self._clock.now()
-        source = f"{self._kind.name} in {clean(str(place), 300)}"
-        if not _is_read(place):
+        if place is None:
+            text = f"no place to ask: set {self._kind.table}.uri, or MLFLOW_TRACKING_URI"
+            return unknown(ErrorKind.NOT_FOUND, text, "run file", now)
+        at = "in" if place.here or place.scheme == SSH else "at"
+        source = f"{self._kind.name} {at} {clean(str(place), 300)}"
+        if not self._is_read(place):
             text = f"{clean(str(place), 300)}: {self._kind.name} files there cannot be read yet"
             return unknown(ErrorKind.UNSUPPORTED, text, source, now)
         rows = self._own(run, spec).rows
@@ -452,6 +461,9 @@ class FileTracker:
         if isinstance(outcome, TrackerValue):
             return known(outcome, source, now)
         return unknown(*_problem(outcome, _spelled(place)), source, now)
+
+    def _is_read(self, place: Place) -> bool:
+        return place.here or place.scheme in self._kind.schemes
 
     def _own(self, run: RunSpec, spec: Spec) -> _Own:
         former = self._runs.get(run.name)
@@ -463,10 +475,6 @@ class FileTracker:
 
 def _deadline(place: Place) -> float:
     return DEADLINE if place.here else AWAY
-
-
-def _is_read(place: Place) -> bool:
-    return place.here or place.scheme == SSH
 
 
 def _spelled(place: Place) -> str:

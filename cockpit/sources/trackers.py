@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
-from cockpit.model.facet import TENSORBOARD, TRACKER_KINDS, TRACKIO, Facet
+from cockpit.model.facet import MLFLOW, TENSORBOARD, TRACKER_KINDS, TRACKIO, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
+from cockpit.sources.mlflow import MlflowRun
+from cockpit.sources.mlflow_server import MlflowStores, place_in
 from cockpit.sources.rowlog import FileTracker, names_in
 from cockpit.sources.run_folders import Away
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
@@ -26,9 +29,10 @@ from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean
 
-PLACES: Final[dict[str, Callable[[Any], Place]]] = {
+PLACES: Final[dict[str, Callable[[Any], Place | None]]] = {
     "trackio": lambda spec: spec.db,
     "tensorboard": lambda spec: spec.dir,
+    "mlflow": lambda spec: place_in(spec, os.environ),
 }
 """Where a run is read, by the table of its tracker; W&B has more than one place."""
 
@@ -38,7 +42,8 @@ def places(run: RunSpec) -> tuple[str, ...]:
     table = next(iter(run.trackers), None)
     if table is None or run.wandb is not None:
         return wandb_places(run)
-    return (PLACES[table](run.trackers[table]).endpoint,)
+    place = PLACES[table](run.trackers[table])
+    return () if place is None else (place.endpoint,)
 
 
 def folders(run: RunSpec) -> tuple[str, ...]:
@@ -69,11 +74,13 @@ class Trackers:
         def database(place: Place) -> Database:
             return self._database(place, databases)
 
+        stores = MlflowStores(clock, database)
         self._kinds: dict[str, FileTracker] = {
             kind.table: FileTracker(clock, kind, PLACES[kind.table], adapter, away)
             for kind, adapter, away in (
                 (TRACKIO, lambda spec: TrackioRun(spec, database, databases), databases),
                 (TENSORBOARD, lambda spec: TensorboardRun(spec, events), events),
+                (MLFLOW, lambda spec: MlflowRun(spec, stores.of), databases),
             )
         }
 

@@ -51,27 +51,27 @@ class LoggedRun(NamedTuple):
 class UnsureError(Exception):
     """Several runs go on at once: nobody says which of them is meant."""
 
-    def __init__(self, runs: Sequence[LoggedRun]) -> None:
+    def __init__(self, runs: Sequence[LoggedRun], setting: str) -> None:
         by_name = len({each.name for each in runs}) > 1
         shown = [clean(each.name if by_name else each.key, 80) for each in runs[:_MOST_NAMED]]
         more = f" and {len(runs) - _MOST_NAMED} more" if len(runs) > _MOST_NAMED else ""
-        advice = f"set trackio.run to the {'name' if by_name else 'id'} of one"
+        advice = f"set {setting} to the {'name' if by_name else 'id'} of one"
         super().__init__(
             f"cannot tell which run is meant: {', '.join(shown)}{more} log at once; {advice}"
         )
 
 
-def chosen(runs: Sequence[LoggedRun]) -> LoggedRun:
+def chosen(runs: Sequence[LoggedRun], setting: str = "trackio.run") -> LoggedRun:
     """Return the run to read: the one begun last, unless an earlier one has logged on beside it.
 
-    Raises ``UnsureError`` where more than one of them goes on.
+    ``setting`` is what would name it. Raises ``UnsureError`` where more than one of them goes on.
     """
     newest = max(runs, key=lambda each: each.first)
     beside_it = [each for each in runs if each.last > newest.first and each is not newest]
     now = max(each.written for each in (newest, *beside_it))
     going_on = [each for each in (newest, *beside_it) if now - each.written <= _patience(each)]
     if len(going_on) > 1:
-        raise UnsureError(sorted(going_on, key=lambda each: each.first, reverse=True))
+        raise UnsureError(sorted(going_on, key=lambda each: each.first, reverse=True), setting)
     return going_on[0]
 
 
