@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -375,7 +376,7 @@ VISIBLE: Final = READ_AFTER
 APART: Final = 0.15
 """Seconds by which Enter must follow the key before it; also what ends a stream of type-ahead."""
 TOO_EARLY: Final = "ignored keys typed before this opened"
-TOO_FAST: Final = "that looked pasted; check, then press enter"
+TOO_FAST: Final = "press enter again"
 TOO_SOON: Final = "look first, then press enter"
 NO_PASTE: Final = "paste is ignored: type it"
 _PASSED: Final = frozenset({"escape", "f1", "f2", "f3", "f4", "tab", "up", "down", "pageup",
@@ -429,14 +430,9 @@ def difference(typed: str, words: str) -> str:
     """Return quietly what keeps ``typed`` from being ``words``; nothing once they are equal."""
     if typed == words:
         return ""
-    same = next((n for n, (a, b) in enumerate(zip(typed, words, strict=False)) if a != b), None)
-    if same is None and len(typed) < len(words):
-        left = len(words) - len(typed)
-        return f"{left} more" if typed else "type the words above exactly"
-    if same is None:
-        return f"{len(typed) - len(words)} too many"
-    wanted = "a space" if words[same] == " " else f"'{words[same]}'"
-    return f"wrong from character {same + 1}: expected {wanted}"
+    if words.startswith(typed):
+        return f"{len(words) - len(typed)} more" if typed else "type the words above exactly"
+    return "does not match: the wrong letters are marked"
 
 
 class WordsLine(TextLine):
@@ -486,6 +482,15 @@ class WordsLine(TextLine):
     def _painted(self) -> None:
         if self.has_class("-asked"):
             self.arming.painted(Message().time)
+
+    @property
+    def _value(self) -> Text:
+        """What was typed, each letter that is not the one asked for marked."""
+        shown = super()._value
+        for at, letter in enumerate(self.value):
+            if letter != self._words[at : at + 1]:
+                shown.stylize("bold reverse", at, at + 1)
+        return shown
 
     def _watch_value(self, value: str) -> None:
         """Show the letters that are missing behind what was typed: to be read, never taken."""

@@ -199,6 +199,58 @@ def _title(kind: str, name: str, found: Sequence[RunReport]) -> str:
     return f"{said} {name} · {runs}" if name else f"no {said} · {runs}"
 
 
+HELD: Final = 60.0
+"""Seconds for which each run keeps its place and its size, unless one turns critical."""
+
+
+class Standing:
+    """Where the runs stand: each keeps its place for a while, so that the eye finds it again."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Another number whenever a run got another place or size."""
+        self.waits = False
+        """Whether the runs stand as before because the minute is not over yet."""
+        self._shown = Shown([])
+        self._sizes: tuple[bool, ...] = ()
+        self._view: View | None = None
+        self._critical: frozenset[str] = frozenset()
+        self._unread = 0
+        self._since = 0.0
+
+    def due(self, now: float) -> bool:
+        """Return whether the runs may stand otherwise by now, without any news."""
+        return self.waits and not 0 <= now - self._since < HELD
+
+    def of(self, fresh: Shown, view: View, now: float, pinned: str | None) -> Shown:
+        """Return the runs of ``fresh`` in the order in which they stand; ``pinned`` stays put.
+
+        They are sorted anew when another view or other runs are asked for, when a run turns
+        critical, when the last of them is read for the first time, and once a minute has passed
+        since they were.
+        """
+        named = {each.name: each for each in fresh.runs}
+        held = [each.name for each in self._shown.runs]
+        critical = frozenset(each.name for each in fresh.runs if each.verdict is Verdict.CRITICAL)
+        waiting = sum(map(unread, fresh.runs))
+        same = view == self._view and named.keys() == set(held)
+        worse, read = critical - self._critical, self._unread and not waiting
+        self._view, self._critical, self._unread = view, critical, waiting
+        self.waits = same and not worse and not read and 0 <= now - self._since < HELD
+        if self.waits:
+            self._shown = Shown([named[name] for name in held], self._shown.groups)
+            return self._shown
+        runs = list(fresh.runs)
+        if same and pinned in named and pinned not in worse and not fresh.groups:
+            runs.remove(named[pinned])
+            runs.insert(held.index(pinned), named[pinned])
+        sizes = tuple(map(needs_room, runs))
+        if not same or [each.name for each in runs] != held or sizes != self._sizes:
+            self.version, self._since, self._sizes = self.version + 1, now, sizes
+        self._shown = Shown(runs, fresh.groups)
+        return self._shown
+
+
 AROUND = 2
 """Lines that header and footer take."""
 
@@ -224,6 +276,9 @@ class FleetScreen(ActingScreen):
         self._view = cockpit.view
         self._prompt: Prompt | None = None
         self._tiling: Tiling | None = None
+        self._tiled_for: object = None
+        self._standing = Standing()
+        self._pressed_at = float("-inf")
         self._about: tuple[Sequence[RunReport], View] = ((), View.model_construct())
         self._shown = Shown([])
         self._names: list[str] = []
@@ -244,10 +299,11 @@ class FleetScreen(ActingScreen):
     @property
     def shown(self) -> list[RunReport]:
         """The runs as they stand on the screen, in order; a key alone sorts nothing anew."""
-        about = (self.cockpit.reports, self._view)
-        if about != self._about:
+        about, now = (self.cockpit.reports, self._view), self.cockpit.now()
+        if about != self._about or self._standing.due(now):
             self._about = about
-            self._shown = arranged(*about)
+            pinned = self._chosen if 0 <= now - self._pressed_at < HELD else None
+            self._shown = self._standing.of(arranged(*about), self._view, now, pinned)
             runs = self._shown.runs
             self._names = [each.name for each in runs]
             self._urgent = tuple(each.name for each in runs if each.verdict is Verdict.CRITICAL)
@@ -278,7 +334,10 @@ class FleetScreen(ActingScreen):
         self._select(shown)
         self._in_sight = bool(shown)
         news = self.cockpit.actions.news
-        self._tiling = self._tiles(shown, self._groups, len(news))
+        about = (self._standing.version, self.app.size, self._enlarged, len(news))
+        if about != self._tiled_for:
+            self._tiled_for = about
+            self._tiling = self._tiles(shown, self._groups, len(news))
         self._show_figures()
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
@@ -286,7 +345,8 @@ class FleetScreen(ActingScreen):
         if self._tiling is not None:
             grid.show(shown, now, self._place, self._tiling, liked)
         else:
-            listed.show(shown, now, self._place, self._nothing(), self._groups, liked)
+            version = self._standing.version
+            listed.show(shown, now, self._place, self._nothing(), self._groups, liked, version)
         watch = self.cockpit.watch_state._replace(view=self._view)
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()
@@ -518,7 +578,7 @@ class FleetScreen(ActingScreen):
 
         The cursor keys leave the filter, as one expects of a list.
         """
-        self._touched = True
+        self._touched, self._pressed_at = True, self.cockpit.now()
         if self._typing:
             if event.key in ("down", "up"):
                 self._close_prompt()

@@ -113,7 +113,7 @@ TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
 View = ReportView | LossChart | LogView | LogbookView
 TALL: Final = 34
 """Rows from which the loss stands below the tab."""
-UNTIL: Final = "of the run until then"
+UNTIL: Final = "up to then"
 IS_PAST: Final = "this is the past; esc returns to now"
 
 

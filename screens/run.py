@@ -137,8 +137,10 @@ class RunScreen(ChartKeys):
             return
         report, now = self.report, self.cockpit.now()
         hint = self._hint(report)
-        self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab), hint)
         shape = shape_of(*self.app.size)
+        self.query_one(RunHeader).show(
+            self._run, report, now, TABS.index(self._tab), hint, figures=shape is Shape.ALONE
+        )
         enlarged = self.cockpit.presenting and has_room(*self.app.size)
         figures = self.query_one(BigFigures)
         figures.display = enlarged

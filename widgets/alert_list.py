@@ -267,38 +267,43 @@ class Block(NamedTuple):
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
     """Return the open alerts, worst first, each with its evidence and next action."""
-    return within([line for block in _open(report, now, width) for line in block.lines], width)
+    blocks = _open(report, now, width, coded=False)
+    return within([line for block in blocks for line in block.lines], width)
 
 
-def _open(report: RunReport, now: float, width: int) -> list[Block]:
+def _open(report: RunReport, now: float, width: int, *, coded: bool = True) -> list[Block]:
     if not report.alerts:
-        calm = text(("nothing is open", DIM))
-        why = () if report.verdict_reason is None else (text((report.verdict_reason, DIM)),)
-        reasons = [piece for line in why for piece in wrapped(line, width, 2)]
-        return [Block([calm, *reasons, *wrapped(rows.next_step(report), width, 2)])]
+        said = report.verdict_reason or ""
+        why = [] if "no open alerts" in said else wrapped(text((said, DIM)), width, 2)
+        return [
+            Block([text(("no open alerts", DIM)), *why, *wrapped(rows.next_step(report), width, 2)])
+        ]
     by_key = {alert.key: alert for alert in report.alerts}
     blocks: list[Block] = []
     for alert in report.alerts:
         if alert.caused_by in by_key:
             continue  # it stands below its cause
-        blocks.append(Block([*([EMPTY] if blocks else []), *_alert(alert, now, width)], alert))
+        blocks.append(
+            Block([*([EMPTY] if blocks else []), *_alert(alert, now, width, coded)], alert)
+        )
         below = (by_key[key] for key in alert.consequences if key in by_key)
-        blocks += [Block([_following(each, now, width)], each) for each in below]
+        blocks += [Block([_following(each, now, width, coded)], each) for each in below]
     return blocks
 
 
-def _following(alert: Alert, now: float, width: int) -> Content:
+def _following(alert: Alert, now: float, width: int, coded: bool) -> Content:
     """Return the line of an alert that only follows from the one above."""
     mark, style = facts.alert_mark(alert)
     taken = text(" ", (rows.acknowledged(alert, now), DIM)) if alert.acknowledged else EMPTY
     head = text(("  follows ", DIM), (f"{mark} ", style), (alert.title, DIM), taken)
-    when = text((f"{age(now - alert.since)}  {alert.id}", DIM))
+    when = text((age(now - alert.since) + (f"  {alert.id}" if coded else ""), DIM))
     return row(placed(head, width - when.cell_length - 1), when, width)
 
 
-def _alert(alert: Alert, now: float, width: int) -> list[Content]:
+def _alert(alert: Alert, now: float, width: int, coded: bool) -> list[Content]:
     mark, style = facts.alert_mark(alert)
-    when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}  {alert.id}", DIM))
+    code = f"  {alert.id}" if coded else ""
+    when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}{code}", DIM))
     head = text((f"{mark} ", style), (alert.title, STRONG))
     lines = _headed(head, when, width)
     lines += [_under(line, width) for line in _evidence(alert, now, width - 2)]
@@ -397,7 +402,7 @@ def timeline_blocks(
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
-    seen = EMPTY if each.seen else text((" closed unseen", "$attention"))
+    seen = EMPTY if each.seen else text((" nobody looked", "$attention"))
     end = day_time(each.closed_at, alert.since)  # its day where that is another one
     when = f"{day_time(alert.since, now)}–{end}"
     lasted = f"{took(each.closed_at - alert.since):>7}"

@@ -346,7 +346,9 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
         return within([*lines, text(("no checkpoint yet", DIM))], width)
     widest = max((len(facts.step_words(item)) for item in found.items), default=0)
     items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
-    return within([*lines, *items], width)
+    named = f"  {'step':>{widest}}  {'state':<12}{'kind':<5}{'size':>9}{'age':>8}  note"
+    head = [text((named, DIM))] if items and width >= NARROW else []
+    return within([*lines, *head, *items], width)
 
 
 def _stale(report: RunReport, now: float) -> Content:

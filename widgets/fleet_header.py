@@ -12,7 +12,7 @@ from textual.content import Content
 from cockpit.model.report import SORTS, RunReport, Verdict, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.painted import Painted
-from widgets.painting.facts import URGENT, VERDICT_STYLE, unread
+from widgets.painting.facts import VERDICT_STYLE, unread
 from widgets.painting.line import ACCENT, DIM, EMPTY, Part, cut, row, text, that_fit, wrapped
 
 WIDE: Final = 100
@@ -26,6 +26,10 @@ WORDS = {
     Verdict.HEALTHY: "healthy",
     Verdict.SEALED: "sealed",
 }
+
+
+WELL: Final = (Verdict.HEALTHY, Verdict.FINISHED, Verdict.SEALED)
+"""What needs nobody."""
 
 
 class Watch(NamedTuple):
@@ -75,7 +79,10 @@ def _fitting_counts(reports: Sequence[RunReport], view: Content, room: int) -> C
     if _needed(items) > room:
         runs, *counts = _counts(reports, wide=False)
         items = [*view_items, *([] if " of " in view.plain else [runs]), *counts]
-    return that_fit(items, room, "   ")
+        if not view_items and _needed(items) - len(items) + 1 > room:
+            items = counts
+    gap = "   " if _needed(items) <= room else "  "
+    return that_fit(items, room, gap)
 
 
 def _needed(items: Sequence[Content]) -> int:
@@ -83,22 +90,27 @@ def _needed(items: Sequence[Content]) -> int:
 
 
 def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
-    """Return how many runs are how; on a narrow screen only what needs a person has its word.
+    """Return how many runs are how; on a narrow screen those that need nobody are one number.
 
     One that nobody has looked at yet is neither well nor sick: those are counted apart, but a sick
     one is sick whatever else of it is to be read.
     """
     found = Counter(each.verdict for each in reports if not unread(each))
     to_read = len(reports) - found.total()
+    words = dict(WORDS)
+    if not wide:
+        calm = [verdict for verdict in WELL if found[verdict]]
+        count = sum(found.pop(verdict, 0) for verdict in WELL)
+        if calm:
+            found[calm[0]], words[calm[0]] = count, words[calm[0]] if len(calm) == 1 else "well"
     runs = f"{len(reports)} run" + ("" if len(reports) == 1 else "s")
     parts = [text((runs, "bold"))]
-    for verdict, word in WORDS.items():
+    for verdict, word in words.items():
         if to_read and verdict is Verdict.UNKNOWN:
             said = "not read yet" if wide else "unread"
             parts.append(text((f"{glyph('stale')} {to_read} {said}", "$unknown")))
         if found[verdict]:
-            named = f" {word}" if wide or verdict in URGENT else ""
-            mark = f"{glyph(verdict.value)} {found[verdict]}{named}"
+            mark = f"{glyph(verdict.value)} {found[verdict]} {word}"
             parts.append(text((mark, VERDICT_STYLE[verdict])))
     return parts
 

@@ -11,10 +11,11 @@ from textual.content import Content
 from textual.message import Message
 
 from cockpit.model.base import SafeText
+from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import CONTEXT, Bookmark, LogPage
 from cockpit.model.wording import percent, size
 from widgets.painted import Painted
-from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text, wrapped
+from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, one_line, text, wrapped
 from widgets.painting.logline import Regex, dressed, gutter, marked, paint_line, places
 
 MOST: Final = 4000
@@ -435,7 +436,7 @@ class LogView(Painted):
         states += [f"from column {self._left + 1}"] if self._left else []
         parts = [text((" · ", DIM), each) for each in states if each]
         search = text((" · ", DIM), (self._said_term, ACCENT), self._matches) if self.term else ""
-        return text(("log ", STRONG), state, search, *parts)
+        return text(("log", STRONG), (" · ", DIM), state, search, *parts)
 
     @property
     def _sifting(self) -> str:
@@ -514,7 +515,13 @@ def paint_log_line(
         return [row.rstrip() for row in shown.wrap(max(1, width))]
     if left:
         shown = shown[min(left, len(shown.plain)) :]
+    elif shown.cell_length > width and _FRAME.match(line.plain) and not found:
+        shown = one_line(shown, width, indented=True)
     return [shown.truncate(max(0, width), ellipsis=True)]
+
+
+_FRAME: Final = late_regex(r'.{0,80}?File "[^"]+", line \d+')
+"""A line of a traceback: ``  File "/opt/venv/lib/train.py", line 1323, in step``."""
 
 
 NOTHING: Final = LogPage((), (), 0, 0, 0)
@@ -548,4 +555,4 @@ class PastLog(LogView):
         return frame(why, width, height, text(("log", STRONG)))
 
     def _title(self) -> Content:
-        return text(("log ", STRONG), (self.origin, DIM))
+        return text(("log", STRONG), (f" · {self.origin}", DIM))

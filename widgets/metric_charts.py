@@ -188,7 +188,7 @@ class MetricCharts(Painted):
 
 
 ZOOMS = (1.0, 0.25, 0.05)
-_NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last 5 %"}
+_NAMES = {1.0: "whole run", 0.25: "last quarter", 0.05: "last 5 %"}
 
 
 class LossChart(Painted):
@@ -230,7 +230,7 @@ class LossChart(Painted):
         newest = None if tracker is None else tracker.true_loss
         drawing = replace(drawing, newest=newest, steady=self._steady)
         body = paint(drawing, width - 4, height - 2)
-        title = text(("loss ", STRONG), (self._names[tail], DIM))
+        title = text(("loss", STRONG), (f" · {self._names[tail]}", DIM))
         return frame(body, width, height, title=title, note=self._read())
 
     def _read(self) -> Content:

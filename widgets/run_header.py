@@ -51,6 +51,7 @@ class RunHeader(Painted):
         self._current = 0
         self._hint = ""
         self._lost = LOST
+        self._figures = False
 
     def show(
         self,
@@ -60,11 +61,14 @@ class RunHeader(Painted):
         current: int,
         hint: str = "",
         lost: str = LOST,
+        figures: bool = False,
     ) -> None:
         """Show a run and the current tab; ``hint`` is what to press for its worst alert.
 
-        ``lost`` says of no report why there is none.
+        ``lost`` says of no report why there is none. With ``figures`` loss, rate and newest
+        checkpoint have a line: where no panel beside the tab shows them.
         """
+        self._figures = figures
         self._lost = lost
         self._run, self._report, self._now, self._current = name, report, now, current
         self._hint = hint
@@ -82,14 +86,28 @@ class RunHeader(Painted):
     def _head(self, width: int) -> list[Content]:
         if self._report is None:
             return empty_head(self._run, self._lost)
-        return paint_head(self._report, self._now, width, self._hint)
+        return paint_head(self._report, self._now, width, self._hint, self._figures)
 
 
-def paint_head(report: RunReport, now: float, width: int, hint: str = "") -> list[Content]:
-    """Return identity and progress, the worst alert if there is one, and what to do next."""
+def paint_head(
+    report: RunReport, now: float, width: int, hint: str = "", figures: bool = False
+) -> list[Content]:
+    """Return identity and progress, figures, the worst alert if there is one, what to do next."""
     worst = report.worst
     need = [] if worst is None else [_worst(report, worst, now, width)]
-    return [_identity(report, now, width), *need, *_action(report, width, hint)]
+    shown = [_figures(report, now, width)] if figures else []
+    return [_identity(report, now, width), *shown, *need, *_action(report, width, hint)]
+
+
+def _figures(report: RunReport, now: float, width: int) -> Content:
+    """Return loss, rate and the newest checkpoint."""
+    items = [text(("loss ", DIM), rows.loss(report, now))]
+    if not facts.is_over(report):
+        items.append(text(("rate ", DIM), rows.throughput(report, now)))
+    if report.facets.checkpoints.configured:
+        room = width - sum(each.cell_length + 3 for each in items) - 7
+        items.append(text(("ckpt ", DIM), rows.checkpoints(report, now, room)))
+    return cut(text(" ", that_fit(items, width - 1, "   ")), width)
 
 
 def _identity(report: RunReport, now: float, width: int) -> Content:
@@ -112,12 +130,12 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
 
 
 def _dri(report: RunReport) -> Content:
-    """Return who answers for the run, and whether the run file names another (facets say who)."""
+    """Return who owns the run, and whom the run file names where that is somebody else."""
     who, owner = report.spec.dri, report.owner
     if not who:
         return text("")
-    differs = (", not by the run file", "$attention") if owner and owner.differs else ""
-    return text(("DRI ", DIM), who, differs, " ")
+    differs = (" (the run file says otherwise)", "$attention") if owner and owner.differs else ""
+    return text(("owner ", DIM), who, differs, " ")
 
 
 def _records(report: RunReport) -> Content:
@@ -151,7 +169,7 @@ def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
     more = len(report.alerts) - 1
     since = f"since {day_time(worst.since, now)}{worst.or_before}"
     ends = [f"+{more} more"] if more else []
-    right = text(("   ".join([*ends, since, worst.id]), DIM), " ")
+    right = text(("   ".join([*ends, since]), DIM), " ")
     room = width - right.cell_length - 2
     taken = rows.acknowledged_beside(worst, now, room - len(worst.title) - 2)
     left = text((f"{mark} ", style), (worst.title, f"bold {style}"), taken)

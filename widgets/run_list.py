@@ -114,6 +114,8 @@ RATE: Final = 22
 CHECKPOINT: Final = 34
 LEAST_SPARK: Final = 8
 MOST_SPARK: Final = 40
+HEADED: Final = 9
+"""Lines of a list from which the first one names its columns."""
 _WRONG: Final[Wishes] = (("title", 1), ("act", 2))
 """What stands below a run that something is wrong with, whatever the room."""
 _SICK: Final[Wishes] = (
@@ -133,7 +135,8 @@ class RunList(Painted):
         self._now = 0.0
         self._selected = 0
         self._top = 0
-        self._heights: list[int] = []
+        self._standing = 0
+        self._heights: tuple[object, list[int]] = (None, [])
         self._owners: list[str] = []
         self._nothing = ("", "")
         self._titles: dict[int, str] = {}
@@ -151,11 +154,14 @@ class RunList(Painted):
         nothing: tuple[str, str] = ("", ""),
         groups: Groups = (),
         liked: frozenset[str] = frozenset(),
+        standing: int = 0,
     ) -> None:
         """Show runs at a moment, ``selected`` being the place of the chosen one.
 
-        ``nothing`` is why there are none, and what to do about it.
+        ``nothing`` is why there are none, and what to do about it. As long as ``standing`` is the
+        same each run keeps its lines, unless one has more to say than those hold.
         """
+        self._standing = standing
         self._reports, self._now, self._selected = reports, now, selected
         self._nothing, self._liked = nothing, liked
         self._titles = titles_of(groups)
@@ -178,25 +184,37 @@ class RunList(Painted):
             why, then = self._nothing
             said = [Content(why), text((then, DIM))]
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
+        headed = height >= HEADED
+        height -= headed
         room = height - len(self._titles)
-        given = partial(shares, self._reports, room, width)
-        heights = self._shares.of(self._reports, 0.0, (room, width), given)
+        about = (room, width, self._standing)
+        heights = self._shares.of(self._reports, 0.0, about, partial(self._given, *about))
         self._top = 0 if heights else self._first_in_sight(height, width)
         seen = self._reports[self._top : self._top + height]
         widths = partial(columns, seen, self._now, width, self._liked)
         shared = self._shared.of(seen, self._now, (width, self._liked), widths)
-        lines: list[Content] = []
+        lines = [_heading(shared, width)] if headed else []
         former, self._kept = self._kept, {}
-        self._owners = []
+        self._owners = [""] * len(lines)
         for place in range(self._top, len(self._reports)):
             high = heights[place] if heights else height_of(self._reports[place], width)
-            if lines and len(lines) + self._above(place) + high > height:
+            if place > self._top and len(lines) + self._above(place) + high > height + headed:
                 break
             self._add(lines, place, self._row(place, width, shared, high, former))
         hidden = len(self._reports) - len({each for each in self._owners if each})
-        if hidden and len(lines) < height:
+        if hidden and len(lines) < height + headed:
             lines.append(text((f"    … {hidden} more of {len(self._reports)}", DIM)))
         return lines
+
+    def _given(self, room: int, width: int, standing: int) -> list[int]:
+        """Return how many lines each run gets: as many as before while they hold what it needs."""
+        about, heights = self._heights
+        needs = (height_of(each, width) for each in self._reports)
+        same = about == (room, width, standing) and len(heights) == len(self._reports)
+        if not same or any(need > high for need, high in zip(needs, heights, strict=True)):
+            heights = shares(self._reports, room, width)
+        self._heights = (room, width, standing), heights
+        return heights
 
     def _above(self, place: int) -> int:
         """Return how many lines stand above a run that are none of its own: its group's title."""
@@ -406,6 +424,23 @@ def _first(report: RunReport, now: float, shared: ListColumns, width: int, marks
     if shared.checkpoint:
         cells.append(fit(rows.checkpoints(report, now, shared.checkpoint), shared.checkpoint))
     return text((mark, style), " ", Content(" " * shared.gap).join(cells))
+
+
+def _heading(shared: ListColumns, width: int) -> Content:
+    """Return the line above the runs, each word over its column."""
+    words = [
+        fit(Content("run"), shared.name),
+        fit(Content("job"), shared.phase),
+        row(EMPTY, Content("step"), shared.step, gap=0),
+        row(EMPTY, Content("left"), shared.eta, gap=0),
+        fit(Content("loss over all steps"), LOSS + 1 + shared.spark),
+    ]
+    if shared.rate:
+        words.insert(4, fit(Content("rate"), shared.rate))
+    if shared.checkpoint:
+        words.append(fit(Content("checkpoints"), shared.checkpoint))
+    line = text("   ", Content(" " * shared.gap).join(words))
+    return cut(line.stylize(DIM), width)
 
 
 SlotT = TypeVar("SlotT", bound=Widget)

@@ -206,7 +206,8 @@ class PlanScreen(Dialog[None]):
             ),
             (f"✓ {passes} {said[2]}".rstrip() + "  " if passes else "", "$well"),
         )
-        return text(counts, (f"plan {plan.plan_id}", DIM)) if self.inner >= 70 else counts
+        named = self._unfolded and self.inner >= 70
+        return text(counts, (f"plan {plan.plan_id}", DIM)) if named else counts
 
     def _foot(self, plan: Plan) -> list[Content]:
         """Return the rows below the rule: the question, or why there is none."""

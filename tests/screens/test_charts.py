@@ -149,7 +149,7 @@ async def test_another_size_has_its_own_axis_from_its_first_frame(
     source = engine()
     source.curves.known["loss"] = spiked(1.0)
     app = cockpit(engine=source, run="run-a")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 25)) as pilot:
         await charts(pilot, "2")
         source.curves.known["loss"] = spiked(0.8)
         drawn = app.screen.query_one(MetricCharts)

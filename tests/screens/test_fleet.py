@@ -17,7 +17,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.report import RunReport, Verdict, View
 from screens import fleet
 from screens.acting.ack import AckScreen
-from screens.fleet import FleetScreen
+from screens.fleet import HELD, FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
@@ -85,7 +85,7 @@ async def test_a_long_list_scrolls_with_the_selection() -> None:
         await pilot.press("G")
         assert "▌● run-199" in text_of(app)
         await pilot.press("pageup")
-        assert "▌● run-177" in text_of(app)
+        assert "▌● run-178" in text_of(app)
         await pilot.press("g", "j", "j", "k")
         assert "▌● run-001" in text_of(app)
 
@@ -119,7 +119,8 @@ async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
         engine.tell(made.report("run-0500", verdict=Verdict.CRITICAL))
         await until(pilot, lambda: "run-0500" in engine.preferred)
         assert sorts and len(engine.preferred) < 24
-        assert text_of(app).index("run-0500") < text_of(app).index("run-0000")
+        shown = text_of(app)
+        assert shown.index("run-0000") < shown.index("run-0500") < shown.index("run-0001")
 
 
 async def test_a_key_paints_the_rows_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +165,11 @@ async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_agai
     runs = [made.failed("r-0"), *(made.report(f"r-{at}") for at in range(1, 6))]
     engine = StandIn(*runs)
     app = cockpit(engine=engine)
+    app._clock = clock = StillClock()
     async with app.run_test(size=(200, 50)) as pilot:
         for report in (made.failed("r-3"), made.diverged("r-4"), made.report("r-3")):
             engine.tell(report)
+            clock.at += HELD
             app._show()
             await pilot.pause()
             fleet = screen_of(app, FleetScreen)
@@ -176,6 +179,39 @@ async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_agai
             assert wanted is not None
             assert [(at.x, at.y, at.width, at.height) for at in where] == list(wanted.tiles)
             assert [each.report for each in panels] == fleet.shown
+
+
+async def test_a_run_keeps_its_place_and_size_for_a_minute_unless_one_turns_critical() -> None:
+    """Cards that change places with every look make the eye lose its run."""
+    engine = StandIn(made.report("run-a"), made.report("run-b"), made.report("run-c"))
+    app = cockpit(engine=engine)
+    app._clock = clock = StillClock()
+
+    def places() -> dict[str, object]:
+        panels = [each for each in app.screen.query(RunPanel) if each.display and each.report]
+        return {each.report.name: each.region for each in panels if each.report is not None}
+
+    async def told(report: RunReport, later: float) -> None:
+        clock.at += later
+        engine.tell(report)
+        app._show()
+        await pilot.pause()
+
+    async with app.run_test(size=(200, 50)) as pilot:
+        await told(made.report("run-a"), 0.0)
+        first = places()
+        slow = made.report("run-c", Verdict.ATTENTION, (made.alert("C-05"),))
+        await told(slow, 30.0)
+        assert places() == first, "what is not critical waits until the minute is over"
+        await told(slow, HELD)
+        second = places()
+        assert second != first and list(second) == ["run-c", "run-a", "run-b"]
+        await pilot.press("right")
+        await told(made.report("run-c"), HELD + 1)
+        assert screen_of(app, FleetScreen).selected == "run-a"
+        third = places()
+        await told(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)), 1.0)
+        assert next(iter(places())) == "run-b" and places() != third, "a critical one comes at once"
 
 
 async def test_until_somebody_moves_the_worst_run_is_selected() -> None:
@@ -378,7 +414,7 @@ async def test_present_masks_people_hosts_and_paths_but_no_run() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         shown = text_of(app)
-        assert "run-ada" in shown and "~8,004/20,000" in shown and "2m/10m" in shown
+        assert "run-ada" in shown and "~8,004/20,000" in shown and "2m of 10m" in shown
         assert "READ-ONLY" in shown
         for secret in ("/home", "ada@box", "10.1.2.3", " ada "):
             assert secret not in shown.replace("run-ada", "")

@@ -87,7 +87,7 @@ async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to
             await pilot.press(key)
             assert isinstance(pilot.app.screen, PastScreen)
             assert IS_PAST in text_of(pilot.app), key
-        curve = "loss of the run until then"
+        curve = "loss · up to then"
         for key, frame in (("1", "log"), ("2", curve), ("5", "what is wrong")):
             await pilot.press(key)
             assert f"╭ {frame}" in text_of(pilot.app)
@@ -126,7 +126,7 @@ async def test_the_log_is_read_up_to_then_and_paged(tmp_path: Path) -> None:
     write_log(path, 5000)
     async with past_of(report) as (pilot, _):
         await pilot.press("1")
-        await until(pilot, lambda: "log read from the file" in text_of(pilot.app))
+        await until(pilot, lambda: "log · read from the file" in text_of(pilot.app))
         shown = text_of(pilot.app)
         assert "line 001999 of the log" in shown and "line 002000" not in shown
         for _ in range(200):  # some are for nothing while what stands above is being read

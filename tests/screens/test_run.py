@@ -100,9 +100,10 @@ async def test_the_next_action_and_the_key_to_its_evidence_stand_on_a_laptop_too
     report = made.failed().model_copy(update={"next_action": action})
     async with opened(report, size=(80, 24)) as pilot:
         lines = text_of(pilot.app).splitlines()
-        assert " ".join(f"{lines[2]} {lines[3]}".split()) == f"→ {action}"
+        assert " ".join(f"{lines[3]} {lines[4]}".split()) == f"→ {action}"
     async with opened(made.failed(), size=(80, 24)) as pilot:
-        line = text_of(pilot.app).splitlines()[2]
+        figures, line = (text_of(pilot.app).splitlines()[at] for at in (1, 3))
+        assert "loss 2.314" in figures and "ckpt 8,000 ✓ 14m · 8,004 ✗ torn" in figures
         assert "→ relaunch from step 8000" in line and line.rstrip().endswith("enter evidence")
 
 
@@ -124,13 +125,13 @@ async def test_the_log_follows_pauses_and_pages(tmp_path: Path) -> None:
     app = cockpit(engine=engine, run="run-a")
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "line 004999" in text_of(app))
-        assert "log following" in text_of(app)
+        assert "log · following" in text_of(app)
         with path.open("a") as file:
             file.write("line last [/] [bold\n")
         engine.tell(with_log(path))
         await until(pilot, lambda: "line last [/] [bold" in text_of(app))
         await pilot.press("f")
-        assert "log paused" in text_of(app)
+        assert "log · paused" in text_of(app)
         for _ in range(30):
             await pilot.press("pageup")
             await pilot.pause(0.02)
@@ -458,7 +459,7 @@ async def test_a_log_paused_at_once_tells_its_place_in_the_whole_file(tmp_path: 
         assert "% of" not in text_of(app) or "of 16.1 kB" in text_of(app)
         await until(pilot, lambda: "of 16.1 kB" in text_of(app))
         assert "line 000699" in text_of(app)
-        assert "log paused" in text_of(app)
+        assert "log · paused" in text_of(app)
         with path.open("a") as file:
             file.write("line more\n" * 5000)
         engine.tell(with_log(path))

@@ -117,8 +117,8 @@ async def test_after_a_relaunch_healed_it_the_keys_go_on_from_the_run() -> None:
         await pilot.pause()
         await pilot.press("escape")
         assert await selected(pilot) == "run-c"
-        await pilot.press("k")
-        assert await selected(pilot) == "run-b"
+        await pilot.press("j")
+        assert await selected(pilot) == "run-a"
 
 
 async def test_a_filter_selects_what_it_shows_and_lets_go_again() -> None:

@@ -21,6 +21,7 @@ from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, timeline_blocks
 from widgets.facet_table import paint_checkpoints, paint_facets
 from widgets.fleet_header import Watch, paint_header, paint_keys
+from widgets.log_view import paint_log_line
 from widgets.painting import facts
 from widgets.painting.chart import Drawing, paint
 from widgets.painting.line import (
@@ -118,7 +119,7 @@ def test_a_list_row_holds_state_progress_loss_and_time() -> None:
     assert len(starts) == 1
     sick = [line.plain.rstrip() for line in paint_row(reports[1], NOW, 80, shared, high=3)]
     assert sick[1].startswith("     ■ ended, not success: exit 137 ")
-    assert sick[1].endswith("critical 12m  C-01") and sick[2] == "     → relaunch from step 8000"
+    assert sick[1].endswith("critical 12m") and sick[2] == "     → relaunch from step 8000"
 
 
 def test_with_room_to_spare_the_next_action_and_the_checkpoint_stand_whole() -> None:
@@ -169,7 +170,8 @@ def test_words_are_cut_between_words_not_inside_a_figure() -> None:
 
 
 def test_the_table_marks_what_a_relaunch_takes() -> None:
-    lines = plain(paint_checkpoints(made.failed(), NOW, 80)).splitlines()
+    heading, *lines = plain(paint_checkpoints(made.failed(), NOW, 80)).splitlines()
+    assert heading.split() == ["step", "state", "kind", "size", "age", "note"]
     assert lines[0].split()[:3] == ["8,004", "✗", "torn"]
     assert lines[1].startswith("▸ 8,000  ✓ complete")
     assert "relaunch" in lines[1]
@@ -235,7 +237,7 @@ def test_where_run_file_and_handover_differ_the_run_says_so_with_what_helps() ->
     assert "the run file still names ada" in shown and 'dri = "bob" in the run file' in shown
     spec = differing.spec.model_copy(update={"dri": "bob"})
     head = plain(paint_head(differing.model_copy(update={"spec": spec}), NOW, 160))
-    assert "DRI bob, not by the run file" in head
+    assert "owner bob (the run file says otherwise)" in head
     assert "owner" not in plain(paint_facets(made.report(), NOW, 90))
 
 
@@ -252,7 +254,7 @@ def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
     shown = plain(timeline(report, NOW, 100))
     seen, unseen = shown.splitlines()[-2:]
     assert seen.startswith("✓ throughput 31% below") and seen.endswith("C-05")
-    assert unseen.startswith("✓ closed unseen throughput 31% below") and unseen.endswith("C-06")
+    assert unseen.startswith("✓ nobody looked throughput 31% below") and unseen.endswith("C-06")
 
 
 def test_an_acknowledged_alert_says_until_when_it_is_quiet() -> None:
@@ -291,7 +293,7 @@ def test_the_header_counts_and_says_who_watches() -> None:
     assert "watch: this cockpit · next 08:56" in wide
     assert wide.rstrip().endswith("ada  READ-WRITE")
     narrow = paint_header(reports, Watch("ada", read_only=True), reports, 80).plain
-    assert "■ 2 critical   ▲ 1 attention   ? 1   ● 1" in narrow
+    assert "■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 healthy" in narrow
     assert narrow.rstrip().endswith("ada  RO")
     assert "STOPPED" in paint_header(reports, Watch(stopped="why"), reports, 200).plain
 
@@ -318,7 +320,7 @@ def test_the_headers_words_for_the_counts_stand_before_where_the_watch_runs() ->
 def test_of_what_is_filtered_the_runs_are_counted_once() -> None:
     reports = made.fleet()
     said = paint_header(reports, Watch("ada"), reports[:3], 80).plain
-    assert said.startswith(" 3 of 5 runs   ■ 2 critical   ▲ 1 attention   ? 1   ● 1")
+    assert said.startswith(" 3 of 5 runs  ■ 2 critical  ▲ 1 attention  ? 1 unknown")
 
 
 def test_a_notice_never_hides_the_key_that_leads_to_all_others() -> None:
@@ -341,7 +343,7 @@ def test_a_title_that_is_too_long_keeps_its_place_in_the_code() -> None:
     for width in (70, 80):
         said = plain(paint_head(report, NOW, width)).splitlines()[1]
         assert "… evaluation.py:14" in said and "since" in said and "+1 more" in said
-    assert "\n  bug at evaluation.py:14\n" in plain(paint_open(report, NOW, 60))
+    assert "\n  evaluation.py:14\n" in plain(paint_open(report, NOW, 60))
     assert "… evaluation.py:14" in plain(ample_row(report, 64))
     assert all(placed(Content(title), width).cell_length <= width for width in range(25, 80))
 
@@ -437,3 +439,14 @@ def test_an_end_that_somebody_here_ordered_is_no_failure() -> None:
     assert facts.brief_phase(told, made.NOW) == "STOPPED 2m"
     assert job_text(told) == "STOPPED"
     assert "critical" not in facts.phase_style(told, made.NOW)
+
+
+def test_a_line_of_a_traceback_keeps_its_file_line_and_function() -> None:
+    frame = (
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/train/trainer.py", line 1323, in step'
+    )
+    (shown,) = paint_log_line(Content(frame), 60, 0, "", "", wraps=False)
+    assert shown.plain.startswith('  File "…/') and shown.plain.endswith(
+        'trainer.py", line 1323, in step'
+    )
+    assert shown.cell_length <= 60

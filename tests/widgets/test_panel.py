@@ -60,7 +60,9 @@ def test_property_it_is_bounded_and_the_present_is_its_last_cell(
 
 @pytest.mark.parametrize(("width", "cells"), [(23, 0), (24, 24), (47, 24), (48, 48), (90, 48)])
 def test_the_strip_stands_where_there_is_room(width: int, cells: int) -> None:
-    report = made.report(day=day((0, "critical"), (0.5, "healthy"), (1, "healthy")))
+    report = made.report(
+        day=day((-1, "critical"), (0, "critical"), (0.5, "healthy"), (1, "healthy"))
+    )
     shown = paint_day(report, T0 + CELL * 1.5, width)
     assert shown.cell_length <= width
     assert shown.plain[:cells].endswith("█▂"[: 1 + (cells == 48)]) or not cells
@@ -68,9 +70,14 @@ def test_the_strip_stands_where_there_is_room(width: int, cells: int) -> None:
 
 
 def test_the_panel_has_it_where_somebody_watched() -> None:
-    watched = made.report(day=Day().with_look(made.NOW, "healthy", 600.0))
+    seen = Day()
+    for hour in (1.0, 0.5, 0.0):
+        seen = seen.with_look(made.NOW - hour * 3600, "healthy", 1800.0)
+        painted = paint_panel(made.report(day=seen), made.NOW - hour * 3600, 90, 16)
+        assert any("24h" in line.plain for line in painted) is (hour == 0), "less says nothing"
+    watched = made.report(day=seen)
     shown = [line.plain for line in paint_panel(watched, made.NOW, 90, 16)]
-    assert any("24h   ··" in line and "▂  ▂ healthy" in line for line in shown)
+    assert any("24h   ··" in line and "▂▂▂  ▂ healthy" in line for line in shown)
     assert not any("24h" in line.plain for line in paint_panel(made.report(), made.NOW, 90, 16))
 
 
@@ -152,14 +159,14 @@ def text_of(report: RunReport, width: int = 64, height: int = 12) -> list[str]:
 
 FAILED = """\
 ╭ ■ run-failed ───────────────────── CRITICAL · FAILED 12m ago ╮
-│ ■ ended, not success: exit 137                     12m  C-01 │
+│ ■ ended, not success: exit 137                           12m │
 │   killed by signal 9                               exit file │
 │   Killed                                 /data/run.log:88214 │
 │ → relaunch from step 8000                                    │
-│ ▲ checkpoint 8004 is torn                          42m  C-07 │
+│ ▲ checkpoint 8004 is torn                                42m │
 │ step  ~8,004/20,000  40.0 %                                  │
-│ loss  2.314                    ⠑⠢⢄⣀⣀                         │
-│ grad  0.410                       ⠈⠉⠉⠒⠒⠒⠤⠤⠤⠤⠤⠤⢄⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ loss  2.314                   10.5 ⠒⠤⣀⡀                      │
+│ grad  0.410                   1.95    ⠈⠉⠒⠒⠒⠤⠤⠤⠤⠤⢄⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
 │ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
 │ log   08:52:09 step 8003 loss=2.315                          │
 │       08:52:10 step 8004 loss=2.314                          │
@@ -175,7 +182,7 @@ def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
     assert "~8,004/20,000  40.0 %" in shown
     assert "ETA 51m" in shown
     assert "830k tok/s −31 %" in shown
-    assert "W&B 30s · monitor 2m/10m · log now" in shown
+    assert "W&B 30s · monitor 2m of 10m · log now" in shown
     assert "HEALTHY · RUNNING 4/4" in shown
     assert "step 8004 loss=2.314" in shown
 
@@ -190,7 +197,7 @@ def test_who_tells_the_step_is_said_where_the_tracker_is_behind() -> None:
 
 def test_a_dead_monitor_is_marked_apart_from_the_run() -> None:
     shown = "\n".join(text_of(made.report(seen=made.facets(monitor=made.monitor(fresh=False)))))
-    assert "◷ STALE 41m/10m" in shown
+    assert "◷ STALE 41m of 10m" in shown
     assert "HEALTHY" in shown
 
 

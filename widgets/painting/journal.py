@@ -55,27 +55,27 @@ OUTCOMES: Final = {
 STATE: Final = 11
 STEP_WORDS: Final = {
     "ack": "acknowledge",
-    "allow": "keep the consent",
+    "allow": "store the consent",
     "adopt": "take it over",
     "checkpoint": "check the checkpoint",
     "confirm": "confirm the outcome",
     "create-issue": "create the issue",
     "delete": "delete",
-    "end": "take note of the end",
-    "evidence": "keep the evidence",
+    "end": "record the end",
+    "evidence": "archive logs",
     "failure": "record the failure",
     "follow": "plan the first check",
     "instance": "record the job",
-    "intent": "announce it",
+    "intent": "write to logbook",
     "issue": "comment on the issue",
     "log": "logbook entry",
-    "log-trouble": "log the trouble",
+    "log-trouble": "log what went wrong",
     "mark": "mark as rejected",
     "move": "move aside",
     "notify": "notify",
-    "reach": "somebody is told",
+    "reach": "reach somebody",
     "record-launch": "record the launch",
-    "reject": "remember as rejected",
+    "reject": "record as rejected",
     "run-log": "update the run log",
     "save": "save a checkpoint",
     "seal": "seal",
@@ -85,7 +85,7 @@ STEP_WORDS: Final = {
     "sync": "sync to W&B",
     "teardown": "tear down",
     "training-log": "write training log",
-    "transfer": "hand over",
+    "transfer": "transfer ownership",
     "verify": "check the result",
 }
 """What a step does, for a person; journals, ``--json`` and recovery keep its name."""
@@ -132,6 +132,7 @@ def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     """Return the outcome if there is one, then every step with its note."""
     result = progress.result
     steps = result.steps if result is not None and result.steps else progress.steps
+    steps = [step for step in steps if step.state is not StepState.SKIPPED]
     lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
     if not steps and result is None:
         lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))

@@ -296,11 +296,14 @@ def lines_of(line: Content, width: int, most: int) -> int:
     return 1 if line.cell_length <= width else len(fitted(line, width, most))
 
 
-def one_line(line: Content, width: int) -> Content:
-    """Return ``line`` in at most ``width`` cells: shorter paths first, then cut between words."""
+def one_line(line: Content, width: int, *, indented: bool = False) -> Content:
+    """Return ``line`` in at most ``width`` cells: shorter paths first, then cut between words.
+
+    Blanks at its begin go first of all, unless it shall stay ``indented``.
+    """
     if line.cell_length <= width:
         return line
-    line = line[len(line.plain) - len(line.plain.lstrip()) :]
+    line = line if indented else line[len(line.plain) - len(line.plain.lstrip()) :]
     forms = (shortened(line, parts) for parts in (_WHOLE, *KEPT))
     return next((form for form in forms if form.cell_length <= width), prose(line, width))
 

@@ -11,7 +11,7 @@ from textual.content import Content
 from cockpit.model.base import SafeText
 from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import glyph
+from cockpit.model.wording import glyph, short_number, steps
 from widgets.painting import facts, rows
 from widgets.painting.facts import Freshness, freshness_of
 from widgets.painting.line import (
@@ -50,13 +50,18 @@ MARKS: Final = {
 """By letter of a cell: its mark, higher the worse it was, its style and its word."""
 
 
+AN_HOUR: Final = 3
+"""Cells of half an hour, the first of which has hardly begun: less of a day says nothing."""
+
+
 def paint_day(report: RunReport, now: float, width: int) -> Content:
     """Return the strip, newest last, with a legend of the marks in it as far as that fits.
 
-    Nothing where nobody has watched or there is no room. A narrow one shows the worse of two.
+    Nothing before there is an hour to show, or where there is no room. A narrow one shows the
+    worse of two.
     """
     cells = report.day.until(now)
-    if not cells.strip(UNSEEN) or width < CELLS // 2:
+    if len(cells.lstrip(UNSEEN)) < AN_HOUR or width < CELLS // 2:
         return EMPTY
     if width < CELLS:
         pairs = zip(cells[::2], cells[1::2], strict=True)
@@ -78,7 +83,7 @@ def _run(letter: str, count: int) -> tuple[str, str]:
 
 
 LABEL: Final = 6
-METRICS: Final = 25
+METRICS: Final = 22
 LEAST_CURVE: Final = 4
 LOG: Final = 2
 """Lines of its log that a panel shows whatever else is wrong, where it has two at all."""
@@ -229,7 +234,7 @@ class Body:
         return self._block(name)(count)
 
     def _curve(self, dots: int) -> Series | None:
-        room = self._width - LABEL - METRICS
+        room = self._width - LABEL - METRICS - LABELS
         return loss_curve(self._report, room * dots) if room >= LEAST_CURVE else None
 
     def _block(self, name: str) -> Callable[[int], list[Content]]:
@@ -319,9 +324,9 @@ class Body:
     def _in_one(self, room: int) -> Content:
         report = self._report
         pace = text("") if self._over else rows.throughput(report, self._now)
-        value = text(fit(rows.loss(report, self._now), 8), cut(pace, METRICS - 9))
-        curve = one_row(report, room)
-        return _labelled("loss", text(fit(value, METRICS), curve), self._width)
+        value = text(fit(rows.loss(report, self._now), 8), cut(pace, METRICS - 6))
+        curve = one_row(report, room - 3)
+        return _labelled("loss", text(fit(value, METRICS + 3), curve), self._width)
 
     def _figure_and_chart(
         self, figures: list[tuple[str, Content]], chart: list[Content], at: int
@@ -337,7 +342,7 @@ class Body:
         saved = rows.checkpoints(report, self._now, width - LABEL)
         saved = _labelled("ckpt", saved, width) if named else text("")
         ages = rows.ages(report, self._now, width - LABEL)
-        both = side_by_side(saved, text(("ages  ", DIM), ages) if ages.plain else ages, width)
+        both = side_by_side(saved, text(("updated ", DIM), ages) if ages.plain else ages, width)
         return both[:most]
 
     def _day(self, most: int) -> list[Content]:
@@ -364,7 +369,8 @@ class Body:
 
 
 def _last(lines: Sequence[SafeText], most: int) -> list[SafeText]:
-    return [line for line in lines if line.plain.strip()][-most:]
+    """Return the last lines that say something: below a traceback's line stand only marks."""
+    return [line for line in lines if line.plain.strip(" ~^")][-most:]
 
 
 def _labelled(label: str, line: Content, width: int) -> Content:
@@ -376,13 +382,28 @@ def _ink(report: RunReport) -> str:
     return facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
 
 
+RANGE: Final = 11
+"""Cells for a curve's extent: `` 2.31–3.90``."""
+RANGED: Final = 20
+"""Cells from which a curve of one row has its extent behind it."""
+LABELS: Final = 7
+"""Cells for the extent beside a curve of several rows."""
+STEPPED: Final = 4
+"""Rows from which the last one says which steps a curve shows."""
+
+
 def one_row(report: RunReport, width: int) -> Content:
-    """Return the loss as one row of dots without its band, or why there is none."""
-    series = loss_curve(report, 2 * width) if width >= LEAST_CURVE else None
+    """Return the loss as one row of dots without its band, and its extent; or why there is none."""
+    room = width - RANGE if width >= RANGED else width
+    series = loss_curve(report, 2 * room) if width >= LEAST_CURVE else None
     if series is None:
         return cut(_why(report), width)
     ink = _ink(report)
-    return drawn_once(series, (width, ink), lambda: _crisp(series, width, ink))[0]
+    curve = drawn_once(series, (room, ink), lambda: _crisp(series, room, ink))[0]
+    if room == width or series.extent is None:
+        return curve
+    low, high = map(short_number, series.extent)
+    return text(fit(curve, room), (f" {low}–{high}", DIM))
 
 
 def _crisp(series: Series, width: int, ink: str) -> list[Content]:
@@ -391,15 +412,27 @@ def _crisp(series: Series, width: int, ink: str) -> list[Content]:
 
 
 def _spark(report: RunReport, series: Series | None, width: int, height: int) -> list[Content]:
-    if width < 4:
+    """Return the curve with its extent at the left and, where there is room, its steps below."""
+    if width < LABELS + LEAST_CURVE:
         return []
     if series is None:
         return wrapped(_why(report), width, height)
-    ink = _ink(report)
-    about = (width, height, ink)
-    return drawn_once(
-        series, about, lambda: plot(series, scale_of(series), width, height, ink, "$band")
-    )
+    ink, across = _ink(report), width - LABELS
+    rows = height - 1 if height >= STEPPED else height
+
+    def draw() -> list[Content]:
+        lines = plot(series, scale_of(series), across, rows, ink, "$band")
+        low, high = map(short_number, series.extent or (None, None))
+        labels = [high, *[""] * (rows - 2), low] if rows > 1 else [""]
+        lines = [
+            text((f"{label:>{LABELS - 1}} ", DIM), line)
+            for label, line in zip(labels, lines, strict=True)
+        ]
+        first, last = steps(series.axis.first), steps(series.axis.last)
+        below = row(text(f"step {first}"), text(last), across).stylize(DIM)
+        return lines if rows == height else [*lines, text(" " * LABELS, below)]
+
+    return drawn_once(series, (width, height, ink), draw)
 
 
 def _why(report: RunReport) -> Content:

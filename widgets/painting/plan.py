@@ -47,13 +47,15 @@ _FIELDS: Final = ("command", "stops", "spares", "loses", "checkpoint", "trainer_
 BESIDE: Final = 72
 """Columns from which both stand on one line, if they fit."""
 CHECKED: Final = {
-    "C-08": "rollback cover", "C-09": "no NaN or inf", "C-13": "same W&B run",
-    "C-14": "no repeated failure", "C-15": "code as recorded", "C-16": "output path",
-    "C-17": "checkpoint", "C-18": "same config", "C-19": "artifacts", "C-25": "no second job",
-    "T": "cause", "dri": "DRI", "dri-notified": "DRI notified", "job-state": "job state",
-    "launch-ids": "launch id free", "wandb": "W&B", "wandb-id": "W&B id", "run-id": "run id",
-    "run-log": "run log", "training-log": "training log", "final-step": "final step",
-    "initialize-from": "initialize_from", "store": "journal", "key": "W&B key",
+    "C-08": "enough checkpoints left", "C-09": "no NaN or inf", "C-13": "same W&B run",
+    "C-14": "no repeated failure", "C-15": "code as recorded", "C-16": "output path agrees",
+    "C-17": "checkpoint", "C-18": "same config", "C-19": "artifacts", "C-25": "no duplicate job",
+    "T": "cause known", "dri": "owner", "dri-notified": "owner notified", "job-state": "job state",
+    "second-machine": "no other cockpit", "launched-elsewhere": "no other launch",
+    "launch-ids": "launch id free", "places": "folders writable", "routes": "message route",
+    "whose": "job is this run's", "fix": "fix made", "wandb": "W&B", "wandb-id": "W&B id",
+    "run-id": "run id", "run-log": "run log", "training-log": "training log", "store": "journal",
+    "final-step": "final step", "initialize-from": "initialize_from", "key": "W&B key",
 }  # fmt: skip
 """What a check that passes is called where it is only named; others by their own id."""
 MOST_OF_A_SIDE: Final = 12
@@ -88,7 +90,7 @@ def paint_plan(
     ``changed`` marks what differs from the plan that was shown before. ``notice`` stands above
     everything: why this plan is shown instead of another. Paths below ``root`` are shortened;
     the root stands once in full, and the command is never touched. With the key ``unfold`` what
-    is well is only named.
+    is well is only named, and nothing says what it rests on.
     """
     short = Short(root if Short(root).shortens(plan) else None)
     lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
@@ -100,7 +102,7 @@ def paint_plan(
     differs = not all(each.same or each.ran is None for each in found)
     blocks = (
         wrapped(text((plan.summary, STRONG)), width, MOST),
-        _checks(loud, width, changed, short),
+        _checks(loud, width, changed, short, whole=not unfold),
         [*_deeds(plan, width, changed, short), *([] if differs else compared)],
         _targets(_fate(plan), plan.targets, width, "targets" in changed, short),
         compared if differs else [],
@@ -120,7 +122,7 @@ def _deeds(plan: Plan, width: int, changed: AbstractSet[str], short: Short) -> l
         *_labelled("loses", plan.loses if "loses" in changed else None, width, True),
         *_checkpoints(plan, width, changed, short),
         *_labelled("runs", plan.command, width, "command" in changed),
-        *_labelled("…/ =", short.folder and f"{short.folder}/", width, False),
+        *_labelled("… stands for", short.folder and short.folder, width, False),
     ]
 
 
@@ -132,14 +134,14 @@ def _calm(
     What has changed stands there in full either way.
     """
     if not unfold:
-        return _checks(calm, width, changed, short)
+        return _checks(calm, width, changed, short, whole=True)
     shown = [check for check in calm if f"check:{check.id}" in changed]
     alike: dict[str, list[Check]] = {}
     for check in calm:
         if check not in shown:
             alike.setdefault(_name_of(check), []).append(check)
     names = [_passed_name(name, checks) for name, checks in alike.items()]
-    lines = _checks(shown, width, changed, short)
+    lines = _checks(shown, width, changed, short, whole=False)
     return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
             ] if names else lines  # fmt: skip
 
@@ -150,11 +152,9 @@ def _name_of(check: Check) -> str:
 
 
 def _passed_name(name: str, checks: Sequence[Check]) -> Content:
-    """Return checks that pass as the name they share; an inferred one says so."""
+    """Return checks that pass as the name they share."""
     several = (f" ×{len(checks)}", DIM) if len(checks) > 1 else ""
-    guessed = any(check.basis is Basis.INFERRED for check in checks)
-    inferred = (" inferred", "$attention") if guessed else ""
-    return text(("✓ ", "$well"), (name, DIM), several, inferred)
+    return text(("✓ ", "$well"), (name, DIM), several)
 
 
 def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
@@ -168,13 +168,14 @@ def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
 
 
 def _checks(
-    checks: Sequence[Check], width: int, changed: AbstractSet[str], short: Short
+    checks: Sequence[Check], width: int, changed: AbstractSet[str], short: Short, *, whole: bool
 ) -> list[Content]:
-    found = [_check(check, width, f"check:{check.id}" in changed, short) for check in checks]
+    found = [_check(each, width, f"check:{each.id}" in changed, short, whole) for each in checks]
     return [line for lines in found for line in lines]
 
 
-def _check(check: Check, width: int, changed: bool, short: Short) -> list[Content]:
+def _check(check: Check, width: int, changed: bool, short: Short, whole: bool) -> list[Content]:
+    """Return a check with its level; what it rests on and its code stand in the ``whole`` plan."""
     word, style = _LEVELS[check.level]
     if check.level is Level.BLOCK and not check.stands_in_the_way:
         word, style = "✓ OVER", "$attention"
@@ -183,7 +184,7 @@ def _check(check: Check, width: int, changed: bool, short: Short) -> list[Conten
     basis = text(code, (f"[{check.basis.value}]", "$attention" if inferred else DIM))
     mark = [("changed ", f"bold {ACCENT}")] if changed else []
     room = width - 9 - BASIS - 1
-    if room < 16:
+    if room < 16 or not whole:
         basis, room = EMPTY, width - 9
     body = wrapped(text(*mark, short(check.text)), room, MOST) or [EMPTY]
     first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
@@ -230,7 +231,7 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
     lines: list[Content] = []
     if ours is not None:
         same = its is not None and its.path == ours.path
-        agrees = text(("; the trainer picks it too", DIM)) if same else EMPTY
+        agrees = text(("; the trainer will load the same one", DIM)) if same else EMPTY
         marked = (
             bool({"checkpoint", "trainer_would_load"} & changed)
             if same
@@ -238,7 +239,7 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
         )
         lines += _labelled("loads", text(_pick(ours, short), agrees), width, marked)
     if its is not None and (ours is None or its.path != ours.path):
-        warning = text(("▲ would load ", "$attention"), _pick(its, short))
+        warning = text(("▲ will load ", "$attention"), _pick(its, short))
         lines += _labelled("trainer", warning, width, "trainer_would_load" in changed)
     return lines
 
@@ -312,21 +313,23 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("not recorded", text((f"last time: {listed}", DIM)), width, False)
+    return _labelled("unknown then", text((listed, DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
     differing = [each for each in found if not each.same]
     equal = len(found) - len(differing)
-    count = f"{equal:,} {'key' if equal == 1 else 'keys'} equal"
+    count = f"{equal:,} {'setting' if equal == 1 else 'settings'} the same"
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     if not differing:
-        return _labelled("same as", text("the last launch ", (f"({count})", DIM)), width, changed)
+        return _labelled(
+            "config", text("as in the last launch ", (f"({count})", DIM)), width, changed
+        )
     name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
     half = max(1, (width - name - 3) // 2)
     sides = [side or "" for each in differing for side in (each.ran, each.would_run)]
     beside = width >= BESIDE and all(Content(side).cell_length <= half for side in sides)
-    head = [text(*mark, ("differs", STRONG), (f" · {count}", DIM))]
+    head = [text(*mark, ("differs", STRONG), (f" from the last launch · {count}", DIM))]
     if beside:
         head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
     for each in differing:
@@ -355,7 +358,7 @@ def _stacked(each: Difference, width: int) -> list[Content]:
 
 
 def _side(value: str | None, style: str) -> Content:
-    return text(("not there", DIM)) if value is None else text((value, style))
+    return text(("none", DIM)) if value is None else text((value, style))
 
 
 FIELD_LABEL: Final = 19
@@ -494,7 +497,7 @@ def _row(point: Point, mark: PointMark | None, here: bool, now: float, width: in
     pointer = ("▸ ", ACCENT) if here else "  "
     said = "discussed" if mark and mark.discussed else "left open" if mark else ""
     old = "" if point.since is None else age(now - point.since) + "+" * point.or_before
-    right = text(("  ".join(filter(None, (said, old, point.code))), DIM))
+    right = text(("  ".join(filter(None, (said, old))), DIM))
     left = text(pointer, sign, (point.title, STRONG if here else ""))
     return row(cut(left, max(1, width - right.cell_length - 2)), right, width)
 

@@ -112,7 +112,7 @@ def where(report: RunReport) -> Content:
 def alert_titled(
     alert: Alert, now: float, width: int, most: int, worded: bool = False
 ) -> list[Content]:
-    """Return an alert in words over at most ``most`` lines: how long and its code stand last.
+    """Return an alert in words over at most ``most`` lines: how long stands last.
 
     ``worded`` puts the severity's word before these.
     """
@@ -144,10 +144,10 @@ def acknowledged_beside(alert: Alert, now: float, room: int) -> Content:
 
 
 def alert_since(alert: Alert, now: float, roomy: bool) -> Content:
-    """Return ``9m  C-01``; with room ``since 08:40 · 9m  C-01``. A ``+``: or longer."""
+    """Return ``9m``; with room ``since 08:40 · 9m``. A ``+``: or longer."""
     old = age(now - alert.since) + ("+" if alert.since_or_before else "")
     begun = f"since {day_time(alert.since, now)} · " if roomy else ""
-    return text((f"{begun}{old}  {alert.id}", DIM))
+    return text((f"{begun}{old}", DIM))
 
 
 def in_clock_times(words: str, source: str, now: float) -> str:
@@ -227,7 +227,7 @@ def checkpoint(item: Checkpoint, now: float) -> Content:
     if item.complete and not item.good:
         return text(name, mark, (f" suspect {old}", style))
     if item.state is CheckpointState.COMPLETE:
-        return text(name, mark, (f" {old}", DIM), (" temp" if item.permanent is False else "", DIM))
+        return text(name, mark, (f" {old}", DIM))
     if item.state is CheckpointState.INCOMPLETE:
         return text(name, mark, (" torn", style))
     blank = facts.step_of(item) is None
@@ -247,7 +247,7 @@ def checkpoints(report: RunReport, now: float, width: int) -> Content:
 
 
 def ages(report: RunReport, now: float, width: int) -> Content:
-    """Return how old what was seen is: ``W&B 31s · monitor 2m/10m · log 3s``."""
+    """Return how old what was seen is: ``W&B 31s · monitor 2m of 10m · log 3s``."""
     items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
     return that_fit([item for item in items if item.plain], width)
 
@@ -286,7 +286,7 @@ def _monitor_age(report: RunReport, now: float) -> Content:
     if found is None or found.doubt is not None:
         return text(("monitor ", DIM), ("?", "$unknown"))
     old = age(None if found.last_update is None else now - found.last_update)
-    of = text((f"/{duration(found.cadence_s)}", DIM))
+    of = text((f" of {duration(found.cadence_s)}", DIM))
     others = text((f" +{len(found.others)} other", "$attention")) if found.others else EMPTY
     if found.fresh and facet.error is None:
         return text(("monitor ", DIM), old, of, others)

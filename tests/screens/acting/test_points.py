@@ -80,7 +80,7 @@ async def test_points_stand_on_the_readers_clock_with_ages_and_the_note_keeps_da
     finally:
         monkeypatch.setenv("TZ", "UTC")
         time.tzset()
-    assert "12m+  C-01" in shown and "42m  C-07" in shown and "Next check: 09:56" in shown
+    assert "12m+ │" in shown and "42m │" in shown and "Next check: 09:56" in shown
     assert "loss inf since 09:40:10" in shown
     assert "died 2026-03-11 08:40:11Z" in shown, "a quotation stays as it stands there"
     assert note_of(points_of(report, []), {}).endswith("Next check: 2026-03-11 08:56 UTC")
