@@ -87,7 +87,7 @@ class HereLink:
         return {each: answers[each] for each in wanted}
 
     async def _asked(self, asks: Sequence[Ask], deadline: float) -> dict[Ask, Value]:
-        calls = [Call(partial(_called, each), each) for each in asks]
+        calls = [Call(partial(called, each), each) for each in asks]
         outcomes = await offload_each(calls, deadline=deadline)
         return {
             each: _answer(each, outcome, deadline)
@@ -97,7 +97,7 @@ class HereLink:
     async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
         """Return the answer of what changes something; raises as ``Link.act``."""
         try:
-            return await offload(partial(_called, each), deadline=deadline, key=each)
+            return await offload(partial(called, each), deadline=deadline, key=each)
         except TimeoutError as error:
             text = f"{each.what} did not answer within {deadline:g} s"
             raise trouble(HERE, ErrorKind.TIMEOUT, text, sent=True) from error
@@ -107,7 +107,8 @@ class HereLink:
             raise fault(HERE, error) from error
 
 
-def _called(each: Ask) -> Value:
+def called(each: Ask) -> Value:
+    """Return what a function of the agent says of this machine; blocking, raises ``OSError``."""
     message = agent.answer(each.call, json.loads(each.arguments))
     if "value" in message:
         return message["value"]

@@ -16,10 +16,9 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
+from cockpit.sources.checkpoints.assembly import DEPTH, plain
 from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.judge import NAMES
-from cockpit.sources.checkpoints.look import plain
-from cockpit.sources.checkpoints.scan import DEPTH
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
@@ -36,7 +35,6 @@ from cockpit.verbs.common import (
 )
 
 EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json"
-UNKNOWN: Final = (ErrorKind.NOT_FOUND, ErrorKind.UNSUPPORTED)
 """What is wrong with the address itself: the caller has to correct it."""
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
@@ -72,20 +70,18 @@ def run(args: argparse.Namespace) -> int:
     known = _runs_of(args.paths, args.config)
     try:
         value = _listed(args.paths, *_layout(args, known))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        what = "does not exist" if isinstance(error, FileNotFoundError) else "is not a folder"
-        where = clean(error.filename, 4096)
-        raise UsageError(f"{where} {what}; expected a folder that holds checkpoints") from error
     except ValueError as error:
         raise UsageError(clean(error)) from error
     except ListingError as error:
-        if error.kind in UNKNOWN:
+        if error.kind is ErrorKind.NOT_FOUND:
+            text = f"{clean(error, 4096)}; expected a folder that holds checkpoints"
+            raise UsageError(text) from error
+        if error.kind is ErrorKind.UNSUPPORTED:
             raise UsageError(clean(error, 4096)) from error
         say(clean(error, 4096))
         return BLIND
-    except OSError as error:
-        where = clean(error.filename or "a root", 4096)
-        say(f"{where} cannot be listed: {(error.strerror or str(error)).lower()}")
+    except TimeoutError as error:
+        say(f"a root cannot be listed: {error}")
         return BLIND
     if known is not None:
         value = _marked(value, known)

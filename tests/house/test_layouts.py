@@ -19,8 +19,8 @@ from cockpit.sources.checkpoints.judge import (
     with_singles,
 )
 from cockpit.sources.checkpoints.layouts import LAYOUTS
-from cockpit.sources.checkpoints.scan import Scanner
-from tests.sources.checkpoints.trees import NOW, put, settle
+from cockpit.sources.checkpoints.look import complete_of, survey_here
+from tests.sources.checkpoints.trees import NOW, put, roots_at, settle
 
 CUSTOM = ("--pattern", r"snap_(\d+)", "--marker", "DONE")
 TREES: dict[str, Mapping[str, bytes]] = {
@@ -63,7 +63,7 @@ def test_no_row_misses_a_part() -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_other_row_takes_an_example(layout: str, tmp_path: Path) -> None:
-    (root,) = Scanner().roots(str(grown(tmp_path, layout)))
+    (root,) = roots_at(grown(tmp_path, layout))
     root = with_singles(root, None)
     for save in (*root.folders, *root.singles, *root.lookalikes):
         assert layout_by_files(save, root) == layout
@@ -71,11 +71,11 @@ def test_no_other_row_takes_an_example(layout: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_later_look_says_the_same(layout: str, tmp_path: Path) -> None:
-    root, scanner = grown(tmp_path, layout), Scanner()
+    root, survey = grown(tmp_path, layout), survey_here()
     found = []
     for _ in range(3):  # of what is whole only a summary is kept
-        value = judge_listing(scanner.roots(str(root)), Circumstances(NOW))
-        scanner.settle(value)
+        value = judge_listing(roots_at(root, survey), Circumstances(NOW))
+        survey.settle(complete_of(value), {item.path for item in value.items})
         found.append([(item.step, item.state, item.note) for item in value.items])
     assert found[0] == found[1] == found[2]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.core import whole
-from cockpit.sources.checkpoints import scan, source
+from cockpit.sources.checkpoints import look
+from cockpit.sources.checkpoints.host import HostTree
+from cockpit.sources.checkpoints.survey import Survey
 from tests.verbs.acting_run import World
 
 
@@ -15,8 +17,7 @@ from tests.verbs.acting_run import World
 def test_a_relaunch_takes_the_time_that_its_listing_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_time: bool
 ) -> None:
-    monkeypatch.setattr(scan, "NEWEST", 3)
-    monkeypatch.setattr(source, "TURNS", -1.0)
+    monkeypatch.setattr(look, "survey_here", _three_at_a_look)
     if not in_time:
         monkeypatch.setattr(whole, "Anew", _hung)
     world = World(tmp_path)
@@ -32,6 +33,12 @@ def test_a_relaunch_takes_the_time_that_its_listing_needs(
         assert check["level"] == "block" and plan["trainer_would_load"] is None
         assert "5 checkpoints not read in time" in check["text"]
         assert "start at 0" not in check["text"]
+
+
+def _three_at_a_look() -> Survey:
+    tree = HostTree(None)
+    tree.limits = tree.limits._replace(newest=1, growth=1, rounds=4)
+    return Survey(tree)
 
 
 def _hung(*_: object) -> None:

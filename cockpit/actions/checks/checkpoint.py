@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,6 +38,7 @@ from cockpit.sources.checkpoints.contents import (
     ListingError,
     Piece,
     Tree,
+    Walk,
     join,
     latest,
 )
@@ -389,8 +390,8 @@ def _emptied(source: str) -> str | None:
     """Return why nothing but its marker is left of a checkpoint, if that is so; blocking."""
     try:
         value = list_checkpoints([source], now=0.0)
-    except (OSError, ValueError) as error:
-        return f"it cannot be listed: {getattr(error, 'strerror', None) or error}"
+    except (ListingError, ValueError) as error:
+        return f"it cannot be listed: {error}"
     return next((item.note for item in value.items if item.emptied), None)
 
 
@@ -457,15 +458,15 @@ async def occupied(root: Place, clock: Clock) -> str | None:
         return f"cannot tell whether {root} is empty: {safe(error)}"
     level = found.level(path)
     if isinstance(level, ListingError):
-        missing = level.kind is ErrorKind.NOT_FOUND and not level.whole
-        return None if missing else f"cannot tell whether {root} is empty: {safe(level)}"
+        return None if level.missing else f"cannot tell whether {root} is empty: {safe(level)}"
     if level is None:
         return f"cannot tell whether {root} is empty: no answer within {SECONDS:g} s"
     return _first(root, level)
 
 
 def _first(root: Place, level: Level) -> str | None:
-    names = sorted((*level.folders, *(entry.path for entry in level.files)))
+    links = (link.name for link in level.links)
+    names = sorted((*level.folders, *(entry.path for entry in level.files), *links))
     return f"{root} is not empty: {safe(names[0])}" if names else None
 
 
@@ -487,8 +488,9 @@ async def _unread(tree: Tree, path: str) -> str | None:
     until = _until()
     parent, _, name = path.rpartition("/")
     found = await tree.fetch([], [path], until)
-    files = found.walk(path)
-    if isinstance(files, ListingError) or not files:
+    walk = found.walk(path)
+    files = walk.files if isinstance(walk, Walk) else ()
+    if not files:
         level = (await tree.fetch([parent], [], until)).level(parent)
         single = level.files if isinstance(level, Level) else ()
         files, path = tuple(each for each in single if each.path == name), parent
@@ -512,4 +514,4 @@ def _some(files: tuple[Entry, ...]) -> list[Entry]:
 
 
 def _until() -> float:
-    return asyncio.get_running_loop().time() + SECONDS
+    return time.monotonic() + SECONDS

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import stat
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -167,14 +168,14 @@ async def _bucket(root: Place, clock: Clock) -> dict[str, int]:
 
 
 async def _host(root: Place) -> dict[str, int]:
-    until = asyncio.get_running_loop().time() + WITHIN
+    until = time.monotonic() + WITHIN
     path = root.path.rstrip("/")
     found = (await HostTree(root.host).fetch([], [path], until)).walk(path)
     if isinstance(found, ListingError):
         raise found
     if found is None:
         raise NotListedError(f"{root} was not listed to its end in time")
-    return {entry.path: entry.size for entry in found}
+    return {entry.path: entry.size for entry in found.files}
 
 
 COMPARE_WITHIN: Final = 120.0

@@ -16,9 +16,21 @@ from typing import Final, TypeVar
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import PAGE, Bucket, Key
+from cockpit.sources.checkpoints.contents import (
+    AWAY,
+    NO_STAMPS,
+    Entry,
+    Level,
+    ListingError,
+    Opened,
+    Piece,
+    Stamp,
+    TreeListing,
+    Walk,
+    join,
+    opened_away,
+)
 from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
-from cockpit.sources.checkpoints.contents import Entry, Fetched, Index, Level, ListingError, Piece
-from cockpit.sources.checkpoints.contents import TreeListing as Listed
 from cockpit.text.safe import clean
 
 _LIMIT: Final = 4096
@@ -37,15 +49,72 @@ LOOKS: Final = 60
 """Looks for which a prefix that has too many keys is not listed in one go again."""
 
 
+class Index:
+    """All files below one prefix, in the order of their names; others are told from them.
+
+    ``complete`` is false for a listing that was cut off: then only what lies before its end is
+    known.
+    """
+
+    def __init__(self, prefix: str, entries: Iterable[Entry], complete: bool = True) -> None:
+        self._prefix = prefix
+        self._below: dict[str, list[Entry]] = {}
+        self._folders: dict[str, dict[str, None]] = {}
+        last = ""
+        for entry in entries:
+            last = entry.path
+            parent, _, _ = entry.path.rpartition("/")
+            self._below.setdefault(parent, []).append(entry)
+            self._enter(parent)
+        self._end = None if complete else last
+
+    def _enter(self, folder: str) -> None:
+        while folder:
+            parent, _, name = folder.rpartition("/")
+            known = self._folders.setdefault(parent, {})
+            if name in known:
+                return
+            known[name] = None
+            folder = parent
+
+    def _covers(self, path: str) -> bool:
+        if self._prefix and path != self._prefix and not path.startswith(f"{self._prefix}/"):
+            return False
+        end, inside = self._end, f"{path}/" if path else ""
+        return end is None or (inside < end and not end.startswith(inside))
+
+    def level(self, path: str) -> Level | None:
+        """Return what lies directly in a folder, if the listing covers it."""
+        if not self._covers(path):
+            return None
+        cut = len(path) + 1 if path else 0
+        files = (each._replace(path=each.path[cut:]) for each in self._below.get(path, ()))
+        return Level(tuple(files), tuple(self._folders.get(path, ())))
+
+    def walk(self, path: str) -> Walk | None:
+        """Return every file below a folder, if the listing covers it."""
+        if not self._covers(path):
+            return None
+        found: list[Entry] = []
+        cut = len(path) + 1 if path else 0
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            found += (e._replace(path=e.path[cut:]) for e in self._below.get(folder, ()))
+            waiting += (join(folder, name) for name in self._folders.get(folder, ()))
+        return Walk(tuple(found))
+
+
 @dataclass
 class _Found:
     """What one look has listed, in one go or one by one."""
 
     bucket: str
-    listed: Listed = field(default_factory=lambda: Listed({}, {}))
+    listed: TreeListing = field(default_factory=TreeListing)
     indexes: list[Index] = field(default_factory=list)
     every: ListingError | None = None
     """Why nothing there can be listed."""
+    changed: frozenset[str] = frozenset()
 
     def level(self, path: str) -> Level | ListingError | None:
         """Return what lies directly under a prefix; nothing at all is an error: no such prefix."""
@@ -55,10 +124,10 @@ class _Found:
         if found == Level((), ()):
             where = f"{self.bucket}/{path}".rstrip("/")
             text = clean(f"{where}: nothing there (no key has this prefix)", _LIMIT)
-            return ListingError(ErrorKind.NOT_FOUND, text, whole=False)
+            return ListingError(ErrorKind.NOT_FOUND, text, whole=False, missing=True)
         return found
 
-    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+    def walk(self, path: str) -> Walk | ListingError | None:
         """Return every object below a prefix."""
         found = self.every or self.listed.walk(path)
         if found is not None:
@@ -70,6 +139,8 @@ class _Found:
 class BucketTree:
     """Lists and reads one bucket for all runs that have roots in it."""
 
+    limits = AWAY
+
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._skew = 0.0
@@ -77,8 +148,15 @@ class BucketTree:
         self._too_many: dict[str, int] = {}
         """Prefixes with more keys than are listed in one go, and when that was seen."""
 
-    async def fetch(self, levels: Collection[str], walks: Sequence[str], until: float) -> Fetched:
-        """List prefixes by their delimiter, and all that is below others."""
+    async def fetch(
+        self,
+        levels: Collection[str],
+        walks: Sequence[str],
+        until: float,
+        markers: Collection[str] = (),
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+    ) -> _Found:
+        """List prefixes by their delimiter, and all that is below others; none has a stamp."""
         found = _Found(f"{self._bucket.scheme}://{self._bucket.name}")
         self._looks += 1
         try:
@@ -113,6 +191,10 @@ class BucketTree:
         found: dict[Piece, bytes | ListingError] = {}
         await _each(pieces, self._piece, found, until)
         return found
+
+    async def opened(self, files: Sequence[Entry], until: float) -> Mapping[str, Opened]:
+        """Return what objects that are checkpoints say of themselves."""
+        return await opened_away(self, files, until)
 
     async def _in_one_go(self, prefix: str, count: int, found: _Found) -> None:
         """List all keys below a prefix if that takes no more requests than ``count``."""
@@ -180,12 +262,12 @@ class BucketTree:
             return ListingError(ErrorKind.BAD_ANSWER, clean(text, _LIMIT), whole=False)
         return level._replace(unread=(clean(error, _LIMIT),))
 
-    async def _walk(self, path: str) -> tuple[Entry, ...] | ListingError:
+    async def _walk(self, path: str) -> Walk | ListingError:
         keys: list[Key] = []
         if not await self._bucket.keys(path, PAGE * BIG, keys):
             text = f"more than {PAGE * BIG:,} objects"
             return ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
-        return tuple(self._entry(key, path) for key in keys if key.path != path)
+        return Walk(tuple(self._entry(key, path) for key in keys if key.path != path))
 
     async def _piece(self, piece: Piece) -> bytes | ListingError:
         return await self._bucket.read(piece.path, piece.start, piece.length)

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -16,7 +18,7 @@ from cockpit.model.records import Rejected
 from cockpit.runtime.bucket_client import is_archived
 from cockpit.runtime.mounts import open_regular, read_text
 from cockpit.runtime.offload import offload
-from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
+from cockpit.sources.checkpoints.archive import ArchiveSays, Pread, archive_says, legacy_says
 from cockpit.sources.checkpoints.listing import (
     TRAINER_STATE,
     TRAINER_STATE_BYTES,
@@ -33,12 +35,25 @@ from cockpit.text.scrub import scrub
 
 
 class ListingError(Exception):
-    """Why something could not be listed or read; ``whole``: nothing else there can be either."""
+    """Why something could not be listed or read; ``whole``: nothing else there can be either.
 
-    def __init__(self, kind: ErrorKind, message: str, *, whole: bool = True) -> None:
+    ``missing``: nothing is there (yet). ``why`` says it without where.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        whole: bool = True,
+        missing: bool = False,
+        why: str = "",
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.whole = whole
+        self.missing = missing
+        self.why = why or message
 
 
 class Entry(NamedTuple):
@@ -56,15 +71,36 @@ class Entry(NamedTuple):
 class Level(NamedTuple):
     """What lies directly in a folder: its files and the names of its folders.
 
-    ``unread`` says which entries there could not be read, and why; ``links`` are names under which
-    something is found a second time, or nothing any more; ``same`` are pairs of names of one thing.
+    ``unread`` says which entries there could not be read, and why. ``links`` are the links in it,
+    ``above`` those beside it with where they lead in the end, ``real`` is its own path with all
+    links followed. ``twins`` tells, by name, what is there under several names.
     """
 
     files: tuple[Entry, ...]
     folders: tuple[str, ...]
     unread: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
-    same: tuple[tuple[str, str], ...] = ()
+    above: tuple[tuple[str, str], ...] = ()
+    twins: Mapping[str, Hashable] = {}
+    real: str = ""
+
+
+class Stamp(NamedTuple):
+    """What tells of a tree that something in it has changed: the times of ``names`` in it."""
+
+    names: tuple[str, ...]
+    value: int
+
+
+class Walk(NamedTuple):
+    """Every file below a folder; when the folder itself was changed last, where that is told."""
+
+    files: tuple[Entry, ...]
+    mtime: float | None = None
+    stamp: Stamp | None = None
+
+
+NO_STAMPS: Final[Mapping[str, Stamp]] = {}
 
 
 class Piece(NamedTuple):
@@ -79,23 +115,68 @@ class Piece(NamedTuple):
 class Fetched(Protocol):
     """What has been listed, by path; ``None`` for what was not, or not in time."""
 
+    @property
+    def changed(self) -> Collection[str]:
+        """Trees that are known to have changed."""
+
     def level(self, path: str) -> Level | ListingError | None:
         """Return what lies directly in a folder."""
 
-    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+    def walk(self, path: str) -> Walk | ListingError | None:
         """Return every file below a folder."""
 
 
-class Tree(Protocol):
-    """One endpoint. ``until`` is on the event loop's clock; nothing is asked for beyond it."""
+class Limits(NamedTuple):
+    """How much of an endpoint is looked at anew at each look: what a trip to it costs.
 
-    async def fetch(self, levels: Collection[str], walks: Sequence[str], until: float) -> Fetched:
-        """List some folders, and all that is below others, the most wanted first."""
+    ``unfinished`` checkpoints are listed; of the complete ones ``rotation``, or, where that is 0,
+    each after ``WALK_EVERY`` looks. For ``barren`` looks a folder without checkpoints is left
+    alone. ``archives`` is how many checkpoints of one file are read. So many ``rounds`` are made
+    of what is missing: names three levels deep, files, their contents. Of many new checkpoints
+    the ``newest`` come first, with their markers; then ``growth`` times as many in each round.
+    """
+
+    unfinished: int
+    rotation: int
+    barren: int
+    archives: int
+    rounds: int
+    newest: int
+    growth: int
+
+
+AWAY: Final = Limits(64, 4, 5, 16, 8, 6, 100_000)
+HERE: Final = Limits(100_000, 0, 0, 100_000, 100, 128, 4)
+
+
+class Tree(Protocol):
+    """One endpoint. ``until`` is monotonic; nothing is asked for beyond it."""
+
+    @property
+    def limits(self) -> Limits:
+        """How much of it is looked at anew."""
+
+    async def fetch(
+        self,
+        levels: Collection[str],
+        walks: Sequence[str],
+        until: float,
+        markers: Collection[str] = (),
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+    ) -> Fetched:
+        """List some folders, and all that is below others, the most wanted first.
+
+        ``stamps`` are of trees that are known: which of them have changed is told where that is
+        cheap. ``markers`` are the files whose change counts, too.
+        """
 
     async def read(
         self, pieces: Sequence[Piece], until: float
     ) -> Mapping[Piece, bytes | ListingError]:
         """Return what was read in time."""
+
+    async def opened(self, files: Sequence[Entry], until: float) -> Mapping[str, Opened]:
+        """Return what files that are checkpoints say of themselves, by path."""
 
 
 def join(path: str, name: str) -> str:
@@ -103,75 +184,21 @@ def join(path: str, name: str) -> str:
     return f"{path.rstrip('/')}/{name}" if path else name
 
 
-class TreeListing(NamedTuple):
+@dataclass
+class TreeListing:
     """Listings that were asked for one by one."""
 
-    levels: dict[str, Level | ListingError]
-    walks: dict[str, tuple[Entry, ...] | ListingError]
+    levels: dict[str, Level | ListingError] = field(default_factory=dict)
+    walks: dict[str, Walk | ListingError] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
     def level(self, path: str) -> Level | ListingError | None:
         """Return what lies directly in a folder."""
         return self.levels.get(path)
 
-    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+    def walk(self, path: str) -> Walk | ListingError | None:
         """Return every file below a folder."""
         return self.walks.get(path)
-
-
-class Index:
-    """All files below one prefix, in the order of their names; others are told from them.
-
-    ``complete`` is false for a listing that was cut off: then only what lies before its end is
-    known.
-    """
-
-    def __init__(self, prefix: str, entries: Iterable[Entry], complete: bool = True) -> None:
-        self._prefix = prefix
-        self._below: dict[str, list[Entry]] = {}
-        self._folders: dict[str, dict[str, None]] = {}
-        last = ""
-        for entry in entries:
-            last = entry.path
-            parent, _, _ = entry.path.rpartition("/")
-            self._below.setdefault(parent, []).append(entry)
-            self._enter(parent)
-        self._end = None if complete else last
-
-    def _enter(self, folder: str) -> None:
-        while folder:
-            parent, _, name = folder.rpartition("/")
-            known = self._folders.setdefault(parent, {})
-            if name in known:
-                return
-            known[name] = None
-            folder = parent
-
-    def _covers(self, path: str) -> bool:
-        if self._prefix and path != self._prefix and not path.startswith(f"{self._prefix}/"):
-            return False
-        end, inside = self._end, f"{path}/" if path else ""
-        return end is None or (inside < end and not end.startswith(inside))
-
-    def level(self, path: str) -> Level | None:
-        """Return what lies directly in a folder, if the listing covers it."""
-        if not self._covers(path):
-            return None
-        cut = len(path) + 1 if path else 0
-        files = (each._replace(path=each.path[cut:]) for each in self._below.get(path, ()))
-        return Level(tuple(files), tuple(self._folders.get(path, ())))
-
-    def walk(self, path: str) -> tuple[Entry, ...] | None:
-        """Return every file below a folder, if the listing covers it."""
-        if not self._covers(path):
-            return None
-        found: list[Entry] = []
-        cut = len(path) + 1 if path else 0
-        waiting = [path]
-        while waiting:
-            folder = waiting.pop()
-            found += (e._replace(path=e.path[cut:]) for e in self._below.get(folder, ()))
-            waiting += (join(folder, name) for name in self._folders.get(folder, ()))
-        return tuple(found)
 
 
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -185,7 +212,8 @@ def latest(path: str) -> tuple[bool, int]:
 
 REJECTED_FOLDER: Final = ".cockpit"
 REJECTED_NAME: Final = "rejected.json"
-_SIZE: Final = 4 << 20
+MARKS: Final = 4 << 20
+"""Bytes of it that are read at most."""
 _PATH_LIMIT: Final = 4096
 
 
@@ -199,23 +227,12 @@ def rejection_of(item: Checkpoint, rejected: Iterable[Rejected]) -> Rejected | N
     return next((one for one in matching if saved is None or not one.at or saved <= one.at), None)
 
 
-def read_marks(root: str) -> tuple[Rejected, ...]:
-    """Return what ``<root>/.cockpit/rejected.json`` says; blocking.
-
-    Raises ``OSError`` or ``ValueError`` for one that is there and cannot be understood: then it
-    is not known which checkpoints are rejected.
-    """
-    path = f"{root.rstrip('/')}/{REJECTED_FOLDER}/{REJECTED_NAME}"
-    try:
-        with open_regular(path) as (fd, _):
-            raw = os.read(fd, _SIZE)
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    return parse_marks(root, raw)
-
-
 def parse_marks(root: str, raw: bytes) -> tuple[Rejected, ...]:
-    """Return what the bytes of that file say; raises ``ValueError`` as ``read_marks`` does."""
+    """Return what the bytes of ``<root>/.cockpit/rejected.json`` say.
+
+    Raises ``ValueError`` where that cannot be understood: then it is not known which checkpoints
+    are rejected.
+    """
     path = f"{root.rstrip('/')}/{REJECTED_FOLDER}/{REJECTED_NAME}"
     try:
         listed = json.loads(raw)["rejected"]
@@ -267,9 +284,17 @@ HEAD: Final = 4096
 BLOCK: Final = 1 << 16
 PROBED_FOR: Final = 20
 """Looks for which data that could be read is taken to be readable still."""
-ARCHIVES: Final = 16
-"""Checkpoints of one file that are read at one look; the newest first."""
+AT_ONCE: Final = 8
+"""Checkpoints of one file that are read at the same time."""
 LATE: Final = "no answer in time"
+
+
+class Opened(NamedTuple):
+    """What a checkpoint of one file says of itself: its first and last bytes, and its pickle."""
+
+    ends: bytes | None = None
+    error: str | None = None
+    inside: ArchiveSays | None = None
 
 
 class _Read(NamedTuple):
@@ -299,6 +324,7 @@ class Contents:
     def begin(self, markers: Collection[str]) -> None:
         """Begin a look; ``markers`` are names of layouts of somebody's own."""
         self._markers = markers
+        self.missing = {}
         self._known = {path: read for path, read in self._known.items() if read.error is None}
         self._looks += 1
 
@@ -362,13 +388,17 @@ class Contents:
             said = found.get(piece, b"" if piece.length == 0 else None)
             read = _taken(missing[path].tag, said)
             head = heads.get(path)
-            self._known[path] = read if head is None else _with_state(read, found.get(head), head)
+            if head is not None:
+                begin = found.get(head, b"" if head.length == 0 else None)
+                read = _with_state(read, begin, head)
+            self._known[path] = read
         newest = sorted(pieces.keys() - small.keys(), key=lambda p: missing[p].mtime, reverse=True)
-        for at in range(0, len(newest), ARCHIVES // 2):
-            batch = newest[at : at + ARCHIVES // 2] if at < ARCHIVES else ()
-            await asyncio.gather(*(self._opened(path, missing[path], until) for path in batch))
-        for path in newest[ARCHIVES:]:
-            self._known[path] = _Read(missing[path].tag, error=LATE)
+        now = newest[: self._tree.limits.archives]
+        files = [missing[path]._replace(path=path) for path in now]
+        opened = await self._tree.opened(files, until)
+        for path in newest:
+            one = opened.get(path, Opened(error=LATE))
+            self._known[path] = _Read(missing[path].tag, one.ends, one.error, one.inside)
 
     def forget(self, folders: Collection[str]) -> None:
         """Forget what was read in folders that are gone."""
@@ -391,23 +421,11 @@ class Contents:
         if entry.path == TRAINER_STATE:
             length = min(entry.size, TRAINER_STATE_BYTES)
             return Piece(path, entry.size - length, length)
-        return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
+        most = MARKS if entry.path == REJECTED_NAME else WHOLE
+        return Piece(path, 0, min(entry.size, most), entry.size <= most)
 
     def _archive(self, path: str, entry: Entry) -> bool:
         return path in self._single or _first_shard(entry.path)
-
-    async def _opened(self, path: str, entry: Entry, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        blocks = _Blocks(self._tree, path, entry.size, until, loop)
-        left = max(0.1, until - loop.time())
-        try:
-            self._known[path] = await offload(
-                _look_into, blocks, entry, deadline=left, key=object()
-            )
-        except TimeoutError:
-            self._known[path] = _Read(entry.tag, error=LATE)
-        except OSError as error:
-            self._known[path] = _Read(entry.tag, error=str(error))
 
 
 def _folder(path: str) -> str:
@@ -422,7 +440,7 @@ def _first_shard(path: str) -> bool:
 
 def _head(path: str, entry: Entry) -> Piece | None:
     """Return the beginning of a trainer's state, which names the best checkpoint."""
-    if entry.path != TRAINER_STATE or not entry.size:
+    if entry.path != TRAINER_STATE:
         return None
     return Piece(path, 0, min(entry.size, HEAD), entry.size <= HEAD)
 
@@ -444,15 +462,38 @@ def _taken(tag: str, said: bytes | ListingError | None) -> _Read:
     return _Read(tag, said) if said is not None else _Read(tag, error=LATE)
 
 
-def _look_into(blocks: _Blocks, entry: Entry) -> _Read:
-    """Return what a checkpoint of one file says; blocking, raises ``OSError``."""
-    size = entry.size
-    ends = blocks.pread(4, 0) + blocks.pread(22, max(0, size - 22))
+def opened_here(file: Entry) -> Opened:
+    """Return what a checkpoint of one file says of itself; blocking."""
+    try:
+        with open_regular(file.path) as (handle, found):
+            return _told(lambda count, at: os.pread(handle, count, at), found.st_size)
+    except OSError as error:
+        return Opened(error=(error.strerror or "cannot be read").lower())
+
+
+async def opened_away(tree: Tree, files: Sequence[Entry], until: float) -> dict[str, Opened]:
+    """Return that of files at an endpoint, which are read in blocks, some at once."""
+    loop, found = asyncio.get_running_loop(), dict[str, Opened]()
+
+    async def one(file: Entry) -> None:
+        blocks = _Blocks(tree, file.path, file.size, until, loop)
+        left = max(0.1, until - time.monotonic())
+        try:
+            found[file.path] = await offload(blocks.opened, deadline=left, key=object())
+        except TimeoutError:
+            found[file.path] = Opened(error=LATE)
+        except OSError as error:
+            found[file.path] = Opened(error=str(error))
+
+    for at in range(0, len(files), AT_ONCE):
+        await asyncio.gather(*map(one, files[at : at + AT_ONCE]))
+    return found
+
+
+def _told(pread: Pread, size: int) -> Opened:
+    ends = pread(4, 0) + pread(22, max(0, size - 22))
     zipped = ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" in ends[4:]
-    inside = archive_says(blocks.pread, size) if zipped else legacy_says(blocks.pread)
-    if blocks.failed is not None:
-        raise blocks.failed
-    return _Read(entry.tag, ends, inside=inside)
+    return Opened(ends, inside=archive_says(pread, size) if zipped else legacy_says(pread))
 
 
 class _Blocks:
@@ -464,7 +505,14 @@ class _Blocks:
         self._tree, self._path, self._size = tree, path, size
         self._until, self._loop = until, loop
         self._blocks: dict[int, bytes] = {}
-        self.failed: OSError | None = None
+        self._failed: OSError | None = None
+
+    def opened(self) -> Opened:
+        """Return what the file says of itself; blocking, raises ``OSError``."""
+        said = _told(self.pread, self._size)
+        if self._failed is not None:
+            raise self._failed
+        return said
 
     def pread(self, count: int, at: int) -> bytes:
         """Return so many bytes from a place on; raises ``OSError``."""
@@ -484,12 +532,12 @@ class _Blocks:
         piece = Piece(self._path, start, length)
         asked = asyncio.run_coroutine_threadsafe(self._tree.read([piece], self._until), self._loop)
         try:
-            said = asked.result(timeout=max(0.1, self._until - self._loop.time()) + 1.0).get(piece)
+            said = asked.result(timeout=max(0.1, self._until - time.monotonic()) + 1.0).get(piece)
         except TimeoutError:
             said = None
         if not isinstance(said, bytes) or len(said) != length:
-            self.failed = OSError(str(said) if isinstance(said, ListingError) else LATE)
-            raise self.failed
+            self._failed = OSError(str(said) if isinstance(said, ListingError) else LATE)
+            raise self._failed
         for number in range(numbers[0], numbers[-1] + 1):
             self._blocks[number] = said[(number - numbers[0]) * BLOCK :][:BLOCK]
 

@@ -1,25 +1,43 @@
-"""The tree of one machine: all roots of all runs are listed in one round trip."""
+"""The tree of one machine: all roots of all runs of a host are listed in one round trip.
+
+On this machine the same functions are called in process, in the thread that asks: it is one of a
+look that has a deadline of its own.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import errno
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import permutations
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.here import ask_host
-from cockpit.hosts.link import Answers, Ask, ask
+from cockpit.hosts.here import ask_host, called
+from cockpit.hosts.link import Answers, Ask, ask, problem_of
+from cockpit.hosts.walking import stamped
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.sources.checkpoints.contents import Entry, Fetched, Level, ListingError, Piece
-from cockpit.sources.checkpoints.contents import TreeListing as Listed
-from cockpit.sources.checkpoints.listing import STEP_NAME, Link
+from cockpit.sources.checkpoints.contents import (
+    AWAY,
+    HERE,
+    NO_STAMPS,
+    Entry,
+    Level,
+    Limits,
+    ListingError,
+    Opened,
+    Piece,
+    Stamp,
+    TreeListing,
+    Walk,
+    opened_away,
+    opened_here,
+)
+from cockpit.sources.checkpoints.listing import Link
 from cockpit.text.safe import clean
 
 LIMIT: Final = 6.0
 """Seconds that one question may take."""
+STAMPS: Final = 1.0
+"""Seconds for which it is looked whether known trees have changed."""
 MOST: Final = 150_000
 """Files of one answer at most."""
 GROUP: Final = 100
@@ -43,6 +61,7 @@ class Row(NamedTuple):
 class _Found(NamedTuple):
     rows: Sequence[Row]
     error: tuple[int, str] | None
+    more: Mapping[str, Any]
 
 
 class HostTree:
@@ -50,20 +69,33 @@ class HostTree:
 
     def __init__(self, host: str | None) -> None:
         self._host = host
+        self.limits: Limits = HERE if host is None else AWAY
         self._skew = 0.0
         self._hung: set[tuple[str, ...]] = set()
         """Disks that gave no answer: no more than one question waits for each of them."""
 
-    async def fetch(self, levels: Collection[str], walks: Sequence[str], until: float) -> Fetched:
+    async def fetch(
+        self,
+        levels: Collection[str],
+        walks: Sequence[str],
+        until: float,
+        markers: Collection[str] = (),
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+    ) -> TreeListing:
         """Name what lies in folders, and list all below others, in one round trip."""
+        own, found = sorted(markers), TreeListing()
         asked: dict[Ask, tuple[Sequence[str], Sequence[str]]] = {}
         for group in _groups(levels):
-            asked[_listing(group, ())] = group, ()
+            asked[self._listing(group, (), own)] = group, ()
         for group in _groups(walks):
             if _disk(group[0]) not in self._hung:
-                asked[_listing((), group)] = (), group
-        found = Listed({}, {})
-        for each, answer in (await self._answers(asked, until)).items():
+                asked[self._listing((), group, own)] = (), group
+        changes = _changes(stamps)
+        answers = dict(await self._answers((*asked, *changes), until))
+        for each, paths in changes.items():
+            said = answers.pop(each, ())
+            found.changed.update(paths[at] for at in (() if isinstance(said, Problem) else said))
+        for each, answer in answers.items():
             named, walked = asked[each]
             self._hung.discard(_disk((named or walked)[0]))
             if isinstance(answer, Problem):
@@ -72,15 +104,26 @@ class HostTree:
                 unknown = ListingError(answer.kind, clean(answer.message, _LIMIT), whole=False)
                 found.levels.update(dict.fromkeys(named, unknown))
                 continue
-            outcomes = _outcomes(answer)
-            for path in named[: len(answer["levels"])]:
-                found.levels[path] = self._level(path, next(outcomes))
-            for path in walked[: len(answer["walks"])]:
-                found.walks[path] = self._walk(path, next(outcomes))
-            if answer.get("over") and walked and walked[0] not in found.walks:
-                text = f"more than {MOST:,} files"
-                found.walks[walked[0]] = ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
+            self._take(answer, named, walked, own, found)
         return found
+
+    def _take(
+        self,
+        answer: Mapping[str, Any],
+        named: Sequence[str],
+        walked: Sequence[str],
+        markers: Collection[str],
+        found: TreeListing,
+    ) -> None:
+        """Take in what one question has told, as far as there was time."""
+        outcomes = _outcomes(answer)
+        for path in named[: len(answer["levels"])]:
+            found.levels[path] = self._level(path, next(outcomes))
+        for path in walked[: len(answer["walks"])]:
+            found.walks[path] = self._walk(path, next(outcomes), markers)
+        if answer.get("over") and walked and walked[0] not in found.walks:
+            text = f"more than {MOST:,} files"
+            found.walks[walked[0]] = ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
 
     async def read(
         self, pieces: Sequence[Piece], until: float
@@ -97,14 +140,29 @@ class HostTree:
             if isinstance(answer, Problem):
                 continue
             for piece, data in zip(asked[each], answer, strict=True):
-                unread = ListingError(ErrorKind.PERMISSION, "it cannot be read", whole=False)
-                found[piece] = unread if data is None else _bytes(data)
+                known = isinstance(data, bytes)
+                found[piece] = data if known else _unread(data[0])
         return found
+
+    async def opened(self, files: Sequence[Entry], until: float) -> Mapping[str, Opened]:
+        """Return what files that are checkpoints say of themselves."""
+        if self._host is None:
+            return {each.path: opened_here(each) for each in files}
+        return await opened_away(self, files, until)
+
+    def _listing(self, levels: Sequence[str], walks: Sequence[str], markers: list[str]) -> Ask:
+        most = MOST if self._host is not None else 1 << 62
+        return ask(
+            "a checkpoint root", "list_trees", levels=list(levels), walks=list(walks),
+            seconds=LIMIT, most=most, markers=markers,
+        )  # fmt: skip
 
     async def _answers(self, asked: Iterable[Ask], until: float) -> Answers:
         """Return what was answered in time; raises ``ListingError`` where there is no answer."""
-        left = until - asyncio.get_running_loop().time() - SPARE
         wanted = list(asked)
+        if self._host is None:
+            return {each: _here(each) for each in wanted if time.monotonic() < until}
+        left = until - time.monotonic() - SPARE
         if left <= 0.0 or not wanted:
             return {}
         began = time.time()
@@ -113,7 +171,7 @@ class HostTree:
         if isinstance(present, Problem):
             raise ListingError(present.kind, clean(present.message, _LIMIT))
         clocks = [each["now"] for each in answers.values() if isinstance(each, dict)]
-        if clocks and self._host is not None:
+        if clocks:
             self._heed(clocks[-1] - (began + time.time()) / 2)
         return {each: answers[each] for each in wanted}
 
@@ -127,53 +185,62 @@ class HostTree:
         """Return why a folder cannot be listed."""
         kind, why = _REASONS.get(number, (ErrorKind.BAD_ANSWER, text.lower()))
         where = f"{self._host}:{path}" if self._host else path
-        return ListingError(kind, clean(f"{where} {why}", _LIMIT), whole=False)
+        return ListingError(
+            kind, clean(f"{where} {why}", _LIMIT), whole=False, missing=number == errno.ENOENT,
+            why=clean(text.lower(), _LIMIT),
+        )  # fmt: skip
 
     def _level(self, path: str, found: _Found) -> Level | ListingError:
-        """Return what lies in a folder; of one folder under several names the likeliest one."""
+        """Return what lies directly in a folder."""
         if found.error is not None:
             return self._failed(path, *found.error)
-        folders: dict[tuple[int, int], str] = {}
-        links: list[Link] = []
-        for row in sorted(found.rows, key=_likeliest):
-            if row.type == "l":
-                links.append(Link(row.path, "", there=False))
-            elif row.type == "d" and folders.setdefault(row.inode, row.path) != row.path:
-                links.append(Link(row.path, folders[row.inode], there=True))
-        files = [row for row in found.rows if row.type != "l"]
+        nowhere = {row.path for row in found.rows if row.type == "l"}
+        links = [
+            Link(name, target, name not in nowhere, real)
+            for name, target, real in sorted(found.more.get("links", ()))
+        ]
         return Level(
-            self._files(files), tuple(folders.values()), links=tuple(links), same=_same(found.rows)
+            self._files(row for row in found.rows if row.type not in ("d", "l")),
+            tuple(row.path for row in found.rows if row.type == "d"),
+            links=tuple(links),
+            above=tuple((name, real) for name, real in found.more.get("above", ())),
+            twins=_twins(found.rows),
+            real=found.more.get("real", path),
         )
 
-    def _walk(self, path: str, found: _Found) -> tuple[Entry, ...] | ListingError:
+    def _walk(self, path: str, found: _Found, markers: Collection[str]) -> Walk | ListingError:
         if found.error is not None:
             return self._failed(path, *found.error)
-        return self._files(found.rows)
+        files = self._files(found.rows)
+        names = stamped([file.path for file in files], markers)
+        mtime = found.more["mtime"] / 1e6 - self._skew
+        return Walk(files, mtime, Stamp(tuple(names), found.more["stamp"]))
 
-    def _files(self, rows: Sequence[Row]) -> tuple[Entry, ...]:
+    def _files(self, rows: Iterable[Row]) -> tuple[Entry, ...]:
         return tuple(
             Entry(row.path, row.size, row.mtime - self._skew, f"{row.size} {row.mtime} {row.inode}")
             for row in rows
-            if row.type != "d"
         )
 
 
 _REASONS: Final = {
     errno.ENOENT: (ErrorKind.NOT_FOUND, "does not exist"),
-    errno.ENOTDIR: (ErrorKind.BAD_ANSWER, "is not a folder"),
+    errno.ENOTDIR: (ErrorKind.NOT_FOUND, "is not a folder"),
     errno.EACCES: (ErrorKind.PERMISSION, "may not be read (permission denied)"),
 }
-
-
 _PRESENT: Final = ask("its agent", "read_pieces", pieces=[])
 """Asked with everything: where this has an answer, another that has none is its own disk's."""
 
 
-def _listing(levels: Sequence[str], walks: Sequence[str]) -> Ask:
-    return ask(
-        "a checkpoint root", "list_trees", levels=list(levels), walks=list(walks),
-        seconds=LIMIT, most=MOST,
-    )  # fmt: skip
+def _here(each: Ask) -> Any:  # noqa: ANN401 - as the agent's
+    try:
+        return called(each)
+    except OSError as error:
+        return problem_of(error)
+
+
+def _unread(why: str) -> ListingError:
+    return ListingError(ErrorKind.PERMISSION, clean(why, _LIMIT), whole=False)
 
 
 def _reading(batch: Sequence[Piece]) -> Ask:
@@ -181,8 +248,15 @@ def _reading(batch: Sequence[Piece]) -> Ask:
     return ask("a checkpoint's files", "read_pieces", pieces=pieces)
 
 
-def _bytes(said: str | Sequence[str]) -> bytes:
-    return said.encode() if isinstance(said, str) else base64.b64decode(said[0])
+def _changes(stamps: Mapping[str, Stamp]) -> dict[Ask, Sequence[str]]:
+    """Return the questions which of known trees have changed, one for each disk."""
+    return {
+        ask(
+            "known checkpoints", "changed_trees", seconds=STAMPS,
+            trees=[[path, stamps[path].names, stamps[path].value] for path in group],
+        ): group
+        for group in _groups(stamps)
+    }  # fmt: skip
 
 
 def _disk(path: str) -> tuple[str, ...]:
@@ -209,18 +283,14 @@ def _outcomes(answer: Mapping[str, Any]) -> Iterator[_Found]:
             mtime, inode, device = mtime + steps[0], inode + steps[1], device + steps[2]
             rows.append(Row(kind, path, size, mtime / 1e6, (device, inode)))
         number, text = each.get("error", (0, ""))
-        yield _Found(rows, (number, text) if "error" in each else None)
+        yield _Found(rows, (number, text) if "error" in each else None, each)
 
 
-def _same(rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
-    """Return each pair of names of one thing: links are followed, so their inode is its own."""
-    by_inode: dict[tuple[str, tuple[int, int]], list[str]] = {}
+def _twins(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """Return what is there under several names, by name: links are followed."""
+    names: dict[tuple[str, tuple[int, int]], list[str]] = {}
     for row in rows:
         if row.type in ("d", "f"):
-            by_inode.setdefault((row.type, row.inode), []).append(row.path)
-    return tuple(pair for names in by_inode.values() for pair in permutations(names, 2))
-
-
-def _likeliest(row: Row) -> tuple[bool, bool, str]:
-    named = STEP_NAME.fullmatch(row.path) is not None
-    return (not named, not any(map(str.isdecimal, row.path)), row.path)
+            names.setdefault((row.type, row.inode), []).append(row.path)
+    several = ((inode, each) for (_, inode), each in names.items() if len(each) > 1)
+    return {name: inode for inode, each in several for name in each}

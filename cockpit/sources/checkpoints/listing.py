@@ -137,11 +137,15 @@ _MAX_STEP: Final = 2**63
 
 
 class Link(NamedTuple):
-    """A link in a root: where it leads, as it is written, and whether anything is there."""
+    """A link in a root: where it leads, as it is written, and whether anything is there.
+
+    ``real`` is where it leads in the end.
+    """
 
     name: str
     target: str
     there: bool
+    real: str = ""
 
     @property
     def leads_to(self) -> str:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from pathlib import Path
-from posixpath import normpath
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Problem, kind_of
+from cockpit.model.facet import Problem
 from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointState, CheckpointsValue
-from cockpit.model.place import Place
+from cockpit.model.place import HERE, Place
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
-from cockpit.sources.checkpoints.contents import Books, ListingError, parse_marks, read_marks
+from cockpit.sources.checkpoints.assembly import Surveyed, Want, plain
+from cockpit.sources.checkpoints.contents import Books, ListingError, parse_marks
+from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import (
     Circumstances,
     SeenFolder,
@@ -31,13 +32,13 @@ from cockpit.sources.checkpoints.judge import (
     remember,
 )
 from cockpit.sources.checkpoints.listing import Listed, Root
-from cockpit.sources.checkpoints.scan import Scanner
-from cockpit.sources.checkpoints.survey import Surveyed
+from cockpit.sources.checkpoints.survey import Survey
 from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 
 LIMIT: Final = 4096
-Failure = OSError | ListingError
+AT_ONCE: Final = 2.0
+"""Seconds for which roots of this machine are listed at one look; the rest comes with the next."""
 
 
 _Asked = tuple[Sequence[Root], Sequence[Rejected], int | None, str | None]
@@ -48,37 +49,44 @@ _Asked = tuple[Sequence[Root], Sequence[Rejected], int | None, str | None]
 class Listing:
     """What one root of the run file has told: what lies there, or why that is not known.
 
-    ``marks`` are its files of rejected checkpoints where they were read with it, by root.
+    ``marks`` are its files of rejected checkpoints, by root.
     """
 
     roots: tuple[Root, ...] = ()
-    error: Failure | None = None
+    error: ListingError | None = None
     unjudged: int = 0
-    marks: Mapping[str, Listed] | None = None
+    marks: Mapping[str, Listed] = field(default_factory=dict)
 
     @property
     def missing(self) -> bool:
         """True for a root that does not exist (yet)."""
-        if isinstance(self.error, ListingError):
-            return self.error.kind is ErrorKind.NOT_FOUND and not self.error.whole
-        return isinstance(self.error, FileNotFoundError)
+        return self.error is not None and self.error.missing
 
 
-def listing_of(answer: Surveyed | ListingError, temporary: bool | None) -> Listing:
-    """Return what a root away from this machine has told."""
+def listing_of(answer: Surveyed | ListingError, temporary: bool | None = None) -> Listing:
+    """Return what a root has told."""
     if isinstance(answer, ListingError):
         return Listing(error=answer)
     roots = tuple(replace(root, temporary=temporary) for root in answer.roots)
     return Listing(roots, None, answer.unjudged, answer.marks)
 
 
-def scanned(scanner: Scanner, place: Place, temporary: bool | None) -> Listing:
-    """Return what a root on this machine tells; blocking."""
+def listed_here(
+    survey: Survey, wants: Collection[Want], seconds: float
+) -> dict[Want, Surveyed | ListingError]:
+    """Return what roots on this machine hold; blocking."""
+    look = survey.look(wants, time.monotonic() + seconds)
     try:
-        roots = scanner.roots(plain(place.path), temporary)
-    except OSError as error:
-        return Listing(error=error)
-    return Listing(tuple(roots), None, scanner.unjudged)
+        look.send(None)
+    except StopIteration as done:
+        found: dict[Want, Surveyed | ListingError] = done.value
+        return found
+    raise AssertionError("a tree of this machine is never waited for")
+
+
+def survey_here() -> Survey:
+    """Return what lists roots of this machine."""
+    return Survey(HostTree(None))
 
 
 def temporaries(places: Sequence[Place]) -> dict[Place, bool | None]:
@@ -87,9 +95,11 @@ def temporaries(places: Sequence[Place]) -> dict[Place, bool | None]:
     return {place: index > 0 if several else None for index, place in enumerate(places)}
 
 
-def scanner_of(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
-    """Return what lists roots of this machine as the run file says."""
-    return Scanner(*names_of(spec), prefer)
+def wants_of(spec: CheckpointSpec, endpoint: str, prefer: frozenset[str]) -> tuple[Want, ...]:
+    """Return the roots of a run at one endpoint; raises ``ValueError`` for a bad layout."""
+    pattern, markers = names_of(spec)
+    there = (place for place in spec.path if place.endpoint == endpoint)
+    return tuple(Want(place, pattern, markers, prefer) for place in there)
 
 
 def names_of(spec: CheckpointSpec) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
@@ -106,39 +116,45 @@ def names_of(spec: CheckpointSpec) -> tuple[re.Pattern[str] | None, tuple[str, .
 class Look:
     """One run's roots, what they have told last, and what they looked like before."""
 
-    def __init__(self, spec: CheckpointSpec, clock: Clock, scanner: Scanner) -> None:
+    def __init__(self, spec: CheckpointSpec, clock: Clock, prefer: frozenset[str]) -> None:
+        """Begin with nothing known; raises ``ValueError`` for a layout that does not exist."""
         self._spec = spec
         self._clock = clock
-        self._scanner = scanner
+        self._wants = wants_of(spec, HERE, prefer)
+        self._survey = survey_here()
         self._listings: dict[Place, Listing] = {}
         self._before: Mapping[str, SeenFolder] = {}
         self._books = Books()
         self._settled: tuple[_Asked, CheckpointsValue] | None = None
         self._lock = threading.Lock()
 
-    def here(self, query: Query) -> tuple[CheckpointsValue, Failure | None]:
+    def here(self, query: Query) -> tuple[CheckpointsValue, ListingError | None]:
         """List the roots on this machine and judge; blocking. Raises as ``judged`` does."""
         with self._lock:  # a look that was given up may still be at work
-            temporary = temporaries(self._spec.path)
-            for place in (each for each in self._spec.path if each.here):
-                self._listings[place] = scanned(self._scanner, place, temporary[place])
-            found = self._judged(query, {place for place in self._spec.path if place.here})
-            self._scanner.settle(found[0])
+            answers = listed_here(self._survey, self._wants, AT_ONCE)
+            found = self._taken(query, {want.place: said for want, said in answers.items()})
+            paths = {item.path for item in found[0].items}
+            self._survey.settle(complete_of(found[0]), paths)
             return found
 
     def away(
         self, query: Query, answers: Mapping[Place, Surveyed | ListingError]
-    ) -> tuple[CheckpointsValue, Failure | None]:
+    ) -> tuple[CheckpointsValue, ListingError | None]:
         """Take in what roots elsewhere have told, and judge. Raises as ``judged`` does."""
         with self._lock:
-            temporary = temporaries(self._spec.path)
-            for place, answer in answers.items():
-                self._listings[place] = listing_of(answer, temporary[place])
-            return self._judged(query, answers.keys())
+            return self._taken(query, answers)
+
+    def _taken(
+        self, query: Query, answers: Mapping[Place, Surveyed | ListingError]
+    ) -> tuple[CheckpointsValue, ListingError | None]:
+        temporary = temporaries(self._spec.path)
+        for place, answer in answers.items():
+            self._listings[place] = listing_of(answer, temporary[place])
+        return self._judged(query, answers.keys())
 
     def _judged(
         self, query: Query, asked: Collection[Place]
-    ) -> tuple[CheckpointsValue, Failure | None]:
+    ) -> tuple[CheckpointsValue, ListingError | None]:
         """Judge, and return why one of the roots that were asked could not be listed.
 
         Raises what went wrong when none of these could be, ``ValueError`` when they hold more
@@ -181,7 +197,7 @@ class Look:
 
 def joined(
     places: Sequence[Place], listings: Mapping[Place, Listing], asked: Collection[Place]
-) -> tuple[list[Root], dict[Place, Failure], int]:
+) -> tuple[list[Root], dict[Place, ListingError], int]:
     """Return the roots, why some of those asked could not be listed, and the turnless folders.
 
     One of several roots that does not exist (yet) holds nothing. Raises what went wrong when
@@ -200,18 +216,12 @@ def joined(
 
 
 def marked(listings: Collection[Listing]) -> tuple[Rejected, ...]:
-    """Return what lies in the roots about rejected checkpoints; reads those of this machine.
+    """Return what lies in the roots about rejected checkpoints.
 
-    Raises ``OSError`` or ``ValueError`` for what is there and cannot be understood.
+    Raises ``ValueError`` for what is there and cannot be understood.
     """
-    found: list[Rejected] = []
-    for listing in listings:
-        for root in dict.fromkeys(root.path for root in listing.roots):
-            if listing.marks is None:
-                found += read_marks(root)
-            elif (file := listing.marks.get(root)) is not None:
-                found += _parsed(root, file)
-    return tuple(found)
+    marks = (each for listing in listings for each in listing.marks.items())
+    return tuple(mark for root, file in marks for mark in _parsed(root, file))
 
 
 def _parsed(root: str, file: Listed) -> tuple[Rejected, ...]:
@@ -269,21 +279,6 @@ def _above(first: str, last: str) -> str:
     return "/".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
 
 
-def plain(path: str) -> str:
-    """Return a path of this machine in full."""
-    if path.startswith("/") and path == normpath(path):
-        return path
-    return str(Path(path).expanduser().absolute())
-
-
-def problem_of(failure: Failure) -> Problem:
+def problem_of(failure: ListingError) -> Problem:
     """Return in one line why a root could not be listed."""
-    if isinstance(failure, ListingError):
-        return Problem(kind=failure.kind, message=clean(failure, LIMIT))
-    reason = {
-        FileNotFoundError: "does not exist",
-        NotADirectoryError: "is not a folder",
-        PermissionError: "may not be read (permission denied)",
-    }.get(type(failure), (failure.strerror or "cannot be listed").lower())
-    where = failure.filename or "checkpoint root"
-    return Problem(kind=kind_of(failure), message=clean(f"{where} {reason}", LIMIT))
+    return Problem(kind=failure.kind, message=clean(failure, LIMIT))

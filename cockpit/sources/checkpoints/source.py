@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -26,6 +27,7 @@ from cockpit.runtime.buckets import BUCKETS as BUCKETS
 from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
+from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.bucket import BucketTree
 from cockpit.sources.checkpoints.contents import Books, ListingError, Tree
 from cockpit.sources.checkpoints.host import HostTree
@@ -33,24 +35,21 @@ from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.listing import Folder, Root
 from cockpit.sources.checkpoints.look import (
     LIMIT,
-    Failure,
     Listing,
     Look,
     as_far_as_judged,
     complete_of,
     joined,
+    listed_here,
     listing_of,
     marked,
-    names_of,
     problem_of,
-    scanned,
-    scanner_of,
+    survey_here,
     temporaries,
     unpicked,
+    wants_of,
 )
-from cockpit.sources.checkpoints.scan import SECONDS as TURNS
-from cockpit.sources.checkpoints.scan import Turns
-from cockpit.sources.checkpoints.survey import Survey, Surveyed, Want
+from cockpit.sources.checkpoints.survey import Survey
 from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 
@@ -78,7 +77,7 @@ class Surveys:
         if not wants:
             return {}
         usual = SECONDS if endpoint in self._surveys else AT_FIRST
-        until = asyncio.get_running_loop().time() + (seconds or usual)
+        until = time.monotonic() + (seconds or usual)
         every = dict.fromkeys(wants)
         place = next(iter(every)).place
         survey = self._survey(endpoint, place)
@@ -88,7 +87,7 @@ class Surveys:
             return dict.fromkeys(every, ListingError(ErrorKind.UNSUPPORTED, text))
         turn = self._turns[endpoint]
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(seconds or usual):
                 await turn.acquire()
         except TimeoutError:
             late = ListingError(
@@ -128,21 +127,17 @@ def tree_at(place: Place, clock: Clock, http: Http | None = None) -> Tree | None
     return HostTree(place.host) if place.scheme == SSH else None
 
 
-def wants_of(spec: CheckpointSpec, endpoint: str, prefer: frozenset[str]) -> tuple[Want, ...]:
-    """Return the roots of a run at one endpoint; raises ``ValueError`` for a bad layout."""
-    pattern, markers = names_of(spec)
-    there: Iterable[Place] = (each for each in spec.path if each.endpoint == endpoint)
-    return tuple(Want(place, pattern, markers, prefer) for place in there)
-
-
 def folder_names(run: RunSpec) -> frozenset[str]:
     """Return what the run's own folder may be called where a root holds many runs."""
     return frozenset({run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set()))
 
 
 DEADLINE: Final = 12.0
-Judged = tuple[CheckpointsValue, Failure | None] | Exception
+Judged = tuple[CheckpointsValue, ListingError | None] | Exception
 """What a look has found, or why nothing is known."""
+Listings = dict[Place, Surveyed | ListingError]
+WHOLE: Final = 60.0
+"""Seconds for which roots of this machine are listed where all must be judged."""
 
 
 class Checkpoints:
@@ -253,7 +248,7 @@ class Checkpoints:
     def _judged(self, query: Query, answers: Mapping[Place, Surveyed | ListingError]) -> Judged:
         try:
             return self._look(query.run).away(query, answers)
-        except (OSError, ListingError, ValueError) as error:
+        except (ListingError, ValueError) as error:
             return error
 
     def _facet(self, query: Query, found: Judged) -> Facet[CheckpointsValue]:
@@ -263,7 +258,7 @@ class Checkpoints:
             if found[1] is None:
                 return facet
             return facet.model_copy(update={"error": problem_of(found[1]), "since": now})
-        if isinstance(found, OSError | ListingError):
+        if isinstance(found, ListingError):
             problem = problem_of(found)
             return unknown(problem.kind, problem.message, source, now)
         return unknown(ErrorKind.BAD_ANSWER, clean(found), source, now)
@@ -272,19 +267,18 @@ class Checkpoints:
         spec = _spec(run)
         key = (run.name, spec)
         if key not in self._looks:
-            scanner = replace(scanner_of(spec, folder_names(run)), turns=Turns(TURNS))
-            self._looks[key] = Look(spec, self._clock, scanner)
+            self._looks[key] = Look(spec, self._clock, folder_names(run))
         return self._looks[key]
 
 
-def _judged(query: Query, outcome: Outcome[tuple[CheckpointsValue, Failure | None]]) -> Judged:
+def _judged(query: Query, outcome: Outcome[tuple[CheckpointsValue, ListingError | None]]) -> Judged:
     """Return what a look has found, or why nothing is known; raises what is no such reason."""
     try:
         return outcome.value
     except TimeoutError:
         message = f"{_source(query.run)}: no listing within {DEADLINE:g} s"
         return ListingError(ErrorKind.TIMEOUT, message)
-    except (OSError, ListingError, ValueError) as error:
+    except (ListingError, ValueError) as error:
         return error
 
 
@@ -371,17 +365,13 @@ def list_checkpoints(
 ) -> CheckpointsValue:
     """Return the checkpoints under one run's ``paths`` (permanent root first); blocking.
 
-    Raises ``OSError`` for a path that cannot be listed, ``ValueError`` for an unknown layout
+    Raises ``ListingError`` for a path that cannot be listed, ``ValueError`` for an unknown layout
     or an address that is not on this machine.
     """
     spec = CheckpointSpec(path=tuple(map(place_of, paths)), layout=layout, custom=custom)
     _only_here(spec)
-    scanner = scanner_of(spec, frozenset())
-    listings = {place: scanned(scanner, place, None) for place in spec.path}
-    failed = (each.error for each in listings.values() if isinstance(each.error, OSError))
-    for error in failed:
-        raise error
-    return _unwatched(spec, listings, now)
+    answers = _all_here(spec, frozenset(), WHOLE)
+    return _unwatched(spec, {place: listing_of(said) for place, said in answers.items()}, now)
 
 
 async def list_anywhere(
@@ -393,30 +383,44 @@ async def list_anywhere(
 ) -> CheckpointsValue:
     """Return the checkpoints under ``paths``, wherever they lie; permanent root first.
 
-    Raises ``OSError`` or ``ListingError`` for a path that cannot be listed, ``ValueError`` for
-    an unknown layout, ``TimeoutError`` for this machine's disk.
+    Raises ``ListingError`` for a path that cannot be listed, ``ValueError`` for an unknown
+    layout, ``TimeoutError`` for this machine's disk.
     """
     spec = CheckpointSpec(path=tuple(map(place_of, paths)), layout=layout, custom=custom)
-    scanner = scanner_of(spec, frozenset())
-    listings: dict[Place, Listing] = {}
-    for place in spec.path:
-        if place.here:
-            listings[place] = await offload(scanned, scanner, place, None, deadline=DEADLINE)
-    surveys = Surveys(clock)
-    for endpoint in dict.fromkeys(place.endpoint for place in spec.path if not place.here):
-        wants = wants_of(spec, endpoint, frozenset())
-        answers = await surveys.look(endpoint, wants, SECONDS)
-        listings |= {want.place: listing_of(answers[want], None) for want in wants}
-    for listing in listings.values():
-        if listing.error is not None:
-            raise listing.error
+    answers = await _everywhere(spec, frozenset(), Surveys(clock), DEADLINE)
+    listings = {place: listing_of(said) for place, said in answers.items()}
     return await offload(_unwatched, spec, listings, clock.now(), deadline=DEADLINE, key=object())
+
+
+def _all_here(spec: CheckpointSpec, prefer: frozenset[str], seconds: float) -> Listings:
+    """List the roots on this machine; blocking."""
+    answers = listed_here(survey_here(), wants_of(spec, HERE, prefer), seconds)
+    return {want.place: said for want, said in answers.items()}
+
+
+async def _everywhere(
+    spec: CheckpointSpec, prefer: frozenset[str], surveys: Surveys, deadline: float
+) -> Listings:
+    """List all roots of a run; those of this machine for no longer than the deadline."""
+    answers: Listings = {}
+    if any(place.here for place in spec.path):
+        answers |= await offload(_all_here, spec, prefer, WHOLE, deadline=deadline, key=object())
+    for endpoint in dict.fromkeys(place.endpoint for place in spec.path if not place.here):
+        found = await surveys.look(endpoint, wants_of(spec, endpoint, prefer), SECONDS)
+        answers |= {want.place: said for want, said in found.items()}
+    return answers
 
 
 def _unwatched(
     spec: CheckpointSpec, listings: Mapping[Place, Listing], now: float
 ) -> CheckpointsValue:
-    """Judge roots of which nothing is known but what lies there; blocking."""
+    """Judge roots of which nothing is known but what lies there; blocking.
+
+    Raises ``ListingError`` for one that could not be listed.
+    """
+    for listing in listings.values():
+        if listing.error is not None:
+            raise listing.error
     roots, _, unjudged = joined(spec.path, listings, listings.keys())
     around = Circumstances(now, rejected=marked(listings.values()))
     return as_far_as_judged(judge_listing(roots, around, spec), unjudged, roots)
@@ -453,10 +457,13 @@ class Anew:
     ) -> CheckpointsValue:
         """Return what lies there, as if ``gone`` were not, and the markers of ``unmarked`` aside.
 
-        Raises ``OSError`` or ``ListingError`` for a root that cannot be listed, ``TimeoutError``
+        Raises ``ListingError`` for a root that cannot be listed, ``TimeoutError``
         for this machine's disk, ``ValueError`` for a layout or a file there that is not understood.
         """
-        listings = await self._listings()
+        names = folder_names(self._run)
+        answers = await _everywhere(self._spec, names, self._surveys, ANEW_DEADLINE)
+        temporary = temporaries(self._spec.path)
+        listings = {place: listing_of(said, temporary[place]) for place, said in answers.items()}
 
         def judge() -> CheckpointsValue:
             found, errors, unjudged = joined(self._spec.path, listings, self._spec.path)
@@ -472,27 +479,10 @@ class Anew:
 
         return await offload(judge, deadline=ANEW_DEADLINE, key=object())
 
-    async def _listings(self) -> dict[Place, Listing]:
-        names, temporary = folder_names(self._run), temporaries(self._spec.path)
-        scanner = scanner_of(self._spec, names)
-        listings: dict[Place, Listing] = {}
-        for place in (each for each in self._spec.path if each.here):
-            listings[place] = await offload(
-                scanned, scanner, place, temporary[place], deadline=ANEW_DEADLINE, key=object()
-            )
-        away = (place.endpoint for place in self._spec.path if not place.here)
-        for endpoint in dict.fromkeys(away):
-            wants = wants_of(self._spec, endpoint, names)
-            answers = await self._surveys.look(endpoint, wants, SECONDS)
-            listings |= {w.place: listing_of(answers[w], temporary[w.place]) for w in wants}
-        return listings
-
 
 def nothing_there(error: Exception) -> bool:
     """Tell whether a root cannot be listed because it does not exist (yet)."""
-    if isinstance(error, ListingError):
-        return error.kind is ErrorKind.NOT_FOUND and not error.whole
-    return isinstance(error, FileNotFoundError)
+    return isinstance(error, ListingError) and error.missing
 
 
 def _changed(root: Root, gone: Collection[str], unmarked: Unmarked) -> Root:

@@ -21,9 +21,9 @@ from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime import buckets
 from cockpit.sources.checkpoints import source as reading
-from cockpit.sources.checkpoints import survey
+from cockpit.sources.checkpoints.assembly import LOADABLE
+from cockpit.sources.checkpoints.contents import AWAY
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
-from cockpit.sources.checkpoints.survey import LOADABLE
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
 from tests.sources.checkpoints.test_archive import archive
@@ -124,17 +124,17 @@ async def test_a_second_look_at_five_hundred_steps_takes_a_handful_of_requests(
     assert first.value is not None and first.value.latest_complete == STEPS
     assert len(first.value.items) == STEPS and not first.value.unjudged
     pages = STEPS * OBJECTS // 1000
-    most = 1 + survey.NEWEST + pages + STEPS + LOADABLE
+    most = 1 + AWAY.newest + pages + STEPS + LOADABLE
     assert store.count() <= most, "names, the newest, all keys and markers once, a byte of a few"
     second = await looked(source, run)
-    assert store.count() == 1 + survey.ROTATION
+    assert store.count() == 1 + AWAY.rotation
     assert states(second) == states(first)
     saved(store, "hero", STEPS + 1, ago=1.0, torn=True)
     assert states(await looked(source, run))[-1] == (STEPS + 1, "writing")
-    assert store.count() == 3 + survey.ROTATION, "its files, and a byte of one of them"
+    assert store.count() == 3 + AWAY.rotation, "its files, and a byte of one of them"
     saved(store, "hero", STEPS + 1, ago=0.0)
     assert states(await looked(source, run))[-1] == (STEPS + 1, "complete")
-    assert store.count() == 4 + survey.ROTATION, "its marker, and that byte of the new file"
+    assert store.count() == 4 + AWAY.rotation, "its marker, and that byte of the new file"
 
 
 async def test_two_hundred_runs_of_a_bucket_are_the_requests_of_one(store: ObjectStore) -> None:
@@ -152,7 +152,7 @@ async def test_two_hundred_runs_of_a_bucket_are_the_requests_of_one(store: Objec
 
 
 async def test_data_that_a_rule_of_the_bucket_takes_is_missed_in_turn(store: ObjectStore) -> None:
-    many = 3 * survey.ROTATION
+    many = 3 * AWAY.rotation
     for step in range(1, many + 1):
         saved(store, "run", step)
     source, run = Checkpoints(SystemClock()), run_of("s3://b/run")
@@ -162,7 +162,7 @@ async def test_data_that_a_rule_of_the_bucket_takes_is_missed_in_turn(store: Obj
     for _ in range(many):
         store.count()
         looks.append(dict(states(await looked(source, run)))[2])
-        assert store.count() <= 2 + survey.ROTATION
+        assert store.count() <= 2 + AWAY.rotation
     assert looks[0] in ("complete", "incomplete") and looks[-1] == "incomplete"
     store.gone("b", f"run/step-{many}/")
     assert many not in dict(states(await looked(source, run)))

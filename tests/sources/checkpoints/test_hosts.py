@@ -18,8 +18,9 @@ from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
-from cockpit.sources.checkpoints import host, survey
+from cockpit.sources.checkpoints import host
 from cockpit.sources.checkpoints import source as reading
+from cockpit.sources.checkpoints.contents import AWAY
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.test_archive import archive
@@ -143,15 +144,23 @@ async def test_a_link_counts_once_and_a_file_of_torch_is_looked_into(
     assert len(asked) == 1
 
 
-async def test_data_that_goes_later_is_missed_in_turn(
-    asked: list[list[Ask]], tmp_path: Path
+@pytest.mark.parametrize("how", ["removed", "truncated"])
+async def test_data_that_goes_later_is_missed(
+    how: str, asked: list[list[Ask]], tmp_path: Path
 ) -> None:
     for step in range(1, 11):
         levanter(tmp_path, step, at=time.time() - QUIET)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     await looked(source, run)
-    (tmp_path / "step-3" / "d" / "0c0ffee0").unlink()
-    found = [dict(states(await looked(source, run)))[3] for _ in range(10)]
+    await looked(source, run)
+    data = tmp_path / "step-3" / "d" / "0c0ffee0"
+    if how == "removed":
+        data.unlink()
+        looks = 1
+    else:  # no folder's time tells that: it is seen when its turn comes
+        data.write_bytes(b"")
+        looks = 10
+    found = [dict(states(await looked(source, run)))[3] for _ in range(looks)]
     assert found[-1] == "incomplete"
 
 
@@ -161,7 +170,7 @@ async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
     for step in range(1, 41):
         levanter(tmp_path, step, at=time.time() - QUIET)
     monkeypatch.setattr(host, "MOST", 40)
-    monkeypatch.setattr(survey, "ROUNDS", 3)
+    monkeypatch.setattr(host, "AWAY", AWAY._replace(rounds=3))
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     first = await looked(source, run)
     assert first.value is not None and first.value.unjudged
@@ -177,7 +186,7 @@ async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
     ("path", "kind", "told"),
     [
         ("{tmp}/nowhere", ErrorKind.NOT_FOUND, "does not exist"),
-        ("{tmp}/file", ErrorKind.BAD_ANSWER, "is not a folder"),
+        ("{tmp}/file", ErrorKind.NOT_FOUND, "is not a folder"),
     ],
 )
 async def test_a_root_that_cannot_be_listed_is_one_line(
@@ -192,7 +201,7 @@ async def test_a_root_that_cannot_be_listed_is_one_line(
     both = run_of(f"ssh://self{tmp_path}/run", f"ssh://self{where}", name="both")
     facet = await looked(Checkpoints(SystemClock()), both)
     assert states(facet) == [(100, "complete")]
-    assert (facet.error is None) == (kind is ErrorKind.NOT_FOUND), "one may not exist yet"
+    assert (facet.error is None) == (told == "does not exist"), "one may not exist yet"
 
 
 @needs_sshd
@@ -248,7 +257,7 @@ async def test_what_was_listed_before_the_time_was_over_counts(
 ) -> None:
     for step in range(1, 31):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    monkeypatch.setattr(survey, "ROUNDS", 3)
+    monkeypatch.setattr(host, "AWAY", AWAY._replace(rounds=3))
     moments = iter(range(10_000))
     monkeypatch.setattr(walking, "time", Clock(lambda: next(moments) / 10))
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")

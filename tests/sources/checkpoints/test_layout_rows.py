@@ -15,14 +15,14 @@ import pytest
 from cockpit.cli import main
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import place_of
+from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.layouts import ZIP
 from cockpit.sources.checkpoints.listing import Folder, Listed, Root
-from cockpit.sources.checkpoints.scan import Scanner
-from cockpit.sources.checkpoints.survey import Survey, Surveyed, Want
+from cockpit.sources.checkpoints.survey import Survey
 from tests.sources.checkpoints.test_archive import archive
-from tests.sources.checkpoints.trees import NOW, put, settle
+from tests.sources.checkpoints.trees import NOW, put, roots_at, settle
 
 X = b"x"
 
@@ -34,7 +34,7 @@ def grown(folder: Path, files: Mapping[str, bytes], at: float = NOW - 3600) -> P
 
 
 def value_of(folder: Path) -> CheckpointsValue:
-    return judge_listing(Scanner().roots(str(folder)), Circumstances(NOW, alive=False))
+    return judge_listing(roots_at(folder), Circumstances(NOW, alive=False))
 
 
 def told(folder: Path) -> dict[str, str]:
@@ -362,7 +362,7 @@ async def test_a_host_tells_a_save_under_two_names_once(tmp_path: Path) -> None:
         *((20, "complete"), (40, "unknown"), (600, "unknown"))
     ]
     assert value.items[1].note == "newer than LATEST, which names epoch_0_step_20"
-    assert value.items[2].note == "a link that leads nowhere"
+    assert value.items[2].note == "a link that leads nowhere: /mnt/away/checkpoint-600"
 
 
 def hugging_face(root: Path, name: str, latest: str | None = None) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from pathlib import Path
 
 import pytest
 
 from cockpit.model.clock import FixedClock
-from cockpit.sources.checkpoints import scan
-from cockpit.sources.checkpoints import source as checkpoints
-from cockpit.sources.checkpoints.scan import Turns
+from cockpit.sources.checkpoints import host
+from cockpit.sources.checkpoints.contents import HERE
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.sources.checkpoints.test_source import observed, run_of, value_of
 from tests.sources.checkpoints.trees import NOW, levanter
 
-COUNT, NEWEST, MORE = 60, 10, 20
+COUNT, NEWEST, MORE = 90, 10, 10
 
 
 @pytest.fixture
@@ -24,14 +21,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a root with many folders, of which a look has time for ``MORE`` beside the newest."""
     for step in range(1, COUNT + 1):
         levanter(tmp_path / "c", 7 * step, at=NOW - 1000)
-    seconds = itertools.count(start=0.0, step=scan.SECONDS / (MORE + 0.5))
-    ticking = functools.partial(Turns, clock=lambda: next(seconds))
-    monkeypatch.setattr(checkpoints, "Turns", ticking)
-    monkeypatch.setattr(scan, "NEWEST", NEWEST)
+    monkeypatch.setattr(host, "HERE", HERE._replace(newest=NEWEST, growth=1, rounds=3))
     return tmp_path / "c"
 
 
-async def test_the_newest_steps_come_first_and_the_rest_over_later_looks(root: Path) -> None:
+async def test_the_newest_steps_come_first_and_the_rest_over_later_looks(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, run = Checkpoints(FixedClock(NOW)), run_of(root)
     left = []
     for _ in range(3):
@@ -43,7 +39,8 @@ async def test_the_newest_steps_come_first_and_the_rest_over_later_looks(root: P
         assert value.to_json().get("unjudged", 0) == value.unjudged
         assert (value.trainer_would_load is None) == bool(value.unjudged), "it may go by others"
         left.append(value.unjudged)
-    assert left == [COUNT - NEWEST - MORE, COUNT - NEWEST - 2 * MORE, 0]
+    assert left == [COUNT - NEWEST - MORE, COUNT - 2 * (NEWEST + MORE), 0]
+    monkeypatch.undo()
     assert value.items == list_checkpoints([str(root)], now=NOW).items
 
 
@@ -64,7 +61,9 @@ async def test_none_is_picked_while_the_only_whole_ones_have_had_no_turn(root: P
     value = value_of(await observed(source, run, alive=True))
     assert value.unlisted == () and value.latest_complete == 7 * (COUNT - NEWEST - MORE)
     whole = [item for item in value.items if item.complete]
-    assert len(value.items) == NEWEST + 2 * MORE and len(whole) == MORE, "none is lost again"
+    assert len(value.items) == 2 * (NEWEST + MORE) and len(whole) == NEWEST + MORE, (
+        "none is lost again"
+    )
 
 
 async def test_one_that_goes_bad_later_is_noticed_when_its_turn_comes(root: Path) -> None:

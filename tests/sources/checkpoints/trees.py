@@ -8,7 +8,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cockpit.model.place import place_of
+from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.listing import Folder, Listed, Root
+from cockpit.sources.checkpoints.look import listed_here, survey_here
+from cockpit.sources.checkpoints.survey import Survey
 
 NOW = 1_770_000_000.0
 
@@ -74,3 +78,11 @@ def hugging_face(root: Path, step: int, *, at: float = NOW - 3600, **state: obje
     said = {"best_model_checkpoint": None, "global_step": step, "log_history": [], **state}
     put(folder / "trainer_state.json", json.dumps(said, indent=2, sort_keys=True) + "\n", at)
     return settle(folder, at)
+
+
+def roots_at(folder: Path, survey: Survey | None = None) -> tuple[Root, ...]:
+    """Return what a folder of this machine holds."""
+    want = Want(place_of(str(folder)))
+    found = listed_here(survey or survey_here(), [want], 60.0)[want]
+    assert isinstance(found, Surveyed)
+    return found.roots
