@@ -16,7 +16,7 @@ from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.place import FILE, Place
+from cockpit.model.place import FILE, Place, on_host
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb import box, tracker
@@ -25,10 +25,11 @@ from cockpit.sources.wandb.tracker import OfflineWandb
 from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer
-from tests.sshd import needs_sshd, serving
+from tests.sshd import needs_sshd, reachable, serving
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
 T0 = 1_795_000_000.0
+GOLD = "gold0001"
 VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
 
 
@@ -115,9 +116,22 @@ def rows(first: int, end: int, loss: str | None = "2.5", **more: str) -> list[by
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_what_is_told_is_what_the_same_files_tell_here(version: str) -> None:
-    run = spec(GOLDEN / version, id="gold0001")
-    there, here = OfflineWandb(SystemClock(), CallsHere()), OfflineWandb(SystemClock())
-    assert (await facet(there, run)).source == f"W&B files in ssh://box{GOLDEN / version}"
+    await same_as_here(OfflineWandb(SystemClock(), CallsHere()), spec(GOLDEN / version, id=GOLD))
+
+
+@needs_sshd
+async def test_a_real_host_tells_what_the_same_files_tell_here() -> None:
+    with reachable() as server:
+        for version in VERSIONS:
+            place = on_host(server.host, str(GOLDEN / version))
+            run = RunSpec(name="hero", wandb=WandbSpec(dir=place, id=GOLD))
+            await same_as_here(OfflineWandb(SystemClock()), run)
+
+
+async def same_as_here(there: OfflineWandb, run: RunSpec) -> None:
+    here = OfflineWandb(SystemClock())
+    assert run.wandb is not None
+    assert (await facet(there, run)).source == f"W&B files in {run.wandb.dir}"
     own = await every_row(there, run), await every_row(here, local(run))
     assert repr(own[0]) == repr(own[1]) and len(own[0]) > 80
     found, expected = await value(there, run), await value(here, local(run))

@@ -1,10 +1,14 @@
-"""The tracker facet from local files: what it knows, and what it says when it knows nothing."""
+"""The tracker facet from files: what it knows, and what it says when it knows nothing.
+
+Every test runs with files of this machine, and with the same as those of a host.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import TrendFold
@@ -42,13 +47,43 @@ class Then:
         self.at += seconds
 
 
-def spec(place: Path | None, **more: str) -> RunSpec:
-    where = None if place is None else str(place)
-    return RunSpec(name="hero", wandb=WandbSpec(dir=where, **more))
+HOST: str | None = None
+
+
+@pytest.fixture(params=[None, "box"], ids=["here", "host"], autouse=True)
+def _where_files_lie(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "HOST", request.param)
+
+
+def shown(place: Path) -> str:
+    return str(on_host(HOST, str(place)))
+
+
+def spec(place: Path, name: str = "hero", **more: str) -> RunSpec:
+    return RunSpec(name=name, wandb=WandbSpec(dir=shown(place), **more))
+
+
+def offline(clock: Then | None = None) -> OfflineWandb:
+    """Return a reader for which a host is this machine, with the test's clock."""
+    now, calls = clock or Then(), CallsHere()
+    calls.edit = lambda _, value: [now.now(), *value[1:]]
+    return OfflineWandb(now, calls)
 
 
 async def facet(run: RunSpec, clock: Then | None = None) -> Facet[TrackerValue]:
-    return (await OfflineWandb(clock or Then()).observe(queries_of([run])))["hero"]
+    return (await offline(clock).observe(queries_of([run])))["hero"]
+
+
+async def every_row(source: OfflineWandb, run: RunSpec) -> list[Row]:
+    found: list[Row] = []
+    for _ in range(50):
+        more = await source.more_rows(run)
+        found += more.rows
+        if more.caught_up:
+            return found
+        if more.later:
+            await source.observe(queries_of([run]))
+    raise AssertionError(f"{len(found)} rows, and no end")
 
 
 async def value(run: RunSpec, clock: Then | None = None) -> TrackerValue:
@@ -94,11 +129,9 @@ async def test_a_resumed_run_of_each_client_version(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_all_rows_of_each_client_version(version: str) -> None:
-    source, run = OfflineWandb(Then()), spec(GOLDEN / version)
-    found: list[Row] = []
-    while not (more := await source.more_rows(run)).caught_up:
-        found += more.rows
-    found += more.rows
+    source, run = offline(), spec(GOLDEN / version)
+    await source.observe(queries_of([run]))
+    found = await every_row(source, run)
     assert [row.step for row in found] == [*range(1000, 1061), *range(1050, 1071)]
     losses = [row.loss for row in found if row.loss is not None]
     assert len(losses) == 80
@@ -133,8 +166,8 @@ async def test_three_clocks(tmp_path: Path) -> None:
 
 async def test_a_missing_exit_record_is_silence_and_no_crash(tmp_path: Path) -> None:
     on_disk(tmp_path, small(), written_at=T0 + 10)
-    source, run, clock = OfflineWandb(Then()), spec(tmp_path, id="abc"), Then(T0 + 609)
-    source = OfflineWandb(clock)
+    run, clock = spec(tmp_path, id="abc"), Then(T0 + 609)
+    source = offline(clock)
     states = []
     for clock.at in (T0 + 609, T0 + 611, T0 + 20):
         found = (await source.observe(queries_of([run])))["hero"].value
@@ -147,9 +180,11 @@ async def test_a_missing_exit_record_is_silence_and_no_crash(tmp_path: Path) -> 
 async def test_a_file_that_has_just_been_created_is_a_start(tmp_path: Path, size: int) -> None:
     on_disk(tmp_path, writer.MAGIC[:size])
     run = spec(tmp_path, id="abc")
-    found = await value(run)
+    source = offline()
+    found = (await source.observe(queries_of([run])))["hero"].value
+    assert found is not None
     assert (found.id, found.state, found.step, found.history) == ("abc", "starting", None, ())
-    more = await OfflineWandb(Then()).more_rows(run)
+    more = await source.more_rows(run)
     assert (more.rows, more.caught_up) == ((), True)
 
 
@@ -174,7 +209,7 @@ async def test_nothing_configured() -> None:
     assert not found.configured
 
 
-async def test_files_of_another_machine_are_not_looked_for_here(tmp_path: Path) -> None:
+async def test_files_of_a_host_that_is_gone_are_not_looked_for_here(tmp_path: Path) -> None:
     on_disk(tmp_path, small())
     calls = CallsHere()
     calls.down = RemoteError(ErrorKind.REFUSED, "gpu-7: no route to host")
@@ -188,7 +223,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     found = await facet(spec(tmp_path / "nowhere"))
     assert found.error is not None
     assert found.error.kind is ErrorKind.NOT_FOUND
-    assert found.error.message == f"there is no {tmp_path / 'nowhere'}"
+    assert found.error.message == f"there is no {shown(tmp_path / 'nowhere')}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -200,7 +235,7 @@ async def test_without_permission(tmp_path: Path, closed: str) -> None:
     (tmp_path / closed).chmod(0o700)
     assert found.error is not None
     assert found.error.kind is ErrorKind.PERMISSION
-    assert found.error.message == f"{tmp_path} may not be read by this user"
+    assert found.error.message == f"{shown(tmp_path)} may not be read by this user"
 
 
 @pytest.mark.parametrize("odd", ["loop", "n" * 300])
@@ -225,7 +260,7 @@ async def test_a_run_that_is_not_in_the_folder(tmp_path: Path) -> None:
     assert found.error is not None
     assert found.error.kind is ErrorKind.NOT_FOUND
     assert found.error.message == (
-        f"no W&B run zzz in {tmp_path}; there: abc "
+        f"no W&B run zzz in {shown(tmp_path)}; there: abc "
         "(newest first; without wandb.id the newest is read)"
     )
 
@@ -239,8 +274,8 @@ async def test_an_id_that_matches_nothing_is_answered_with_those_that_are_there(
         (directory / f"run-made-up-{day}.wandb").write_bytes(small())
     found = await facet(spec(tmp_path, id="my-run"))
     assert found.error is not None
-    shown = "made-up-8, made-up-7, made-up-6, made-up-5, made-up-4 and 3 more"
-    assert f"no W&B run my-run in {tmp_path}; there: {shown}" in found.error.message
+    there = "made-up-8, made-up-7, made-up-6, made-up-5, made-up-4 and 3 more"
+    assert f"no W&B run my-run in {shown(tmp_path)}; there: {there}" in found.error.message
     assert (await value(spec(tmp_path))).files[0].endswith("run-made-up-8.wandb")
 
 
@@ -255,7 +290,7 @@ async def test_a_folder_without_any_run_says_not_yet(
 
 async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:
     on_disk(tmp_path, b"PK\x03\x04 something else")
-    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    source, run = offline(), spec(tmp_path, id="abc")
     for _ in range(2):
         found = (await source.observe(queries_of([run])))["hero"]
         assert found.error is not None
@@ -266,7 +301,7 @@ async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:
 
 async def test_a_file_that_vanishes_and_comes_back(tmp_path: Path) -> None:
     path = on_disk(tmp_path, small())
-    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    source, run = offline(), spec(tmp_path, id="abc")
     assert (await source.observe(queries_of([run])))["hero"].known
     shutil.move(path.parent, tmp_path.parent / "away")
     gone = (await source.observe(queries_of([run])))["hero"]
@@ -305,16 +340,14 @@ async def test_nothing_from_the_file_reaches_the_screen_unmasked(tmp_path: Path)
 
 
 async def test_many_runs_at_once(tmp_path: Path) -> None:
-    runs = [
-        RunSpec(name=version, wandb=WandbSpec(dir=str(GOLDEN / version))) for version in VERSIONS
-    ]
-    found = await OfflineWandb(Then()).observe(queries_of([*runs, RunSpec(name="none")]))
+    runs = [spec(GOLDEN / version, version) for version in VERSIONS]
+    found = await offline().observe(queries_of([*runs, RunSpec(name="none")]))
     assert [facet.known for facet in found.values()] == [True] * 4 + [False]
 
 
 async def test_an_unchanged_file_gives_an_equal_value(tmp_path: Path) -> None:
     on_disk(tmp_path, small())
-    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    source, run = offline(), spec(tmp_path, id="abc")
     first = (await source.observe(queries_of([run])))["hero"]
     assert (await source.observe(queries_of([run])))["hero"] == first
 
@@ -375,7 +408,7 @@ async def test_the_step_is_told_by_rows_of_training_not_of_validations(
 ) -> None:
     rows = [*lightning(1000, validated, name)]
     on_disk(tmp_path, writer.log([writer.run("abc", T0), *rows]), written_at=T0 + 2000)
-    source, run = OfflineWandb(Then(T0 + 2000)), spec(tmp_path)
+    source, run = offline(Then(T0 + 2000)), spec(tmp_path)
     found = (await source.observe(queries_of([run])))["hero"].value
     assert found is not None
     assert (found.step, found.loss, found.last_step_at) == (999, 2.5, T0 + 999)
@@ -384,6 +417,8 @@ async def test_the_step_is_told_by_rows_of_training_not_of_validations(
     later = lightning(2000, [])[20:]
     on_disk(tmp_path, writer.log([writer.run("abc", T0), *rows, *later]), written_at=T0 + 2000)
     trend = TrendFold(Trend(), run)
-    for row in (await OfflineWandb(Then()).more_rows(run)).rows:
+    anew = offline(Then(T0 + 2000))
+    await anew.observe(queries_of([run]))
+    for row in await every_row(anew, run):
         trend.add(row)
     assert (trend.pace.step, trend.pace.resumes) == (1999, 0)
