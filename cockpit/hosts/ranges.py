@@ -207,43 +207,66 @@ def below(
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", path) from error
     if not modes.S_ISDIR(found.st_mode):
         return ["file", 0, [[path]]] if modes.S_ISREG(found.st_mode) else ["other", 0, []]
-    if not os.access(path, os.R_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, "Permission denied", path)
+    os.scandir(path).close()  # it may not be read
+    walk = _Walk(sign)
     for number, patterns in enumerate(levels):
         files: list[list[str]] = []
         for pattern in patterns:
             follow = real and glob.has_magic(os.path.dirname(pattern))
             start = os.path.realpath(path) if follow else path
-            last = itertools.islice(_matching(start, pattern.split("/"), follow, sign), most)
+            last = itertools.islice(walk.files(start, pattern.split("/"), follow), most)
             for at, each in enumerate(last):
-                with contextlib.suppress(OSError):
+                with walk.noting():
                     files.append([each, _version(os.stat(each))] if at < measured else [each])
         if files:
             return ["folder", number, sorted({each[0]: each for each in files}.values())]
+    if walk.trouble is not None:
+        raise walk.trouble
     return ["folder", len(levels), []]
 
 
-def _matching(
-    folder: str, parts: Sequence[str], follow: bool, sign: Callable[[], object]
-) -> Iterator[str]:
-    """Yield the files below a folder whose names match, part by part, from the last one on."""
-    sign()
-    head, rest = parts[0], parts[1:]
-    names = [head]
-    if glob.has_magic(head):
-        names = []
-        with contextlib.suppress(OSError):  # no folder, or it may not be read
-            shown = (name for name in os.listdir(folder) if not name.startswith("."))
-            names = sorted(fnmatch.filter(shown, head), reverse=True)
-    for name in names:
-        path = os.path.join(folder, name)
-        if follow and os.path.islink(path):
-            path = os.path.realpath(path)
-        if rest:
-            yield from _matching(path, rest, follow, sign)
-        elif os.path.isfile(path):
-            sign()
-            yield path
+class _Walk:
+    """Finds files by patterns; ``trouble`` is the first that hid some."""
+
+    def __init__(self, sign: Callable[[], object]) -> None:
+        self._sign = sign
+        self.trouble: OSError | None = None
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[None]:
+        """Go on where a file or folder cannot be seen; one that is not there is no trouble."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in ABSENT:
+                self.trouble = self.trouble or error
+
+    def files(self, folder: str, parts: Sequence[str], follow: bool) -> Iterator[str]:
+        """Yield the files below a folder whose names match, part by part, from the last one on."""
+        self._sign()
+        head, rest = parts[0], parts[1:]
+        names = [head]
+        if glob.has_magic(head):
+            names = []
+            with self.noting():
+                shown = (name for name in os.listdir(folder) if not name.startswith("."))
+                names = sorted(fnmatch.filter(shown, head), reverse=True)
+        for name in names:
+            path = os.path.join(folder, name)
+            if follow and os.path.islink(path):
+                path = os.path.realpath(path)
+            if rest:
+                yield from self.files(path, rest, follow)
+                continue
+            regular = False
+            with self.noting():
+                regular = modes.S_ISREG(os.stat(path).st_mode)
+            if regular:
+                self._sign()
+                yield path
+
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def open_to_write(word: str, sign: Callable[[], object] = _no_sign) -> list[str] | None:

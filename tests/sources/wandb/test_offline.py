@@ -227,7 +227,10 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-@pytest.mark.parametrize("closed", [".", "offline-run-20260101_000000-abc/run-abc.wandb"])
+@pytest.mark.parametrize(
+    "closed",
+    [".", "offline-run-20260101_000000-abc", "offline-run-20260101_000000-abc/run-abc.wandb"],
+)
 async def test_without_permission(tmp_path: Path, closed: str) -> None:
     on_disk(tmp_path, small())
     (tmp_path / closed).chmod(0)
