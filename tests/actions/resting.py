@@ -36,6 +36,7 @@ class SetJobs(StandIn):
         self.living: tuple[LiveJob, ...] = ()
         self.spared: tuple[LiveJob, ...] = ()
         self.held: tuple[LiveJob, ...] = ()
+        self.next: tuple[LiveJob, ...] = ()
         self.unknown: str | None = None
         self.stopped: list[str] = []
         self.saved: list[str] = []
@@ -50,6 +51,7 @@ class SetJobs(StandIn):
         self.stopped += [job.id for job in jobs]
         if not self.stubborn:
             self.living = tuple(job for job in self.living if job.id not in self.stopped)
+            self.living += self.next
             self.held = tuple(job for job in self.held if job.id not in self.stopped)
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:

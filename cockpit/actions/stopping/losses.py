@@ -234,6 +234,11 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
             if job.needs_success:
                 text = f"{what} waits for its success: it never starts once this is stopped; {ends}"
             yield warned(rows.QUEUED, text, value=job.id)
+    named = " ".join(job.why for job in queued)
+    for job in context.live.jobs:
+        if job.starter is not None and job.starter not in named:
+            text = f"{job_name(job)} was started by {job.starter}; if that starts it again,"
+            yield warned(rows.QUEUED, f"{text} end that first", value=job.id)
 
 
 def facts(context: ActionContext, *, wanted: bool) -> dict[str, str]:

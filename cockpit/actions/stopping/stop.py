@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, job_name, may_be_stopped
+from cockpit.actions.checks.jobs import QUEUED, job_name, may_be_stopped, queued_jobs
 from cockpit.actions.core.action import (
     Action,
     ActionContext,
@@ -53,6 +53,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, Platform
+from cockpit.runtime.moment import Awake
 from cockpit.text.checks import blocked, finding, passed, warned
 
 ONLY: Final = "only"
@@ -170,6 +171,11 @@ SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
 SAVE_PATIENCE: Final = 2.0
 """How many times as long as the longest former save the next one may take."""
+
+
+STARTED_WITHIN: Final = 10.0
+"""Seconds in which a program that starts a job again (supervisord, a loop) has mostly done so."""
+STARTED_LOOK: Final = 0.5
 
 
 class Stop(Action):
@@ -457,15 +463,36 @@ async def stop(execution: Execution) -> str:
             "nothing was running" if only_queued else "they ended by themselves meanwhile"
         )
     await order(execution, jobs)
-    platform = _platform(execution)
-    await platform.stop(run, jobs)
-    after = (await platform.live([run]))[run.name]
-    left = [job_name(job) for job in after.jobs if job.id in {each.id for each in jobs}]
-    if left:
-        raise StepError(f"still alive after the stop: {', '.join(left)}")
-    if after.unknown is not None:
-        raise StepUnknownError(f"stopped, but cannot tell whether it is gone: {after.unknown}")
+    await _platform(execution).stop(run, jobs)
+    await _see_gone(execution, jobs)
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(map(job_name, jobs))}"
+
+
+async def _see_gone(execution: Execution, jobs: Sequence[LiveJob]) -> None:
+    """See that the jobs are gone, and that whatever has started them does not start the next."""
+    run, clock = execution.context.spec, execution.context.parts.clock
+    starters = [job.starter for job in jobs if job.starter is not None]
+    within = STARTED_WITHIN if starters else 0.0
+    until = Awake(within, within, clock.monotonic)
+    expected = {*planned(execution), *(job.id for job in queued_jobs(execution.context))}
+    while True:
+        after = (await _platform(execution).live([run]))[run.name]
+        left = [job_name(job) for job in after.jobs if job.id in {each.id for each in jobs}]
+        if left:
+            raise StepError(f"still alive after the stop: {', '.join(left)}")
+        if after.unknown is not None:
+            raise StepUnknownError(f"stopped, but cannot tell whether it is gone: {after.unknown}")
+        begun = [job for job in after.jobs if job.id not in expected]
+        if begun:
+            by = next((job.starter for job in begun if job.starter), None)
+            ends = f"end what starts it ({by})" if by else "find what starts it"
+            raise StepError(
+                f"{', '.join(map(job_name, jobs))} ended, but the run goes on:"
+                f" {', '.join(map(job_name, begun))} has started since; {ends}, then stop it again"
+            )
+        if until.left() <= 0:
+            return
+        await clock.sleep(STARTED_LOOK)
 
 
 async def stop_and_measure(execution: Execution) -> str:

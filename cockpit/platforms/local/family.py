@@ -319,6 +319,31 @@ def starts_again(
     return found
 
 
+def starter_of(processes: Census, pid: int, started: Children) -> str | None:
+    """Return the program that has started a job and waits for it alone: it may start the next.
+
+    ``None`` for a shell without a loop, for a session's manager and for the cockpit's supervisor.
+    """
+    below = processes.get(pid)
+    if below is None:
+        return None
+    for parent in lineage_up(processes, below.ppid):
+        minds = parent.pid == 1 or is_supervisor(parent) or is_cockpit(parent.argv)
+        if minds or is_tool(parent.argv):
+            return None
+        if not is_wrapper(parent.argv):
+            break
+        below = parent
+    else:
+        return None
+    if is_shell(parent.argv):
+        loop = starts_again(processes, pid, started)
+        return loop[0].why.removeprefix("run again by ") if loop else None
+    if _runs_others(processes, parent, below, started):
+        return None
+    return f"pid {parent.pid}: {_short(parent)}"
+
+
 def _loop_of(
     processes: Census, parent: Process, below: Process, started: Children, here: bool
 ) -> tuple[LiveJob, ...] | None:

@@ -34,7 +34,13 @@ from cockpit.platforms.local.belonging import (
     is_diagnostic,
 )
 from cockpit.platforms.local.census import Process, descendants, lineage_up
-from cockpit.platforms.local.family import Family, families, is_leftover, relatives
+from cockpit.platforms.local.family import (
+    Family,
+    families,
+    is_leftover,
+    relatives,
+    starter_of,
+)
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.marks import RunMarks, names_of
 from cockpit.platforms.local.programs import (
@@ -404,7 +410,8 @@ def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[Li
 
 def _whole_job(found: Family, look: Sight) -> LiveJob:
     """Return a job with what is to be ended with it and is not below its process."""
-    job = _job(found.pid, found.mark, look)
+    starter = starter_of(look.processes, found.pid, look.children)
+    job = _job(found.pid, found.mark, look).model_copy(update={"starter": starter})
     apart = found.members - descendants(look.processes, (found.pid,), look.children) - {found.pid}
     apart -= descendants(look.processes, apart, look.children)
     above = {one.pid for one in lineage_up(look.processes, found.pid)}

@@ -10,6 +10,7 @@ import pytest
 
 from cockpit.actions.stopping.losses import NoSaveError, Saves
 from cockpit.actions.stopping.stop import Stop, save_within
+from cockpit.model.clock import FixedClock
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
 from cockpit.model.run import JobSpec
@@ -137,6 +138,54 @@ async def test_a_job_that_will_not_die_is_a_failure_not_a_success(rest: Rest) ->
     result = await rest.act(plan.words)
     assert result.outcome is Outcome.FAILED
     assert "still alive" in result.message
+
+
+async def test_a_run_that_goes_on_is_not_said_to_be_stopped(rest: Rest) -> None:
+    """A loop has started the next trainer before the stop could look."""
+    rest.platform.next = (job("pid:9"),)
+    result = await rest.act((await rest.plan()).words)
+    assert result.outcome is Outcome.FAILED and rest.platform.stopped == ["pid:7"]
+    assert "pid:7 ended, but the run goes on: pid:9 has started since" in result.message
+    assert rest.book.entries[-1].title == "stop: not finished"
+
+
+class Waiting(FixedClock):
+    """A clock that goes on by what is waited for, and tells each wait."""
+
+    def __init__(self, waited: Callable[[float], None]) -> None:
+        super().__init__(NOW)
+        self._waited = waited
+        self._passed = 0.0
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        self._passed += seconds
+        self._waited(self._passed)
+
+
+@pytest.mark.parametrize(("after", "outcome"), [(3.0, Outcome.FAILED), (600.0, Outcome.DONE)])
+async def test_what_a_program_above_the_job_starts_next_is_waited_for(
+    rest: Rest, after: float, outcome: Outcome
+) -> None:
+    begun = job().model_copy(update={"starter": "pid 3: supervisord"})
+
+    def waited(passed: float) -> None:
+        if rest.platform.stopped and passed >= after:
+            rest.platform.living = (begun.model_copy(update={"id": "pid:9", "name": "pid:9"}),)
+
+    rest.platform.living = (begun,)
+    rest.clock = Waiting(waited)
+    rest.service = rest.another()
+    plan = await rest.plan()
+    told = [check.text for check in plan.checks if check.id == "queued"]
+    assert told == [
+        "pid:7 was started by pid 3: supervisord; if that starts it again, end that first"
+    ]
+    result = await rest.act(plan.words)
+    assert result.outcome is outcome
+    assert ("end what starts it (pid 3: supervisord)" in result.message) is (after < 10)
 
 
 async def test_asked_to_save_first_it_waits_for_the_checkpoint(tmp_path: Path) -> None:

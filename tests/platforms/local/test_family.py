@@ -271,6 +271,30 @@ async def test_the_loop_that_starts_a_job_again_comes_next_by_itself(
     assert not again or f"by the loop of pid {shell}" in found[0]
 
 
+@pytest.mark.parametrize(
+    ("above", "told"),
+    [
+        ("subprocess.run(WORDS)", "pid {}: "),
+        ("subprocess.run(['timeout', '60', *WORDS])", "pid {}: "),
+        ("[subprocess.Popen(WORDS) for _ in '12'][1].wait()", None),
+    ],
+)
+def test_who_waits_for_a_job_may_start_it_again(
+    tmp_path: Path, zoo: Zoo, above: str, told: str | None
+) -> None:
+    """A manager of several programs goes on whatever becomes of one."""
+    run = run_spec(tmp_path)
+    words = [*PYTHON, "-c", WAIT, "--output_dir", str(run.output_root)]
+    manager = script(tmp_path, "manager.py", f"import subprocess\nWORDS = {words}\n{above}\n")
+    pid = zoo.run(*PYTHON, manager)
+    starters = [job.starter for job in live(run).jobs]
+    assert starters
+    if told is None:
+        assert not any(starters)
+    else:
+        assert str(starters[0]).startswith(told.format(pid))
+
+
 AS_NOBODY = """
 import os, sys
 from cockpit.platforms.local.lineage import _beyond
