@@ -174,6 +174,8 @@ SEAL_JOBS = CheckRow("C-25", ("seal",), "a job of the lineage may still be alive
     warns="that is not proven, or cannot be told", blocks="one is alive", passes=False)
 STOPS_SEVERAL = CheckRow("C-25", ("stop",), "more than one job of the lineage is stopped",
     warns="several are alive", passes=False)
+STOPS_ANOTHER = CheckRow("other-run", ("stop",), "only jobs of this run write to its places",
+    warns="another run of the run file names one as its own: it goes on", passes=False)
 SIMILAR_JOB = CheckRow("similar-job", ("launch", "relaunch"),
     "a living job runs what the run's job runs",
     blocks="no other run of the run file names it", passes=False, approvable=True)

@@ -136,6 +136,8 @@ class LiveJob(Frozen):
     output and runs something else: a person decides."""
     part_of: str | None = Field(default=None, exclude=True)
     """The job (its ``id``) whose waiting part this is: what stops that one ends this too."""
+    recorded: bool = Field(default=False, exclude=True)
+    """The run file or its pid file names this very job as the run's own."""
     starter: str | None = Field(default=None, exclude=True)
     """The program that has started it and outlives a stop: it may start the next one."""
     handle: dict[str, str] = Field(default_factory=dict)

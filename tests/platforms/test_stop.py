@@ -254,6 +254,29 @@ async def test_a_process_that_writes_elsewhere_is_not_stopped_for_its_number(
     assert [job.id for job in (await living(host.platform, run)).jobs] == [f"pid:{trainer.pid}"]
 
 
+async def test_a_launcher_of_two_runs_is_not_stopped_for_one(
+    host: Host, run: RunSpec, tmp_path: Path
+) -> None:
+    """A pid file that names the shell (``echo $$``) means what other runs it has started too."""
+    (tmp_path / "t.py").write_text("import time\ntime.sleep(60)\n")
+    words = [PYTHON[0], "-S", "t.py", "--out"]
+    mine = run.model_copy(update={"resubmit": (*words, "runs/toy")})
+    lines = [f"{' '.join(words)} runs/{name} &" for name in ("toy", "other")]
+    shell = host.start("sh", "-c", f"{' '.join(lines)} echo up; wait", cwd=tmp_path)
+    record(mine, shell.pid)
+    try:
+        until(lambda: len([one for one in census().values() if one.cwd == str(tmp_path)]) == 3)
+        (job,) = (await living(host.platform, mine)).jobs
+        assert job.id == f"pid:{shell.pid}"
+        assert "may be another run's job (it writes elsewhere (out is runs/other)" in str(
+            job.beyond
+        )
+    finally:
+        for one in census().values():
+            if one.cwd == str(tmp_path) and one.pid != shell.pid:
+                os.kill(one.pid, signal.SIGKILL)
+
+
 async def test_by_the_clock_another_process_is_not_the_job_for_working_in_its_folder(
     host: Host, run: RunSpec
 ) -> None:

@@ -11,6 +11,7 @@ from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
 from cockpit.model.jobs import Live, LiveJob, NamedJob
+from cockpit.model.lineage import shared_place
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
@@ -164,6 +165,34 @@ def alike_beside(context: ActionContext, live: Live) -> tuple[LiveJob, ...]:
     """Return the living jobs that are alike and that no other run of the run file names as its."""
     others = {run.job.id for run in context.file.runs if run.job and run.name != context.spec.name}
     return tuple(job for job in live.alike if job.id not in others)
+
+
+async def jobs_of_others(context: ActionContext) -> dict[str, str]:
+    """Return which of the living jobs another run of the run file names as its own, and its name.
+
+    Two runs that write to one place are one lineage: a stop of one is none of the other.
+    """
+    platform, others = context.acting_platform, []
+    for run in context.file.runs:
+        beside = run.name != context.spec.name and shared_place(context.spec, run) is not None
+        if beside and context.parts.platforms(run) is context.platform:
+            others.append(run)
+    if platform is None or not others:
+        return {}
+    found = await platform.live(others)
+    mine = {job.id for job in context.live.jobs if _names(context.spec, job)}
+    return {
+        job.id: run.name
+        for run in others
+        for job in found[run.name].jobs
+        if job.id not in mine and _names(run, job)
+    }
+
+
+def _names(run: RunSpec, job: LiveJob) -> bool:
+    """Tell whether a run names a job as its own: by its file, its pid file or its launch id."""
+    launched = job.launch_id is not None and number_of(run.name, job.launch_id) is not None
+    return job.recorded or launched or (run.job is not None and run.job.id == job.id)
 
 
 def held_jobs(context: ActionContext) -> str:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, job_name, may_be_stopped, queued_jobs
+from cockpit.actions.checks.jobs import (
+    QUEUED,
+    job_name,
+    jobs_of_others,
+    may_be_stopped,
+    queued_jobs,
+)
 from cockpit.actions.core.action import (
     Action,
     ActionContext,
@@ -190,9 +197,12 @@ class Stop(Action):
             return draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
         wanted = yes_param(request.params.get(SUCCESSORS), SUCCESSORS)
+        others = await jobs_of_others(context)
+        theirs = tuple(job for job in context.live.jobs if job.id in others)
+        context = replace(context, live=_without(context.live, theirs))
         live, words = context.live, f"stop {request.run}"
         ends = (*live.jobs, *losses.to_cancel(context, wanted=wanted))
-        stays = (*live.beside, *losses.left_alone(context, wanted=wanted))
+        stays = (*theirs, *live.beside, *losses.left_alone(context, wanted=wanted))
         healthy = context.report.verdict is Verdict.HEALTHY
         step = context.report.progress.step
         only_queued = _only_queued(context, wanted=wanted)
@@ -206,6 +216,7 @@ class Stop(Action):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(
                 *_alive(context, wanted=wanted),
+                *(_not_mine(job, others[job.id]) for job in theirs),
                 *losses.checks(context, wanted=wanted),
                 *((health,) if only_queued else (health, _loss(lost))),
                 *saving(context, save=save),
@@ -282,6 +293,16 @@ def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     if len(live.jobs) > 1:
         text = "more than one job of this lineage is alive: all will be stopped"
         yield finding(rows.STOPS_SEVERAL, text)
+
+
+def _without(live: Live, others: Sequence[LiveJob]) -> Live:
+    jobs = tuple(job for job in live.jobs if job not in others)
+    return live.model_copy(update={"jobs": jobs})
+
+
+def _not_mine(job: LiveJob, run: str) -> Check:
+    text = f"{job_name(job)} writes here too, and is the job of {run}: it is not stopped by this"
+    return finding(rows.STOPS_ANOTHER, f"{text} (cockpit stop {run})", value=job.id)
 
 
 def _only_queued(context: ActionContext, *, wanted: bool) -> bool:
@@ -475,6 +496,7 @@ async def _see_gone(execution: Execution, jobs: Sequence[LiveJob]) -> None:
     within = STARTED_WITHIN if starters else 0.0
     until = Awake(within, within, clock.monotonic)
     expected = {*planned(execution), *(job.id for job in queued_jobs(execution.context))}
+    expected |= set(await jobs_of_others(execution.context))
     while True:
         after = (await _platform(execution).live([run]))[run.name]
         left = [job_name(job) for job in after.jobs if job.id in {each.id for each in jobs}]

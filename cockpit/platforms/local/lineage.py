@@ -42,7 +42,7 @@ from cockpit.platforms.local.family import (
     starter_of,
 )
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
-from cockpit.platforms.local.marks import RunMarks, names_of
+from cockpit.platforms.local.marks import RunMarks, names_of, runs_script
 from cockpit.platforms.local.programs import (
     inner,
     is_cockpit,
@@ -51,7 +51,7 @@ from cockpit.platforms.local.programs import (
     is_supervisor,
     is_tool,
 )
-from cockpit.platforms.local.recorded import identify
+from cockpit.platforms.local.recorded import identify, outputs_elsewhere
 from cockpit.platforms.local.sight import Identity, Sight, Who, sight_here
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -283,7 +283,9 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
     related = relatives(look.processes, jobs) if others else set()
     left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
     return Live(
-        jobs=tuple(_whole_job(each, look) for each in jobs if each not in left),
+        jobs=tuple(
+            _whole_job(each, recorded.pid, watched, look) for each in jobs if each not in left
+        ),
         leftovers=tuple(_job(each.pid, each.mark, look) for each in left),
         possible=_tops(marks[Sure.POSSIBLE], related, look),
         spared=_tops(marks[Sure.NO], related, look),
@@ -408,10 +410,16 @@ def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[Li
     return tuple(_job(pid, mark, look) for pid, mark in apart.items() if pid not in below)
 
 
-def _whole_job(found: Family, look: Sight) -> LiveJob:
+def _whole_job(found: Family, recorded: int | None, watched: RunMarks, look: Sight) -> LiveJob:
     """Return a job with what is to be ended with it and is not below its process."""
-    starter = starter_of(look.processes, found.pid, look.children)
-    job = _job(found.pid, found.mark, look).model_copy(update={"starter": starter})
+    job = _job(found.pid, found.mark, look)
+    job = job.model_copy(
+        update={
+            "starter": starter_of(look.processes, found.pid, look.children),
+            "recorded": recorded in found.members,
+            "beyond": job.beyond or _runs_another(found.pid, watched, look),
+        }
+    )
     apart = found.members - descendants(look.processes, (found.pid,), look.children) - {found.pid}
     apart -= descendants(look.processes, apart, look.children)
     above = {one.pid for one in lineage_up(look.processes, found.pid)}
@@ -446,6 +454,25 @@ def _beyond(process: Process, look: Sight) -> str | None:
         one = look.processes[pid]
         if not look.places.may_signal(one, look.uid):
             return f"pid {pid} belongs to user {one.uid}, which you may not signal"
+    return None
+
+
+def _runs_another(pid: int, watched: RunMarks, look: Sight) -> str | None:
+    """Return that a job's process has started another run's trainer too, which would end with it.
+
+    A launcher, or the shell of a script, may be what a pid file names.
+    """
+    for one in look.below(pid)[1:]:
+        log = look.files.logs_elsewhere(one)
+        if log is not None and log in watched.logs_of_others:
+            why = f"it writes the log {clean(log, 200)}"
+        elif runs_script(one.argv, watched.scripts):
+            why = outputs_elsewhere(watched, one, look) or ""
+        else:
+            continue
+        if why and look.files.why(watched, one) is None:
+            text = f"pid {one.pid} below it may be another run's job ({why})"
+            return f"{text}: end what is this run's yourself, or note its own pid"
     return None
 
 

@@ -135,7 +135,8 @@ def _another_by_word(run: RunSpec, note: PidNote, process: Process, look: Sight)
         return None
     if note.run is not None:
         return _doubted(process, f"it was adopted for run {clean(note.run, 80)}")
-    elsewhere = _outputs_elsewhere(watched, process, look)
+    elsewhere = _log_elsewhere(watched, process, look)
+    elsewhere = elsewhere or outputs_elsewhere(watched, process, look)
     return None if elsewhere is None else _doubted(process, elsewhere)
 
 
@@ -144,18 +145,25 @@ def _doubted(process: Process, why: str) -> Identity:
     return Identity(Who.UNSURE, text)
 
 
-def _outputs_elsewhere(watched: RunMarks, process: Process, look: Sight) -> str | None:
-    """Return what a process writes in place of this run's own log or output; ``None``: nothing."""
+def _log_elsewhere(watched: RunMarks, process: Process, look: Sight) -> str | None:
+    """Return what log a process writes in place of this run's; ``None``: none."""
     log = look.files.logs_elsewhere(process)
     names = {posixpath.basename(each) for each in watched.logs}
-    if log is not None and (log in watched.logs_of_others or posixpath.basename(log) in names):
-        return f"it writes the log {clean(log, 200)}"
-    cwd = process.cwd or ""
+    if log is None or not (log in watched.logs_of_others or posixpath.basename(log) in names):
+        return None
+    return f"it writes the log {clean(log, 200)}"
+
+
+def outputs_elsewhere(watched: RunMarks, process: Process, look: Sight) -> str | None:
+    """Return which output of a process is not this run's, of those that the run's command names.
+
+    ``None`` where there is none, or where one of them is the run's.
+    """
+    cwd, elsewhere = process.cwd or "", None
     own = {key for each in watched.starts for key, _ in arguments(["", *each.args]) if key}
     places = (*watched.roots, *watched.outputs)
-    elsewhere = None
     for key, value in arguments(process.argv):
-        if not key or key not in own or use_of(key) is not Use.WRITES or not (value and cwd):
+        if key not in own or use_of(key) is not Use.WRITES or not (value and cwd):
             continue
         path = look.places.real(posixpath.normpath(posixpath.join(cwd, value)))
         if any(within(each, path, None) or within(path, each, None) for each in places):

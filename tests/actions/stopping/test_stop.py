@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import pytest
 from cockpit.actions.stopping.losses import NoSaveError, Saves
 from cockpit.actions.stopping.stop import Stop, save_within
 from cockpit.model.clock import FixedClock
+from cockpit.model.jobs import Live
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
-from cockpit.model.run import JobSpec
+from cockpit.model.run import CockpitFile, JobSpec, RunSpec
 from cockpit.records.lease.state import this_holder
 from cockpit.store.journal import Journal
 from cockpit.store.store import run_key
 from tests.actions.contexts import NOW, context, done, entry
-from tests.actions.resting import RUN, Rest, blocks, job
+from tests.actions.resting import RUN, Rest, SetJobs, blocks, job
 from tests.sources.checkpoints.trees import levanter
 
 
@@ -186,6 +187,49 @@ async def test_what_a_program_above_the_job_starts_next_is_waited_for(
     result = await rest.act(plan.words)
     assert result.outcome is outcome
     assert ("end what starts it (pid 3: supervisord)" in result.message) is (after < 10)
+
+
+class TwoRuns(Rest):
+    """Two runs of one run file that write to one output root."""
+
+    @property
+    def file(self) -> CockpitFile:
+        found = super().file
+        other = self.spec.model_copy(update={"name": "toy-2"})
+        return found.model_copy(update={"runs": (self.spec, other)})
+
+
+class Recorded(SetJobs):
+    """Whatever lives there is of both runs' lineage; of each, its own pid file names one."""
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        return {
+            run.name: Live(
+                jobs=tuple(
+                    one.model_copy(update={"recorded": one.name == f"{run.name}:{one.id}"})
+                    for one in self.living
+                )
+            )
+            for run in runs
+        }
+
+
+async def test_what_another_run_names_as_its_own_is_not_stopped_with_this_one(
+    tmp_path: Path,
+) -> None:
+    world = TwoRuns(tmp_path, Stop())
+    (tmp_path / "exit").unlink()
+    world.platform = Recorded()
+    names = {"pid:7": "toy:pid:7", "pid:8": "toy-2:pid:8", "pid:9": "nobody's"}
+    world.platform.living = tuple(job(one).model_copy(update={"name": names[one]}) for one in names)
+    world.service = world.another()
+    plan = await world.plan()
+    assert (plan.stops, plan.spares) == (("toy:pid:7", "nobody's (pid:9)"), ("toy-2:pid:8",))
+    told = next(check.text for check in plan.checks if check.id == "other-run")
+    assert told.startswith("toy-2:pid:8 writes here too, and is the job of toy-2")
+    assert (await world.act(plan.words)).outcome is Outcome.DONE
+    assert world.platform.stopped == ["pid:7", "pid:9"]
+    assert "nothing to stop" in blocks(await world.plan())["job-state"]
 
 
 async def test_asked_to_save_first_it_waits_for_the_checkpoint(tmp_path: Path) -> None:
