@@ -28,6 +28,8 @@ LIMIT = 2.0
 SEARCHING = 6.0
 """Seconds for which a file is searched, or its lines are counted."""
 CHUNK = 1 << 20
+PART = 1 << 18
+"""Bytes read at once of what is sent: a disk that brings them within ``LIMIT`` does not hang."""
 MOST_BESIDE = 200
 """Files of one folder, or of one pattern, that are measured."""
 OVERLAP = 1 << 16
@@ -167,7 +169,7 @@ class _Reader(threading.Thread):
     def _bytes(self, file: IO[bytes], start: int, size: int) -> bytes:
         parts = []
         while size > 0:
-            part = os.pread(file.fileno(), min(size, CHUNK), start)
+            part = os.pread(file.fileno(), min(size, PART), start)
             if not part:
                 break
             parts.append(part)

@@ -20,15 +20,16 @@ MOST_LAUNCHES: Final = 64
 HEADER: Final = 7
 """Bytes of a file in which nothing was written yet."""
 _SHOWN_IDS: Final = 5
-ANY: Final = (
-    ("run-*.wandb",),
-    ("run-*/run-*.wandb", "offline-run-*/run-*.wandb"),
-    ("wandb/run-*.wandb",),
-    ("wandb/run-*/run-*.wandb", "wandb/offline-run-*/run-*.wandb"),
+FOLDERS: Final = ("", ".wandb/", "wandb/")
+"""Where runs lie below a place: the client prefers ``.wandb`` where that is there."""
+_ONE: Final = ("run-*.wandb",)
+_LAUNCHES: Final = ("run-*/run-*.wandb", "offline-run-*/run-*.wandb")
+ANY: Final = tuple(
+    tuple(f"{folder}{each}" for each in patterns)
+    for folder in FOLDERS
+    for patterns in (_ONE, _LAUNCHES)
 )
-"""The patterns of any run's files; the first that find some count."""
-LAUNCHES: Final = (1, 3)
-"""Which of them find folders of launches."""
+"""The patterns of any run's files; the first that find some count, each second finds launches."""
 
 
 class Launch(NamedTuple):
@@ -104,7 +105,7 @@ class Wanted(NamedTuple):
     """Where the files of a run lie (a file or a folder, as its machine spells it), and which run.
 
     The folder is a run's directory (``offline-run-…``), a folder of them (``wandb``) or the one
-    that holds ``wandb``. ``label`` is what the place is called in what is said of it.
+    that holds ``wandb`` or ``.wandb``. ``label`` is what the place is called in what is said of it.
     """
 
     place: str
@@ -118,7 +119,7 @@ class Wanted(NamedTuple):
             return []
         run = glob.escape(self.run_id)
         patterns = [f"run-{run}.wandb", f"*{run}*/run-{run}.wandb", f"*/run-{run}.wandb"]
-        return [(each,) for each in (*patterns, *(f"wandb/{each}" for each in patterns))]
+        return [(f"{folder}{each}",) for folder in FOLDERS for each in patterns]
 
     @property
     def below(self) -> Below:
@@ -172,7 +173,7 @@ def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> File
     newest_first = sorted(found.paths, key=launch_name, reverse=True)
     if wanted.run_id is not None or not newest_first:
         raise FileNotFoundError(_missing(wanted, newest_first))
-    if level not in LAUNCHES:
+    if level % 2 == 0:
         return _files(found.paths, among)
     measured = [Launch(path, *_size_and_time(*more)) for path, *more in found.files if more]
     newest = sorted(measured, key=lambda each: each.name)[-MOST_LAUNCHES:]

@@ -93,6 +93,14 @@ def test_the_folder_above_will_do(folder: Path, find: Find) -> None:
     assert find(folder.parent, "bbb") == find(folder, "bbb")
 
 
+def test_a_hidden_folder_goes_first_as_the_client_takes_it(folder: Path, find: Find) -> None:
+    begun(folder.parent / ".wandb", 0, "hidden", T0)
+    assert find(folder.parent, None)[0].endswith("run-hidden.wandb")
+    assert len(find(folder.parent, "hidden")) == len(find(folder.parent, "bbb")) == 1
+    with pytest.raises(FileNotFoundError, match=r"; there: hidden \(newest first"):
+        find(folder.parent, "zzz")
+
+
 def test_a_single_launch(folder: Path, find: Find) -> None:
     launch = folder / "offline-run-20260101_000000-aaa"
     assert names(find(launch, "aaa")) == [launch.name]
