@@ -58,7 +58,8 @@ class JobSpec(Frozen):
     host: str | None = None
     """slurm, box: the ssh host; absent for slurm: this machine."""
     log: Place | None = None
-    """The job's log file, or a list of them; patterns (*, %j, %t); slurm: its StdOut."""
+    """The job's log file or object (s3://, gs://), or a list of them; patterns of files (*, %j,
+    %t); slurm: its StdOut."""
     other_logs: tuple[Place, ...] = ()
     """The rest of a list in ``log``."""
     session: str | None = None

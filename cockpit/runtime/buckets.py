@@ -160,6 +160,14 @@ class Bucket:
 
         return b"" if length <= 0 else await self._asked(ask, path)
 
+    async def key(self, path: str) -> Key:
+        """Return what one object is now."""
+
+        async def ask(client: Client, store: object) -> Key:
+            return _key(await client.head_async(store, path))
+
+        return await self._asked(ask, path)
+
     async def see_nothing(self, prefix: str) -> None:
         """Make sure that a listing without any key is one: to the client a web page looks so too.
 

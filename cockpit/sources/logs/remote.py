@@ -11,7 +11,8 @@ import asyncio
 import errno
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -74,7 +75,7 @@ class Host:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
-        self.cache = _PAGES if cache is None else cache
+        self.cache = PAGES if cache is None else cache
         self._call = call
         self._now = now
         self._renamed: dict[str, tuple[float, str | None]] = {}
@@ -231,15 +232,22 @@ class RemoteLog(Ranged):
         return Place(self.place.scheme, self.place.host, path)
 
 
-class _OpenRemote(Opened):
-    def __init__(self, host: Host, told: Answer) -> None:
-        self._host, self._path = host, told.path
-        self._key = (host.name, told.path, told.identity)
+class OpenFar(Opened):
+    """One look at a log elsewhere: what is read costs a trip, so some bytes around it come along.
+
+    ``key`` names the text in ``cache``, which looks to come have, too.
+    """
+
+    def __init__(self, stat: Stat, key: Hashable, cache: PageCache) -> None:
+        self.stat = stat
+        self._key = key
+        self._caches = (PageCache(most=_OWN, altogether=_OWN), cache)
         self._near = NEAR
-        self.stat = stat_of(told)
-        host.cache.seen(self._key, told.size)
-        self._own = PageCache(most=_OWN, altogether=_OWN)
-        self._keep(told)
+        cache.seen(key, stat.size)
+
+    @abstractmethod
+    def fetch(self, begin: int, end: int) -> tuple[int, Iterable[tuple[int, bytes]]]:
+        """Return the log's size now, and the pages that hold the bytes ``[begin, end)`` of it."""
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes ``[start, end)``, fewer if the file has become shorter."""
@@ -247,12 +255,11 @@ class _OpenRemote(Opened):
         data, at = self._known(start, end)
         if at < end:
             first = max(0, at - self._near)
-            wish = Wish((Span(first, end + self._near, to=NEAR),))
+            size, pieces = self.fetch(first - first % NEAR, end + self._near)
             self._near = min(2 * self._near, FARTHEST)
-            told = self._answer(wish)
-            self._keep(told)
+            self.keep(pieces)
             data, at = self._known(start, end)
-            if at < end <= told.size:
+            if at < end <= size:
                 raise OSError(errno.EIO, "its bytes could not be read")
         return data
 
@@ -261,23 +268,32 @@ class _OpenRemote(Opened):
         parts, at, before = [], start, -1
         while before < at < end:
             before = at
-            for cache in (self._own, self._host.cache):
+            for cache in self._caches:
                 data, at = cache.get(self._key, at, end)
                 parts.append(data)
         return b"".join(parts), at
 
-    def _answer(self, wish: Wish) -> Answer:
-        told = self._host.ask([Ask(self._path, wish)])[0]
+    def keep(self, pieces: Iterable[tuple[int, bytes]]) -> None:
+        """Keep pages for this look, and for looks to come."""
+        for start, data in pieces:
+            for cache in self._caches:
+                cache.put(self._key, start, data)
+
+
+class _OpenRemote(OpenFar):
+    def __init__(self, host: Host, told: Answer) -> None:
+        super().__init__(stat_of(told), (host.name, told.path, told.identity), host.cache)
+        self._host, self._path = host, told.path
+        self.keep(told.pieces)
+
+    def fetch(self, begin: int, end: int) -> tuple[int, Iterable[tuple[int, bytes]]]:
+        """Return the file's size now, and the pages that hold the bytes ``[begin, end)``."""
+        told = self._host.ask([Ask(self._path, Wish((Span(begin, end, to=NEAR),)))])[0]
         if isinstance(told, OSError):
             raise told
         if told.identity != self.stat.identity:
             raise OSError(errno.ESTALE, "the log was replaced while it was read")
-        return told
-
-    def _keep(self, told: Answer) -> None:
-        for start, data in told.pieces:
-            self._own.put(self._key, start, data)
-            self._host.cache.put(self._key, start, data)
+        return told.size, told.pieces
 
     def breaks_before(self, end: int) -> int:
         """Return how many line breaks stand before offset ``end``, counted where the log lies."""
@@ -321,7 +337,8 @@ def stat_of(told: Answer) -> Stat:
 
 
 _OWN: Final = 32 << 20
-_PAGES: Final = PageCache()
+PAGES: Final = PageCache()
+"""What is kept of all logs elsewhere."""
 
 
 def remote_log(place: Place) -> RemoteLog:
@@ -339,6 +356,7 @@ def host_named(name: str, call: CallHost = call_blocking) -> Host:
 _HOSTS: Final[dict[str, Host]] = {}
 
 
+BUCKETS: Final = ("s3", "gs")
 MATCHED_EVERY: Final = 30.0
 """Seconds after which a host is asked again which files a pattern matches."""
 
@@ -416,4 +434,8 @@ def log_at(place: Place) -> Ranged:
         return LocalLog(place.path)
     if place.scheme == SSH:
         return remote_log(place)
+    if place.scheme in BUCKETS:
+        from cockpit.sources.logs.stored import StoredLog  # few logs lie in buckets
+
+        return StoredLog(place)
     raise OSError(0, f"logs at {place.endpoint} are not read yet by this version")

@@ -129,7 +129,7 @@ async def test_each_run_has_its_own_answer(tmp_path: Path) -> None:
         run_of(None, "c"),
         RunSpec(name="d"),
         run_of("/var/log/x", "e", host="box"),
-        run_of("gs://bucket/x", "f"),
+        run_of("hdfs://names/x", "f"),
     ]
 
     def gone(host: str, each: Ask, deadline: float) -> None:
