@@ -535,8 +535,8 @@ class Get(NamedTuple):
 class BlockingHttp:
     """The same for code that blocks: a thread of its own has the connections. For any thread."""
 
-    def __init__(self, clock: Clock, deadline: float, keep: float = 120.0) -> None:
-        self._http = Http(clock, deadline=deadline, keep=keep)
+    def __init__(self, clock: Clock, deadline: float, cap: int) -> None:
+        self._http = Http(clock, deadline=deadline, cap=cap, keep=120.0)
         self._deadline = deadline
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None

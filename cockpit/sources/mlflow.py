@@ -17,7 +17,7 @@ from cockpit.model.place import Place
 from cockpit.model.run import MetricNames, MlflowSpec
 from cockpit.sources.rowlog import About, Adapter, BadFileError, Batch, Record
 from cockpit.sources.trackio import LoggedRun, UnsureError, chosen, notes_on
-from cockpit.sources.wandb.metrics import choose, interesting
+from cockpit.sources.wandb.metrics import USUAL, choose, interesting, plain_name
 from cockpit.text.safe import clean
 
 STATES: Final = {
@@ -29,8 +29,12 @@ KEPT: Final = 3000
 """Newest records that are kept."""
 MOST_RUNS: Final = 50
 """Runs of one experiment or name that are looked at: the last that were started."""
+AGAIN: Final = 60.0
+"""Seconds after its end in which a run may still log: clocks differ."""
 LARGEST: Final = 1.7976931348623157e308
 """A store has no infinity: it writes the largest number there is."""
+MOST_ALIKE: Final = 200
+"""Metrics among which those that matter are chosen, beside those of usual names."""
 _SHOWN: Final = 5
 
 
@@ -46,7 +50,8 @@ class StoredRun(NamedTuple):
     """What a store says of a run; all text is foreign.
 
     ``names`` are all its metrics; ``newest`` has the value at its highest step of those that
-    matter. ``version`` is another one when anything may have been logged.
+    matter. ``ended`` is 0 before it has. ``version`` is another one when anything may have been
+    logged.
     """
 
     id: str
@@ -55,6 +60,7 @@ class StoredRun(NamedTuple):
     status: str
     began: float
     written: float
+    ended: float = 0.0
     names: tuple[str, ...] = ()
     newest: Mapping[str, Point] = {}
     params: Mapping[str, str] = {}
@@ -88,6 +94,9 @@ class Named(Protocol):
 class Store(Protocol):
     """Where runs are kept. Methods block and raise ``OSError`` and ``BadFileError``."""
 
+    pages_on: bool
+    """Whether a history that was read to its end is cheap to read on."""
+
     def run(self, spec: MlflowSpec) -> StoredRun:
         """Return the run that the settings mean."""
 
@@ -117,6 +126,8 @@ class _Reading:
 
 class Merge:
     """Makes one history of many; ``pages`` reads on in each."""
+
+    pages_on = True
 
     def pages(self, run: StoredRun, asked: Mapping[str, int]) -> Mapping[str, Page]:
         """Return the next page of each metric, from a cursor of its own on (0: the first)."""
@@ -164,6 +175,8 @@ class MlflowRun(Adapter):
         self._read_out = False
         self._version: Hashable = None
         self._given = 0
+        self._left: list[tuple[str, Point]] = []
+        """Of a step whose other metrics come with the next page."""
 
     def about(self) -> About:
         """Ask the store about the run."""
@@ -183,7 +196,7 @@ class MlflowRun(Adapter):
             version=run.version,
             config={name: _typed(text) for name, text in run.params.items()},
             notes=run.notes,
-            state=STATES.get(run.status, "unknown"),
+            state=_state(run),
             url=run.url,
             metrics=run.names,
         )
@@ -191,7 +204,7 @@ class MlflowRun(Adapter):
     def newest(self, count: int) -> tuple[list[Record], float]:
         """Return the last records: once all was read those that were read last."""
         run, names, store = self._known()
-        if self._read_out:
+        if self._read_out and store.pages_on:
             self._go_on(run, names, store)
             records = list(self._tail)[-count:]
             return records, 1.0 if len(self._tail) < KEPT else _share(records, run)
@@ -222,7 +235,10 @@ class MlflowRun(Adapter):
         if self._read_out and self._version == (run.version, tuple(names)):
             return
         found = store.history(run, names, self._cursor)
-        records = joined(found.points)
+        points = [*self._left, *found.points]
+        begin = _last_step(points) if found.more else len(points)
+        self._left = points[begin:] if len(points) - begin <= 2 * len(names) else []
+        records = joined(points[: len(points) - len(self._left)])
         self._cursor = found.cursor
         self._read_out = not found.more
         self._version = (run.version, tuple(names))
@@ -233,7 +249,9 @@ class MlflowRun(Adapter):
 @lru_cache(maxsize=64)
 def wanted(names: tuple[str, ...], configured: MetricNames) -> tuple[str, ...]:
     """Return the metrics that the rules read; of a run that has none of these a few others."""
+    known = [name for name in names if plain_name(name) in USUAL]
     found = [name for name in names if interesting(name, configured)]
+    found = [*sorted(found, key=_length)[:MOST_ALIKE], *known]  # of many it is the shortest
     keys = choose([frozenset(found)], configured)
     first = (keys.step, keys.loss, keys.throughput, keys.grad_norm, *keys.other_names)
     return tuple(name for name in first if name in found) or tuple(sorted(names)[:_SHOWN])
@@ -243,14 +261,24 @@ def joined(points: Iterable[tuple[str, Point]]) -> list[Record]:
     """Return records: values one after the other that have one step, and no metric twice."""
     records: list[Record] = []
     values: dict[str, float] = {}
-    last = None
+    last, latest = None, 0.0
     for name, (at, step, value) in points:
         if step != last or name in values:
-            last, values = step, {}
+            last, latest, values = step, at, {}
             records.append(Record(step, at, values))
+        elif at > latest:
+            latest = at
+            records[-1] = Record(step, at, values)
         values[name] = value
-        records[-1] = records[-1]._replace(at=max(at, records[-1].at or at))
     return records
+
+
+def _last_step(points: Sequence[tuple[str, Point]]) -> int:
+    """Return where the values of the last step begin."""
+    at = len(points)
+    while at and points[at - 1][1].step == points[-1][1].step:
+        at -= 1
+    return at
 
 
 def pick(runs: Sequence[StoredRun], spec: Named, where: str) -> StoredRun:
@@ -295,6 +323,10 @@ def _logged(run: StoredRun) -> LoggedRun:
     return LoggedRun(run.id, run.name, began, written, run.began, run.written, 1)
 
 
+def _length(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
 def _order(point: tuple[str, Point]) -> tuple[float, int]:
     return point[1][:2]
 
@@ -304,6 +336,14 @@ def _share(records: Sequence[Record], run: StoredRun) -> float:
     last = max((point.step for point in run.newest.values()), default=0)
     first = (records[0].step or 0) if records else 0
     return min(1.0, max(0, last - first + 1) / (last + 1)) if last >= 0 else 1.0
+
+
+def _state(run: StoredRun) -> str:
+    """Return what has become of a run; one that logs on after its end was taken up again."""
+    last = max((point.at for point in run.newest.values()), default=0.0)
+    if run.ended and last > run.ended + AGAIN:
+        return "running"
+    return STATES.get(run.status, "unknown")
 
 
 def _typed(text: str) -> object:

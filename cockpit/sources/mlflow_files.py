@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import sqlite3
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -31,8 +32,14 @@ from cockpit.sources.rowlog import BadFileError
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 
-WINDOW: Final = 200_000
-"""Rows of the whole store that one query looks through."""
+WINDOW: Final = 20_000
+"""Rows of the whole store that one query looks through: a tenth of a second, if all are wanted."""
+LAST: Final = 400_000
+"""Rows at the store's end in which a run's last ones are looked for."""
+_POINT: Final = """
+CAST(key AS TEXT), COALESCE(CAST(timestamp AS REAL), 0) / 1000, COALESCE(CAST(step AS INTEGER), 0),
+CASE WHEN is_nan THEN NULL ELSE CAST(value AS REAL) END
+"""
 _NEEDED: Final = {
     "runs": {"run_uuid", "name", "experiment_id", "status", "start_time", "lifecycle_stage"},
     "metrics": {"key", "value", "timestamp", "run_uuid", "step", "is_nan"},
@@ -40,7 +47,8 @@ _NEEDED: Final = {
 }
 _RUNS: Final = """
 SELECT r.run_uuid, COALESCE(NULLIF(r.name, ''), t.value, r.run_uuid), e.name, r.status,
-       r.start_time, (SELECT MAX(timestamp) FROM latest_metrics l WHERE l.run_uuid = r.run_uuid)
+       r.start_time, r.end_time,
+       (SELECT MAX(timestamp) FROM latest_metrics l WHERE l.run_uuid = r.run_uuid)
 FROM runs r JOIN experiments e USING (experiment_id)
 LEFT JOIN tags t ON t.run_uuid = r.run_uuid AND t.key = 'mlflow.runName'
 WHERE r.lifecycle_stage = 'active'
@@ -55,6 +63,8 @@ T = TypeVar("T")
 
 class SqliteStore:
     """A store of ``sqlite:///mlflow.db``; rows are read in the order in which they came."""
+
+    pages_on = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -87,19 +97,17 @@ class SqliteStore:
         ((last,),) = self._rows("SELECT MAX(rowid) FROM metrics WHERE run_uuid = ?", (run.id,))
         limit = f"rowid DESC LIMIT {count * max(1, len(names))}"
         at = last or 0
-        return self._points(run, names, (at - 2 * WINDOW, at), limit)[::-1]
+        return self._points(run, names, (at - LAST, at), limit)[::-1]
 
     def _points(
         self, run: StoredRun, names: Sequence[str], span: tuple[int, int], order: str
     ) -> list[tuple[str, Point]]:
         marks = ", ".join("?" * len(names))
         query = (  # the sign keeps SQLite to the index of runs, whose rows are in order
-            f"SELECT key, timestamp, step, value, is_nan FROM metrics WHERE run_uuid = ?"
+            f"SELECT {_POINT} FROM metrics WHERE run_uuid = ?"
             f" AND +key IN ({marks}) AND rowid > ? AND rowid <= ? ORDER BY {order}"
         )
-        return [
-            (str(row[0]), _point(row[1:])) for row in self._rows(query, (run.id, *names, *span))
-        ]
+        return _points_of(self._rows(query, (run.id, *names, *span)))
 
     def _read(self, spec: MlflowSpec, state: State) -> StoredRun:
         where = spelled(self._database.place)
@@ -113,24 +121,23 @@ class SqliteStore:
             raise FileNotFoundError(missing(spec, where, [str(row[0]) for row in there]))
         run = pick([self._stored(row, state) for row in rows], spec, where)
         newest = self._database.rows(
-            "SELECT key, timestamp, step, value, is_nan FROM latest_metrics WHERE run_uuid = ?",
-            (run.id,),
+            f"SELECT {_POINT} FROM latest_metrics WHERE run_uuid = ?", (run.id,)
         )
         params = self._database.rows("SELECT key, value FROM params WHERE run_uuid = ?", (run.id,))
         return run._replace(
             names=tuple(str(row[0]) for row in newest),
-            newest={str(row[0]): _point(row[1:]) for row in newest},
+            newest=dict(_points_of(newest)),
             params={str(key): str(value) for key, value in params},
         )
 
     def _stored(self, row: Sequence[Any], state: State) -> StoredRun:
         began = float(row[4] or 0) / 1000
-        written = float(row[5] or row[4] or 0) / 1000
+        ended, written = float(row[5] or 0) / 1000, float(row[6] or row[4] or 0) / 1000
         run, name, experiment, status = map(str, row[:4])
         place = self._database.place
         return StoredRun(
             run, name, experiment, status, began, written, files=(str(place), f"{place}-wal"),
-            mtime=min(state.mtime, written), version=state,
+            mtime=min(state.mtime, written), version=state, ended=ended,
         )  # fmt: skip
 
     def _rows(self, query: str, values: Sequence[object]) -> list[Any]:
@@ -146,9 +153,12 @@ class SqliteStore:
             raise BadFileError(f"{where}: {clean(error, 120)}") from None
 
 
-def _point(row: Sequence[Any]) -> Point:
-    at, step, value, is_nan = row
-    return Point(float(at) / 1000, int(step), float("nan") if is_nan else value_of(float(value)))
+def _points_of(rows: Iterable[Sequence[Any]]) -> list[tuple[str, Point]]:
+    nan = math.nan
+    return [
+        (name, Point(at, step, nan if value is None else value_of(value)))
+        for name, at, step, value in rows
+    ]
 
 
 MOST_READ: Final = 262_144
@@ -269,6 +279,7 @@ def _stored(meta: _Meta) -> StoredRun:
         folder.name, told.get("run_name", folder.name), meta.experiment,
         _STATUS.get(told.get("status", ""), told.get("status", "")), began,
         max((_status(path).st_mtime for path in some), default=began),
+        ended=_number(told.get("end_time")) / 1000,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import errno
 import json
 import os
 from base64 import b64encode
@@ -19,6 +20,7 @@ from cockpit.model.place import FILE, Place, place_of, sqlite_file
 from cockpit.model.run import MlflowSpec
 from cockpit.runtime.http import Answer, BlockingHttp, Get, HttpError, server_message
 from cockpit.runtime.mounts import is_folder
+from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.mlflow import (
     MOST_RUNS,
@@ -45,6 +47,10 @@ PAGE: Final = 5000
 MOST_ENDS: Final = 2500
 """The most that the server gives of a range of steps."""
 DEADLINE: Final = 8.0
+WHOLE_EVERY: Final = 60.0
+"""Seconds after which a long history is asked for again that a server only gives whole."""
+CAP: Final = 64_000_000
+"""Bytes of one answer: some six hundred thousand values."""
 API: Final = "/api/2.0/mlflow/"
 WEB: Final = ("http", "https")
 
@@ -60,9 +66,9 @@ class MlflowServer:
     """One tracking server; safe from any thread. Methods block and raise ``OSError``."""
 
     def __init__(self, place: Place, clock: Clock, env: Mapping[str, str] = os.environ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._env = env
-        self._http = BlockingHttp(clock, DEADLINE)
+        self._http = BlockingHttp(clock, DEADLINE, CAP)
         self.host = clean(place.host, 300)
         self._base = f"{place.scheme}://{place.host}/{place.path}".rstrip("/")
         self._lock = Lock()
@@ -76,14 +82,14 @@ class MlflowServer:
     def run(self, spec: MlflowSpec) -> StoredRun:
         """Return the run; all that were asked about lately are asked about together."""
         with self._lock:
-            now, wanted = self._clock.monotonic(), Wanted(spec.experiment, spec.run)
+            now, wanted = self.clock.monotonic(), Wanted(spec.experiment, spec.run)
             self._asked[wanted] = now
             if wanted not in self._told or now - self._told_at > FRESH:
                 specs = [each for each, at in self._asked.items() if now - at <= WATCHED]
                 self._asked = {each: self._asked[each] for each in specs}
                 self._looks += 1
                 self._told = dict(self._ask_all(specs))
-                self._told_at = self._clock.monotonic()
+                self._told_at = self.clock.monotonic()
             found = self._told[wanted]
         if isinstance(found, OSError):
             raise found
@@ -182,7 +188,7 @@ class MlflowServer:
         began = _number(info.get("start_time")) / 1000
         newest = {str(each.get("key")): _point(each) for each in _list(data, "metrics")}
         latest = max((point.at for point in newest.values()), default=began)
-        now, status = self._clock.now(), str(info.get("status"))
+        now, status = self.clock.now(), str(info.get("status"))
         changing = self._looks if status == "RUNNING" else 0
         return StoredRun(
             id=info["run_id"],
@@ -191,11 +197,12 @@ class MlflowServer:
             status=status,
             began=began,
             written=latest,
+            ended=_number(info.get("end_time")) / 1000,
             names=tuple(newest),
             newest=newest,
             params={str(each.get("key")): str(each.get("value")) for each in _list(data, "params")},
             mtime=min(now, latest),
-            version=(status, changing, info.get("end_time"), len(newest)),
+            version=(status, changing, latest, len(newest)),
         )
 
     def _headers(self) -> dict[str, str]:
@@ -253,23 +260,45 @@ class ServerStore(Merge):
     def __init__(self, server: MlflowServer) -> None:
         self._server = server
         self.run = server.run
+        self.pages_on = True
+        """Whether a history goes on where the last answer ended, as far as is known."""
+        self._asked: dict[tuple[str, str], float] = {}
 
     def pages(self, run: StoredRun, asked: Mapping[str, int]) -> Mapping[str, Page]:
-        """Return the next values of each metric; a cursor is how many were read."""
-        questions = [
-            ("metrics/get-history", {
-                "run_id": run.id, "metric_key": name, "max_results": PAGE,
-                **({"page_token": _token(at)} if at else {}),
-            })
-            for name, at in asked.items()
-        ]  # fmt: skip
+        """Return the next values of each metric; a cursor is how many were read.
+
+        Before MLflow 3.4 a server gives a whole history or nothing.
+        """
+        told = [each for each in asked.items() if self._due(run.id, *each)]
+        answers = self._server.ask([self._question(run, *each) for each in told])
+        refused = next((each for each in answers if isinstance(each, HostError)), None)
+        if refused is not None and self.pages_on and any(asked.values()):
+            self.pages_on = False
+            answers = self._server.ask([self._question(run, *each) for each in told])
         found = {}
-        for (name, at), answer in zip(asked.items(), self._server.ask(questions), strict=True):
+        for (name, at), answer in zip(told, answers, strict=True):
             document = _sound(answer)
-            points = [_point(each) for each in _list(document, "metrics")]
             more = bool(document.get("next_page_token"))
+            if more and not self.pages_on:
+                self.pages_on = True
+                raise refused or LaterError(errno.EAGAIN, "it gives its histories page by page")
+            points = [_point(each) for each in _list(document, "metrics")]
+            points = points if self.pages_on else points[at:]
             found[name] = Page(points, at + len(points), more)
         return found
+
+    def _question(self, run: StoredRun, name: str, at: int) -> tuple[str, Mapping[str, object]]:
+        token = {"page_token": _token(at)} if at and self.pages_on else {}
+        about = {"run_id": run.id, "metric_key": name, "max_results": PAGE}
+        return "metrics/get-history", {**about, **token}
+
+    def _due(self, run: str, name: str, at: int) -> bool:
+        """Tell whether to ask now: a long history that comes whole is not asked for each time."""
+        now = self._server.clock.monotonic()
+        due = self.pages_on or at < PAGE or now >= self._asked.get((run, name), 0.0) + WHOLE_EVERY
+        if due:
+            self._asked[run, name] = now
+        return due
 
     def ends(self, run: StoredRun, names: Sequence[str], count: int) -> list[tuple[str, Point]]:
         """Return the values of the highest steps; the range is made wider where they are few."""

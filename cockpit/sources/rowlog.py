@@ -134,15 +134,21 @@ class Names:
         self.keys = MetricKeys()
         self._configured = configured
         self._shapes: dict[frozenset[str], None] = {}
+        self._noticed: set[tuple[str, ...]] = set()
+
+    def _matters(self, name: str) -> bool:
+        return interesting(name, self._configured)
 
     def notice(self, records: Sequence[Record]) -> None:
         """Learn from records, and choose the keys anew if there is anything new."""
         known = len(self._shapes)
         for record in records:
-            if len(self._shapes) >= SHAPES:
-                break
-            names = (name for name in record.values if interesting(name, self._configured))
-            self._shapes.setdefault(frozenset(names))
+            names = tuple(record.values)
+            if names in self._noticed or len(self._shapes) >= SHAPES:
+                continue
+            if len(self._noticed) < SHAPES:
+                self._noticed.add(names)
+            self._shapes.setdefault(frozenset(each for each in names if self._matters(each)))
         if len(self._shapes) != known:
             self.keys = choose(list(self._shapes), self._configured, self.keys)
 

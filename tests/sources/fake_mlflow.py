@@ -33,6 +33,7 @@ class FakeRun:
         self.id = f"{number:032x}"
         self.name = name
         self.status = status
+        self.ended: int | None = None
         self.began = BEGAN + 1000 * number
         self.params: dict[str, str] = {}
         self.logged: list[Logged] = []
@@ -68,7 +69,8 @@ def folder(root: Path, runs: list[FakeRun], experiment: str = "pretrain") -> Pat
         name = run.name.replace("'", "''")
         (place / "meta.yaml").write_text(
             f"lifecycle_stage: active\nrun_id: {run.id}\nrun_name: '{name}'\n"
-            f"start_time: {run.began}\nstatus: {status[run.status]}\ntags: []\n"
+            f"start_time: {run.began}\nend_time: {run.ended or 'null'}\n"
+            f"status: {status[run.status]}\ntags: []\n"
         )
         for key, value in run.params.items():
             (place / "params" / key).write_text(value)
@@ -112,8 +114,8 @@ def database(path: Path, runs: list[FakeRun], experiment: str = "pretrain") -> P
         to.execute("INSERT OR IGNORE INTO experiments VALUES (217, ?)", (experiment,))
         for run in runs:
             to.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, NULL, 'active', 217)",
-                (run.id, run.name, run.status, run.began),
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, 'active', 217)",
+                (run.id, run.name, run.status, run.began, run.ended),
             )
             for each in run.logged:
                 value, nan = stored(each.value)
@@ -138,6 +140,8 @@ class FakeServer:
     def __init__(self, runs: list[FakeRun]) -> None:
         self.runs = runs
         self.asked: list[tuple[str, str | None]] = []
+        self.pages_on = True
+        """MLflow before 3.4 gives a whole history, and fails where it is to go on."""
         self.odd: Callable[[str], tuple[int, bytes] | None] = lambda path: None
         self.url = ""
 
@@ -163,18 +167,23 @@ class FakeServer:
             return 200, {"run": self._run(run)}
         rows = [each for each in run.logged if each.key == told["metric_key"]]
         if name == "metrics/get-history":
-            rows.sort(key=lambda each: (each.at, each.step))
-            begin = (
-                json.loads(b64decode(told["page_token"]))["offset"] if "page_token" in told else 0
-            )
-            end = begin + int(told["max_results"])
-            token = b64encode(json.dumps({"offset": end}).encode()).decode()
-            more = {"next_page_token": token} if end < len(rows) else {}
-            return 200, {"metrics": [self._metric(each) for each in rows[begin:end]], **more}
+            return self._history(rows, told)
         assert name == "metrics/get-history-bulk-interval", name
         low, high = int(told["start_step"]), int(told["end_step"])
         assert int(told["max_results"]) <= 2500
         return 200, {"metrics": [self._metric(each) for each in rows if low <= each.step <= high]}
+
+    def _history(self, rows: list[Logged], told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        rows = sorted(rows, key=lambda each: (each.at, each.step))
+        if not self.pages_on and "page_token" in told:
+            return 500, {"error_code": "INTERNAL_ERROR", "message": "no support for pagination"}
+        begin, end = 0, int(told["max_results"]) if self.pages_on else len(rows)
+        if "page_token" in told:
+            begin = json.loads(b64decode(told["page_token"]))["offset"]
+            end += begin
+        token = b64encode(json.dumps({"offset": end}).encode()).decode()
+        more = {"next_page_token": token} if end < len(rows) else {}
+        return 200, {"metrics": [self._metric(each) for each in rows[begin:end]], **more}
 
     def _meant(self, run: FakeRun, which: str) -> bool:
         if which.startswith("attributes.run_id IN"):
@@ -185,7 +194,7 @@ class FakeServer:
     def _run(self, run: FakeRun) -> dict[str, Any]:
         info = {
             "run_id": run.id, "run_name": run.name, "experiment_id": "217", "status": run.status,
-            "start_time": run.began, "lifecycle_stage": "active",
+            "start_time": run.began, "end_time": run.ended, "lifecycle_stage": "active",
         }  # fmt: skip
         params = [{"key": key, "value": value} for key, value in run.params.items()]
         newest = [self._metric(each) for each in run.newest.values()]

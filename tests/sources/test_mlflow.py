@@ -13,6 +13,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import threading
 import time
 import tomllib
 from base64 import b64encode
@@ -30,11 +31,12 @@ from cockpit.model.curve import Span
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.place import place_of
+from cockpit.model.place import on_host, place_of
 from cockpit.model.run import MlflowSpec, RunSpec
 from cockpit.sources import mlflow_server, sqlite_copies
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.trackers import Trackers, places
+from tests.hosts.here import CallsHere
 from tests.sources.fake_mlflow import FakeRun, FakeServer, database, folder, serving
 
 
@@ -198,7 +200,7 @@ async def test_of_ten_thousand_metrics_those_that_matter_are_read(
     store: Store, trackers: Trackers
 ) -> None:
     run = FakeRun(1)
-    many = {f"layer__{number}__act_loss": 1.0 for number in range(10_000)}
+    many = {f"layer{number}_act_loss": 1.0 for number in range(10_000)}
     for step in range(3):
         run.log(step, train__loss=2.0 - step, **many)
     store.put(run)
@@ -247,6 +249,43 @@ async def test_a_start_that_has_ended_gives_way(store: Store, trackers: Trackers
     told = await value(trackers, store.spec())
     assert told.step == 9
     assert "toy" in told.notes[0]
+
+
+async def test_a_run_that_was_taken_up_again_has_not_ended(
+    store: Store, trackers: Trackers
+) -> None:
+    run = trained(steps=3, status="FINISHED")
+    run.ended = run.logged[-1].at + 50
+    store.put(run)
+    assert (await value(trackers, store.spec())).finished
+    assert len(await rows(trackers, store.spec())) == 3
+    run.log(3, 3600.0, train__loss=1.0)  # start_run(run_id=…) leaves its end as it was
+    store.put(run)
+    told = await value(trackers, store.spec())
+    assert (told.step, told.finished) == (3, False)
+    assert [row.step for row in await rows(trackers, store.spec())] == [3]
+
+
+async def test_an_older_server_gives_whole_histories(
+    server: FakeServer, trackers: Trackers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.pages_on = False
+    run = FakeRun(1)
+    for step in range(6000):
+        run.log(step, train__loss=1.0, grad_norm=2.0)
+    server.runs[:] = [run]
+    spec = Store("server", Path(), server).spec()
+    assert [row.step for row in await rows(trackers, spec)] == list(range(6000))
+    run.log(6000, train__loss=0.5, grad_norm=2.0)
+    assert [row.step for row in await rows(trackers, spec)] == [6000]
+    run.log(6001, train__loss=0.5, grad_norm=2.0)
+    assert (await value(trackers, spec)).step == 6001
+    assert await rows(trackers, spec) == []  # a long history is not asked for each time
+    monkeypatch.setattr(mlflow_server, "WHOLE_EVERY", 0.0)
+    run.log(5990, train__loss=0.25, grad_norm=2.0)
+    assert [(row.step, row.loss) for row in await rows(trackers, spec)] == [
+        (6001, 0.5), (5990, 0.25),
+    ]  # fmt: skip
 
 
 async def test_hostile_names_and_values_are_shown_safe(store: Store, trackers: Trackers) -> None:
@@ -334,6 +373,42 @@ async def test_a_server_that_is_gone_or_not_named(
     assert "MLFLOW_TRACKING_URI" in found.error.message
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ada:pw@mlflow.example.org/x")
     assert places(unnamed) == ("https://mlflow.example.org",)
+
+
+async def test_a_server_that_hangs_is_unknown_and_costs_no_other(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow_server, "DEADLINE", 0.5)
+    server.runs[:] = [trained(steps=2)]
+    go_on = threading.Event()
+    server.odd = lambda path: None if go_on.wait(60) else (500, b"")
+    slow = RunSpec(name="slow", mlflow=MlflowSpec(uri=place_of(server.url), run=server.runs[0].id))
+    database(tmp_path / "mlflow.db", server.runs)
+    uri = place_of(str(tmp_path / "mlflow.db"))
+    trackers = Trackers(SystemClock())
+    here = RunSpec(name="here", mlflow=MlflowSpec(uri=uri))
+    try:
+        found = await trackers.observe([Query(run=slow), Query(run=here)])
+    finally:
+        go_on.set()
+    assert found["slow"].error is not None
+    assert found["slow"].error.kind is ErrorKind.TIMEOUT
+    assert found["here"].value is not None
+    assert (await value(trackers, slow)).step == 1
+
+
+async def test_a_store_on_a_host(tmp_path: Path) -> None:
+    trackers = Trackers(SystemClock(), call=CallsHere())
+    run = trained(steps=5)
+    database(tmp_path / "mlflow.db", [run])
+    folder(tmp_path / "mlruns", [run])
+    there = RunSpec(name="r", mlflow=MlflowSpec(uri=on_host("box", f"{tmp_path}/mlflow.db")))
+    assert (await value(trackers, there)).step == 4
+    assert len(await rows(trackers, there)) == 5
+    other = RunSpec(name="r", mlflow=MlflowSpec(uri=on_host("box", f"{tmp_path}/mlruns")))
+    found = await facet(trackers, other)
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.UNSUPPORTED
 
 
 async def test_it_asks_as_the_client_does(

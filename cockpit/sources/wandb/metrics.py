@@ -189,7 +189,7 @@ def of_evaluation(name: str) -> bool:
 def interesting(name: str, configured: MetricNames) -> bool:
     """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
     plain = plain_name(name)
-    if plain in _KNOWN or _loss_like(name) or metric_of(words_of(name)) is not None:
+    if plain in USUAL or _loss_like(name) or metric_of(words_of(name)) is not None:
         return True
     if _is_learning_rate(name) or _is_batch_size(name):
         return True
@@ -277,7 +277,7 @@ def plain_name(name: str) -> str:
     return name.lower().replace(".", "/")
 
 
-_KNOWN = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))
+USUAL = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))
 
 
 def _file_spelling(wanted: str | None, names: Sequence[str]) -> str | None:
