@@ -137,11 +137,12 @@ CONDITIONS: Final = (
     ),
     Condition(
         "C-11",
-        "loss spike or climb",
+        "loss spike, climb or step",
         "more than `loss_spike` above its trend for `spike_rows` rows; more than "
-        "`loss_climb` above its best level for `climb_rows`",
-        "alert",
-        rules=("metrics.loss:loss_spike",),
+        "`loss_climb` above its best level for `climb_rows`; a step up by more than `loss_step` "
+        "and 6 robust deviations that stays for `step_rows`",
+        "alert; warning for a step",
+        rules=("metrics.loss:loss_spike", "metrics.stepped:stepped_up"),
         consequence_of=("C-09",),  # what led up to a NaN is the same trouble
     ),
     Condition(
@@ -302,7 +303,7 @@ CONDITIONS: Final = (
 
 
 _SECONDS: Final = {"first_step_within", "pending_after", "flap_window", "billed_after"}
-_SHARES: Final = {"throughput_drop", "loss_spike", "loss_climb", "resume_after",
+_SHARES: Final = {"throughput_drop", "loss_spike", "loss_climb", "loss_step", "resume_after",
                   "disk_frac", "mem_frac"}  # fmt: skip
 _SETTING: Final = re.compile(r"`([a-z_]+)`")
 

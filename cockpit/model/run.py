@@ -318,6 +318,10 @@ class Thresholds(Frozen):
     """C-11: how far above its best level a climb is (share; 0.3 is 30 %)."""
     climb_rows: Count = 100
     """C-11: for how many logged rows."""
+    loss_step: Share = 0.02
+    """C-11: how far above its former level a lasting step of the loss is at least (share)."""
+    step_rows: Count = 50
+    """C-11: for how many logged rows."""
     instability_z: float = 6.0
     """C-10: the robust z-score that is unstable (standard deviations)."""
     instability_window: Annotated[int, Ge(3), Le(10**6)] = 200

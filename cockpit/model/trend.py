@@ -210,6 +210,35 @@ class Climb(Frozen):
     standing: int = 0
 
 
+class LossStep(Frozen):
+    """The loss's level against the one it had some rows before (C-11, a lasting step up).
+
+    ``window`` holds the newest finite losses, ``levels`` their level at the newest comparisons,
+    ``places`` the (step, time) of these; ``waiting`` rows came after the last one. ``first`` is the
+    first level, ``lr`` and ``batch`` are the settings last logged; ``sway``, ``trough`` and
+    ``peak`` as in ``Climb``. For ``above`` rows the loss has
+    stood above ``former``, at ``level``; ``height`` is how far above when that was found to last.
+    """
+
+    window: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
+    places: tuple[tuple[int | None, float | None], ...] = ()
+    sway: float = 0.0
+    trough: float | None = None
+    peak: float | None = None
+    waiting: int = 0
+    first: float | None = None
+    lr: float | None = None
+    batch: float | None = None
+    above: int = 0
+    is_open: bool = False
+    since: float | None = None
+    step: int | None = None
+    former: float | None = None
+    level: float | None = None
+    height: float | None = None
+
+
 class Line(Frozen):
     """A robust straight line through the loss of a former instance (C-12).
 
@@ -367,6 +396,7 @@ class Trend(Frozen):
     throughput: ThroughputTrend = ThroughputTrend.model_construct()
     loss: LossTrend = LossTrend.model_construct()
     climb: Climb = Climb.model_construct()
+    loss_step: LossStep = LossStep.model_construct()
     stability: tuple[MetricTrend, ...] = ()
     resumption: Resumption = Resumption.model_construct()
     skips: Skips = Skips.model_construct()

@@ -18,11 +18,14 @@ from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.rules.metrics.resume import resume_mismatch
 from cockpit.rules.metrics.stability import unstable
+from cockpit.rules.metrics.stepped import stepped_up
 from cockpit.rules.metrics.throughput import throughput_collapse
 from cockpit.rules.metrics.usual import BLOCK, FEWEST
 
 SOURCE: Final = "logged rows"
-BY_ROWS: Final = (non_finite, unstable, loss_spike, resume_mismatch, throughput_collapse)
+BY_ROWS: Final = (
+    *(non_finite, unstable, loss_spike, stepped_up, resume_mismatch, throughput_collapse),
+)
 """The rules whose alerts open and close with a row."""
 MOST: Final = 20_000
 """Events that are kept of the rows between two looks; those after them are counted."""

@@ -126,6 +126,12 @@ def spiked() -> Case:
     return Case(history(T0 + 60, folded(rows), job=job(), tracker=tracker(last_step_at=T0 + 59)))
 
 
+def steps_up() -> Case:
+    levels = [2.0] * 300 + [2.2] * 90
+    rows = losses([level + 0.01 * math.sin(3.7 * n) for n, level in enumerate(levels)])
+    return Case(history(T0 + 400, folded(rows), job=job(), tracker=tracker(last_step_at=T0 + 389)))
+
+
 def unstable() -> Case:
     norms = [1.0 + 0.1 * math.sin(3.7 * step) for step in range(300)] + [5.0] * 10
     rows = [Row(500 + n, T0 + n, 2.0, None, norm) for n, norm in enumerate(norms)]
@@ -262,6 +268,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "non_finite": not_finite,
     "unstable": unstable,
     "loss_spike": spiked,
+    "stepped_up": steps_up,
     "resumed_elsewhere": resumed_at_zero,
     "resume_mismatch": resumed_otherwise,
     "identity_drifts": other_identity,

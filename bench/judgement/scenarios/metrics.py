@@ -165,6 +165,12 @@ def _a_spike_of_40_rows(stage: Stage) -> None:
     from_step(stage, 6.1, scaled(for_rows(40, 1.9)))
 
 
+@fault("C-11", at=6.1, within=90 * ROW)
+def _the_loss_steps_up_by_a_fifth(stage: Stage) -> None:
+    stage.begin()
+    from_step(stage, 6.1, scaled(lambda _: 1.2))
+
+
 @fault("C-11", at=6.1, within=LOOK)
 def _a_spike_that_came_and_went_between_two_looks(stage: Stage) -> None:
     stage.trainer.step_s = 3.0

@@ -18,7 +18,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Climb, LossTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns, until_above
+from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns, Sway, until_above
 
 LEVEL: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -28,8 +28,6 @@ SIGNLESS: Final = 1.5
 """How many times its spread a loss must rise that is sometimes below zero: no share tells there."""
 SWAY: Final = 1.5
 """How many times as far as it has lately swayed a level must rise to be called a climb."""
-FADES: Final = 1 - 1 / 2000
-"""What is left of a sway with each row."""
 PARTS: Final = 5
 STRETCH: Final = LEVEL // PARTS
 """Stretches of so many rows: a level that has stood for as many rows as it is made of was held."""
@@ -61,7 +59,7 @@ class ClimbFold:
         self.first, self.best, self.best_step = climb.first, climb.best, climb.best_step
         self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
         self.since, self.step, self.level = climb.since, climb.step, climb.level
-        self._sway, self._trough, self._peak = climb.sway, climb.trough, climb.peak
+        self._sway = Sway(climb.sway, climb.trough, climb.peak)
         self._stood: deque[tuple[float, float]] = deque(climb.stood, PARTS)
         self._low, self._high, self._standing = climb.low, climb.high, climb.standing
 
@@ -142,7 +140,7 @@ class ClimbFold:
         self._standing += len(levels)
         if self._standing == STRETCH:
             self._hold(row)
-        self._swing(levels)
+        self._sway.follow(levels)
 
     @property
     def _lowest(self) -> float:
@@ -161,7 +159,7 @@ class ClimbFold:
         spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
         share = self._share * max(abs(best), FLOOR * abs(first))
         by_spread = spread * (self._share if ranked[0] > 0 else SIGNLESS)
-        limit = best + max(share, by_spread, SWAY * self._sway)
+        limit = best + max(share, by_spread, SWAY * self._sway.far)
         self.calm = self.calm + 1 if loss <= limit else 0
         if level > limit:
             self._rise(row, level)
@@ -184,20 +182,6 @@ class ClimbFold:
         if self.best is None or held < self.best:
             self.best, self.best_step = held, row.step
 
-    def _swing(self, levels: Sequence[float]) -> None:
-        """Follow the level's rise; one that has come back by half is how far it sways."""
-        sway, trough, peak = self._sway, self._trough, self._peak
-        for level in levels:
-            sway *= FADES
-            if trough is None or peak is None or level < trough:
-                trough = peak = level
-            elif level > peak:
-                peak = level
-            elif level <= (trough + peak) / 2:
-                sway = max(sway, peak - trough)
-                trough = peak = level
-        self._sway, self._trough, self._peak = sway, trough, peak
-
     def _end(self) -> None:
         self.above = self.calm = 0
         self.is_open, self.since, self.step, self.level = False, None, None, None
@@ -215,9 +199,9 @@ class ClimbFold:
             first=self.first,
             best=self.best,
             best_step=self.best_step,
-            sway=self._sway,
-            trough=self._trough,
-            peak=self._peak,
+            sway=self._sway.far,
+            trough=self._sway.trough,
+            peak=self._sway.peak,
             above=self.above,
             calm=self.calm,
             is_open=self.is_open,

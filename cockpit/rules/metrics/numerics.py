@@ -26,6 +26,7 @@ from cockpit.rules.metrics.nonfinite import (
 )
 from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.stability import Stabilities
+from cockpit.rules.metrics.stepped import StepFold
 from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
 from cockpit.rules.metrics.usual import FEWEST, SoundColumns, sound_columns
 from cockpit.rules.metrics.writers import WriterFold
@@ -234,6 +235,7 @@ class TrendFold:
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
+        self.loss_step = StepFold(trend.loss_step, run)
         self.stability = Stabilities(trend.stability, run)
         self.seams = SeamFold(trend.resumption, run)
         self.skips = SkipFold(trend.skips)
@@ -257,6 +259,7 @@ class TrendFold:
         self.throughput.add(row, anew, pace.rate, pace.paused)
         spike.add(row, anew, loss)
         climb.add(row, anew, loss)
+        self.loss_step.add(row, anew, loss)
         if pace.turned:
             self.seams.forget()
         astray = spike.above > 0 or climb.above > 0
@@ -283,6 +286,7 @@ class TrendFold:
         count = self.pace.sure(columns, longest) if steady and self.seams.sure(columns) else 0
         for fold in (self.throughput, self.spike, self.stability):
             count = fold.sure(columns, count) if count >= FEWEST else 0
+        count = self.loss_step.sure(count)
         if not count:
             return 0
         count = self.climb.take(columns, count)
@@ -290,6 +294,7 @@ class TrendFold:
             columns = columns.first(count)
         self.throughput.take(columns, self.pace.take(columns))
         self.spike.take(columns)
+        self.loss_step.take(columns)
         self.stability.take(columns)
         self.seams.take(columns, astray=self.climb.above > 0)
         self._rows, self._last = self._rows + count, rows[count - 1]
@@ -324,6 +329,7 @@ class TrendFold:
             self.grad.finding is None,
             self.spike.is_open,
             self.climb.is_open,
+            self.loss_step.is_open,
             self.stability.opened,
             self.seams.found is None,
             self.throughput.low >= self._low,
@@ -341,6 +347,7 @@ class TrendFold:
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),
+            loss_step=self.loss_step.freeze(),
             stability=self.stability.freeze(),
             resumption=self.seams.freeze(),
             skips=self.skips.freeze(),

@@ -84,6 +84,32 @@ NORMAL: Final = 1.4826
 """Standard deviations of a normal distribution in one of its median absolute deviations."""
 
 
+FADES: Final = 1 - 1 / 2000
+"""What is left of a sway with each row."""
+
+
+class Sway:
+    """How far a level has lately risen and come back: one of an adversary's loss does so always."""
+
+    def __init__(self, far: float, trough: float | None, peak: float | None, rows: int = 1) -> None:
+        self.far, self.trough, self.peak = far, trough, peak
+        self._fades = FADES**rows
+
+    def follow(self, levels: Sequence[float]) -> None:
+        """Follow the level's rise, ``rows`` further with each; what came back by half is a sway."""
+        far, trough, peak = self.far, self.trough, self.peak
+        for level in levels:
+            far *= self._fades
+            if trough is None or peak is None or level < trough:
+                trough = peak = level
+            elif level > peak:
+                peak = level
+            elif level <= (trough + peak) / 2:
+                far = max(far, peak - trough)
+                trough = peak = level
+        self.far, self.trough, self.peak = far, trough, peak
+
+
 class ExcursionFold:
     """Accumulates an ``Excursion``; what is beyond the limit is for its heirs to say.
 

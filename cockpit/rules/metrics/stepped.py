@@ -1,0 +1,214 @@
+"""C-11, the lasting step: the loss stands higher than before, by little, and stays there.
+
+Neither a spike (it is far below half of the loss) nor a slow climb (it is not one third of it), it
+is what a broken data source, a lost expert or a rank that trains on noise look like.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from statistics import median
+from typing import Final
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import LossStep
+from cockpit.rules import present
+from cockpit.rules.metrics.loss import SWAY
+from cockpit.rules.metrics.stability import deviation
+from cockpit.rules.metrics.usual import BLOCK, NORMAL, SoundColumns, Sway
+
+NEWEST: Final = 50
+"""Rows whose median is the level of the loss (SPEC C-11)."""
+FORMER: Final = 200
+"""Rows before them whose median is the level that it had (SPEC C-11)."""
+EVERY: Final = 10
+"""Rows between two comparisons: a level is the median of five times as many."""
+ONSET: Final = 3
+"""Comparisons before the first that finds a step lies its beginning: half of ``NEWEST``."""
+DEVIATIONS: Final = 6.0
+"""Robust standard deviations of single rows that a step is high at least (SPEC C-11)."""
+FLOOR: Final = 0.05
+"""Share of the first level that a level never counts below: a loss near zero moves freely."""
+BACK: Final = 0.5
+"""Share of its height by which a loss has come back from a step that did not last."""
+HELD: Final = 86_400.0
+"""Seconds after which the higher level is the usual one."""
+SAME: Final = 1.1
+"""Factor between two rows within which a schedule moves the learning rate."""
+
+
+class StepFold:
+    """Accumulates a ``LossStep``.
+
+    The level of the newest rows is compared with the level of the rows before them. A change of
+    the learning rate or the batch starts the comparison anew, for the loss follows them; so does a
+    training that goes back to before the step. Rows without a finite loss count for nothing.
+    """
+
+    def __init__(self, kept: LossStep, run: RunSpec) -> None:
+        self._share, self._rows = run.thresholds.loss_step, run.thresholds.step_rows
+        self._take(kept)
+
+    def _take(self, kept: LossStep) -> None:
+        self._window: deque[float] = deque(kept.window, NEWEST + FORMER)
+        self._levels: deque[float] = deque(kept.levels, (NEWEST + FORMER) // EVERY)
+        self._places: deque[tuple[int | None, float | None]] = deque(kept.places, ONSET + 1)
+        self._sway = Sway(kept.sway, kept.trough, kept.peak, EVERY)
+        self._waiting, self._first = kept.waiting, kept.first
+        self._lr, self._batch = kept.lr, kept.batch
+        self.above, self.is_open = kept.above, kept.is_open
+        self.since, self.step = kept.since, kept.step
+        self.former, self.level, self.height = kept.former, kept.level, kept.height
+
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
+        inside = self.step is not None and row.step is not None and row.step > self.step
+        if resumed and not (self.is_open and inside):
+            self._take(LossStep(first=self._first))
+        if row.lr is not None or row.batch is not None:
+            self._follow_settings(row.lr, row.batch)
+        if loss is None or not isfinite(loss):
+            return
+        self._window.append(loss)
+        self._waiting += 1
+        if self._waiting == EVERY:
+            self._waiting = 0
+            self._compare(row)
+
+    def sure(self, count: int) -> int:
+        """Return how many of the next rows surely change nothing of what is open."""
+        return 0 if self.above or self._rows <= BLOCK else count
+
+    def take(self, rows: SoundColumns) -> None:
+        """Take such rows."""
+        for row, loss in zip(rows.rows, rows.losses, strict=True):
+            self.add(row, False, loss)
+
+    def _follow_settings(self, lr: float | None, batch: float | None) -> None:
+        former_lr, former_batch = self._lr, self._batch
+        self._lr = former_lr if lr is None else lr
+        self._batch = former_batch if batch is None else batch
+        other = former_batch is not None and self._batch != former_batch
+        if lr is not None and former_lr is not None and lr != former_lr:
+            low, high = sorted((abs(lr), abs(former_lr)))
+            other = other or high > SAME * low
+        if other and not self.is_open:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Compare with no row that came before."""
+        self._window.clear()
+        self._levels.clear()
+        self.above, self.is_open = 0, False
+        self.since = self.step = self.former = self.level = self.height = None
+
+    def _compare(self, row: Row) -> None:
+        self._places.append((row.step, row.at))
+        if len(self._window) < NEWEST:
+            return
+        window = list(self._window)
+        level = median(window[-NEWEST:])
+        self._levels.append(level)
+        self._sway.follow((level,))
+        self._first = level if self._first is None else self._first
+        if self.is_open:
+            self._stay(row, level)
+        elif len(window) == NEWEST + FORMER and self._is_higher(window, level):
+            self._rise(level)
+        else:
+            self.above = 0
+
+    def _is_higher(self, window: Sequence[float], level: float) -> bool:
+        """Tell whether the level is above the former one by a step; the former one is kept.
+
+        That is the median of levels of which none is below the lowest: most rows end there.
+        """
+        lowest = min(self._levels)
+        if level <= lowest + self._share * abs(lowest):
+            return False
+        ranked = sorted(window[:FORMER])
+        former = (ranked[FORMER // 2 - 1] + ranked[FORMER // 2]) / 2
+        least = self._share * max(abs(former), FLOOR * abs(self._first or 0.0))
+        far = DEVIATIONS * NORMAL * deviation(ranked, former)
+        if level - former <= max(least, far, SWAY * self._sway.far):
+            return False
+        if not self.above:
+            self.former = former
+        return True
+
+    def _rise(self, level: float) -> None:
+        if not self.above:
+            self.step, self.since = self._places[0]
+        self.above += EVERY
+        if self.former is not None and self.above >= self._rows:
+            self.is_open, self.level, self.height = True, level, level - self.former
+
+    def _stay(self, row: Row, level: float) -> None:
+        """Follow the level of a step; it is over once the loss is back, or has stayed a day."""
+        self.above, self.level = self.above + EVERY, level
+        back = (self.former or 0.0) + BACK * (self.height or 0.0)
+        held = row.at is not None and self.since is not None and row.at - self.since >= HELD
+        if level <= back or held:
+            self._forget()
+
+    def freeze(self) -> LossStep:
+        """Return the value."""
+        return LossStep(
+            window=tuple(self._window),
+            levels=tuple(self._levels),
+            places=tuple(self._places),
+            sway=self._sway.far,
+            trough=self._sway.trough,
+            peak=self._sway.peak,
+            waiting=self._waiting,
+            first=self._first,
+            lr=self._lr,
+            batch=self._batch,
+            above=self.above,
+            is_open=self.is_open,
+            since=self.since,
+            step=self.step,
+            former=self.former,
+            level=self.level,
+            height=self.height,
+        )
+
+
+def stepped_up(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-11: the loss has stepped up and stays; nothing where it has left its trend altogether."""
+    trend = history.trend
+    found = trend.loss_step
+    if not found.is_open or trend.loss.is_open or trend.climb.is_open:
+        return
+    former, level = found.former, found.level
+    if former is None or level is None:
+        return
+    whole = history.rows_from == 0
+    by = wording.percent((level - former) / abs(former)) if former else wording.figure(level)
+    step = wording.step(found.step)
+    yield Alert(
+        key=f"C-11:{run.name}:step",
+        severity=Severity.WARNING,
+        title=f"Loss stepped up by {by} at about step {step} and stays",
+        since=present.first(found.since, trend.last_step_at, history.now),
+        since_or_before=not whole,
+        evidence=(
+            *present.evidence(
+                "logged rows",
+                f"median of the last {NEWEST} rows {wording.figure(level)}, of the {FORMER} before"
+                f" the step {wording.figure(former)}; {found.above} rows since it was found",
+            ),
+            *present.gap(history),
+        ),
+        confidence="sure" if whole else "likely",
+        next_action=(
+            f"see what changed at step {step}: data, code, lost experts or ranks;"
+            " a relaunch will not mend it"
+        ),
+    )
