@@ -487,6 +487,15 @@ class FleetScreen(ActingScreen):
             self._touched = True
             self.cockpit.open_run(self.selected)
 
+    def action_travel(self) -> None:
+        """Show the selected run as it was at an earlier time."""
+        from screens.past import PastScreen
+
+        if self.selected is None:
+            self.cockpit.say(self.NO_RUN)
+        else:
+            self.app.push_screen(PastScreen(self.cockpit, self.selected))
+
     def action_sort(self) -> None:
         """Sort in the next way."""
         sort = SORTS[(SORTS.index(self._view.sort) + 1) % len(SORTS)]

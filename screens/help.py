@@ -49,7 +49,7 @@ def sections(
 def _row(keys: Keys, each: Hotkey, notes: Mapping[str, str]) -> tuple[str, str, str]:
     note = notes.get(each.id, "")
     names = " ".join(shown(key) for key in keys.of(each.id))
-    return names, each.title, f"{NOT_NOW}{note}" if note else each.help
+    return names, each.title, f"{each.help}  {NOT_NOW}{note}" if note else each.help
 
 
 def help_page(
@@ -100,14 +100,19 @@ class HelpScreen(RowKeys, KeyedModal[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Show everything."""
+        self.call_after_refresh(self._show)
         self._show()
 
     def _show(self) -> None:
         words = self.query_one(Prompt).value.strip()
-        page = self._help._replace(words=words)
+        page = self._help._replace(words=words, rows=self.page.room)
         note = f"with {words!r} · esc all" if words else "/ filter · esc close"
         title = text(("Keys, codes and signs", STRONG))
         self.page.show(Sheet(partial(paint_help, page), title, text((note, DIM))), from_top=True)
+
+    def on_resize(self) -> None:
+        """Show it for the new size."""
+        self.call_after_refresh(self._show)
 
     @on(Input.Changed)
     def _typed(self) -> None:

@@ -233,7 +233,10 @@ def _thin_out(folder: Path) -> None:
 
 
 ENTER: Final = "\x1b[?1049h"
-_LEAVE: Final = b"\x1b[0m\x1b[?7h\x1b[?1049l\x1b[?25h"
+CLEAR: Final = "\x1b[0m\x1b[H\x1b[2J"
+"""Empties the screen before it is left: where a pane has grown meanwhile, tmux would put the rows
+that do not fit the former size above what stood there before."""
+_LEAVE: Final = CLEAR.encode() + b"\x1b[?7h\x1b[?1049l\x1b[?25h"
 _FLAGS: Final = {"--read-only": "read_only", "--present": "present", "--ascii": "ascii"}
 _SCREENLESS: Final = ("", "dumb", "unknown")
 TAKEN_WITHIN: Final = 3.0

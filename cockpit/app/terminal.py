@@ -37,7 +37,7 @@ from textual.worker import Worker, WorkerState
 
 from cockpit.app.cell_output import CellApp, CellOutput, wanted_here
 from cockpit.app.faults import ScreenFaults
-from cockpit.app.kept_frame import ENTER, give_back, take
+from cockpit.app.kept_frame import CLEAR, ENTER, give_back, take
 from cockpit.app.terminal_input import (
     WORD_MOTION,
     EndOfInput,
@@ -468,6 +468,7 @@ class TerminalDriver(LinuxDriver):
             self._mouse_pixels = False
         if self.cells is not None:
             self.write(self.cells.stage.leave())
+        self.write(CLEAR)
         super().stop_application_mode()
 
     def write(self, data: str) -> None:

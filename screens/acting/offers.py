@@ -23,20 +23,29 @@ from screens.base import KeyedModal, acted
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
 from widgets.painted import Painted
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, frame, row, text, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    chosen_row,
+    fit,
+    frame,
+    one_line,
+    row,
+    text,
+)
 from widgets.painting.plan import Choice, FormField
 
 NAME: Final = 24
-"""Columns that a name may take; a longer one stands on a line of its own."""
-MOST: Final = 4
-"""Lines that what is said of one command may take."""
+"""Columns that a name may take."""
 NEXT: Final = "Next"
 ACT: Final = "Act"
 NOT_NOW: Final = "Not now"
 RUNS: Final = "Runs"
 SCREENS: Final = "Screens and keys"
 SETTINGS: Final = "Settings"
-GROUPS: Final = (NEXT, ACT, NOT_NOW, RUNS, SCREENS, SETTINGS)
+GROUPS: Final = (NEXT, ACT, RUNS, SCREENS, NOT_NOW, SETTINGS)
 """In this order they are listed."""
 
 
@@ -121,7 +130,7 @@ def _explained(each: Command) -> Content:
 def paint_choices(
     commands: Sequence[Command], chosen: int, width: int, headed: bool
 ) -> Iterator[tuple[int, Content]]:
-    """Yield every line with the place of its command; what is said is whole, wrapped if need be.
+    """Yield every line with the place of its command: one for each.
 
     With ``headed`` each group begins with its name, which belongs to its first command.
     """
@@ -132,22 +141,11 @@ def paint_choices(
         if headed and each.group != group:
             group = each.group
             yield place, text((group, STRONG))
-        for line in _lines(each, name, width, place == chosen):
-            yield place, line.stylize_before("on $cursor") if place == chosen else line
-
-
-def _lines(each: Command, name: int, width: int, chosen: bool) -> list[Content]:
-    title = text((each.title, "" if each.now else DIM))
-    mark = ("▸ " if chosen else "  ", ACCENT)
-    key = text((each.key, ACCENT)) if each.key else EMPTY
-    room = max(8, width - name - 4 - (key.cell_length + 2 if key.plain else 0))
-    pieces = wrapped(_explained(each), room, MOST) or [EMPTY]
-    lines = []
-    if title.cell_length > name:
-        lines.append(fit(text(mark, title), width))
-        title, mark = EMPTY, ("  ", ACCENT)
-    lines.append(row(text(mark, fit(title, name), "  ", pieces[0]), key, width))
-    return [*lines, *(fit(text(" " * (name + 4), piece), width) for piece in pieces[1:])]
+        title = fit(text((each.title, "" if each.now else DIM)), name)
+        key = text((each.key, ACCENT))
+        said = one_line(_explained(each), max(8, width - name - 5 - key.cell_length))
+        line = row(text(title, "  ", said), key, width - 2)
+        yield place, chosen_row(line, width, place == chosen)
 
 
 class _Choices(Painted):
@@ -263,10 +261,8 @@ ONLY: Final = "only"
 YES_NO: Final = {"move", "off"}
 HEADINGS: Final = {
     "lineage": "new lineage of {}",
-    "rollback": "roll {} back",
-    "retain": "clean up checkpoints of {}",
+    "retain": "retain {}: delete old checkpoints",
     "adopt": "adopt a job for {}",
-    "handoff": "hand {} off",
     "sync": "upload {} to W&B",
     "teardown": "tear down {}",
     "publish": "publish gate of {}",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.app.kept_frame import CLEAR
 from tests.e2e.tiny_fleet import until
 from tests.emulator import Emulator
 from tests.terminal_probe import Terminal
@@ -59,6 +60,9 @@ def test_every_ending_gives_the_terminal_back(how: str, tmp_path: Path) -> None:
     terminal.end()
     assert (terminal.status, terminal.left_on) == (status, set())
     assert terminal.after_the_screen().count("\n") == 0
+    last_frame = terminal.output.rpartition(b"\x1b[?1049l")[0].rpartition(CLEAR.encode())
+    assert last_frame[1], "in a pane that has grown tmux would leave rows of the fleet behind"
+    assert b"run-failed" not in last_frame[2]
 
 
 def test_a_terminal_that_vanishes_takes_the_program_along(tmp_path: Path) -> None:
@@ -228,7 +232,7 @@ def test_esc_and_a_key_that_came_as_one_are_two_keys(tmp_path: Path) -> None:
     terminal = start("well", tmp_path, (120, 40))
     terminal.wait_for("run-failed")
     terminal.type("?")
-    terminal.wait_for("quit; runs are not")
+    terminal.wait_for("Keys, codes and signs")
     terminal.type("\x1bq")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())

@@ -31,7 +31,7 @@ def told(page: Help, width: int = 76) -> str:
 def test_actions_come_first_and_say_why_not() -> None:
     shown = told(FLEET)
     assert shown.splitlines()[0].startswith("Act on run-failed")
-    assert "▲ nothing is running" in shown
+    assert "gracefully first: shows a plan ▲ nothing is running" in " ".join(shown.split())
     places = [shown.index(word) for word in ("relaunch", "filter", "check now", "Move", "signs",
                                              "elsewhere")]  # fmt: skip
     assert places == sorted(places)
@@ -41,6 +41,13 @@ def test_every_action_s_description_is_whole_in_one_column_and_in_three() -> Non
     for width in (76, 164):
         seen = set(told(FLEET, width).split())
         assert all(set(each.help.split()) <= seen for each in ACTIONS if each.id != "stop")
+
+
+def test_where_they_do_not_fit_all_keys_stand_on_the_first_screen_by_name() -> None:
+    lines = [line.plain for line in paint_help(FLEET._replace(rows=22), 76)]
+    first = " ".join(" ".join(lines[:22]).split())
+    assert all(title in first for _, rows in FLEET.here for _, title, _ in rows)
+    assert told(FLEET._replace(rows=400)) == told(FLEET)
 
 
 def test_more_columns_take_fewer_lines() -> None:

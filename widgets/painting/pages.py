@@ -136,7 +136,7 @@ GAP: Final = 3
 MOST_HELP_LINES: Final = 4
 """Lines that one text may take."""
 NOT_NOW: Final = "▲ "
-"""What begins a text that says why something cannot be done now."""
+"""What stands before why something cannot be done now."""
 SIGNS: Final = (
     ("■", "$critical", "critical; in a plan: blocks"), ("▲", "$attention", "attention; suspect"),
     ("●", "$well", "healthy"), ("◆", "$well", "finished"), ("?", "$unknown", "unknown, with why"),
@@ -154,7 +154,8 @@ class Help(NamedTuple):
     """What the page holds: ``here`` works now, ``elsewhere`` on other screens.
 
     ``open_codes`` are the conditions open on the selected run, whose ``thresholds`` give the
-    figures. With ``words`` only what has all of them is shown, every condition included.
+    figures. With ``words`` only what has all of them is shown, every condition included. Where
+    what works here does not fit ``rows``, its keys stand before it by name alone.
     """
 
     here: Sequence[Section]
@@ -162,6 +163,7 @@ class Help(NamedTuple):
     open_codes: Sequence[str] = ()
     thresholds: Thresholds | None = None
     words: str = ""
+    rows: int = 0
 
 
 def paint_help(page: Help, width: int) -> list[Content]:
@@ -169,8 +171,11 @@ def paint_help(page: Help, width: int) -> list[Content]:
     wanted = page.words.casefold().split()
     codes = [each for each in _codes(page) if _has(" ".join(each), wanted)]
     signs = [(mark, style, said) for mark, style, said in SIGNS if _has(f"{mark} {said}", wanted)]
+    here = _columns(_kept(page.here, wanted), width)
+    crowded = bool(page.rows) and len(here) > page.rows and not wanted
     blocks = (
-        _columns(_kept(page.here, wanted), width),
+        _by_name(page.here, width) if crowded else [],
+        here,
         _coded(codes, width, "conditions" if wanted else "open on this run: what the codes mean"),
         _signs(signs, width),
         _columns([(f"{title} (elsewhere)", rows)
@@ -217,15 +222,39 @@ def _columns(sections: Sequence[Section], width: int) -> list[Content]:
     return rows
 
 
+NAMED: Final = 25
+"""Columns that a key needs with its name."""
+
+
+def _by_name(sections: Sequence[Section], width: int) -> list[Content]:
+    """Return the keys by name alone, in columns; dim what cannot be done now."""
+    cells: list[Content] = []
+    for title, rows in sections:
+        cells.append(text((title, STRONG)))
+        for keys, name, does in rows:
+            key = keys.split(" ")[0]
+            shown = text((f"{key:>6}", f"bold {ACCENT}"), (f" {name}", DIM * (NOT_NOW in does)))
+            cells.append(shown)
+    count = max(1, width // NAMED)
+    high = -(-len(cells) // count)
+    columns = [cells[at : at + high] for at in range(0, len(cells), high)]
+    lines = [
+        Content("").join(fit(column[at], width // count) for column in columns if at < len(column))
+        for at in range(high)
+    ]
+    return [*lines, text(("what each of them does: below", DIM))]
+
+
 def _section(section: Section, width: int) -> list[Content]:
     title, rows = section
     keys = min(max(Content(key).cell_length for key, _, _ in rows) + 2, max(4, width // 4))
     names = min(max(Content(name).cell_length for _, name, _ in rows) + 2, max(4, width // 3))
     lines = [text((title, STRONG))]
     for key, name, does in rows:
-        style = "$attention" if does.startswith(NOT_NOW) else DIM
+        does, mark, why = does.partition(NOT_NOW)
         left = text(" ", fit(text((key, f"bold {ACCENT}")), keys), fit(Content(name), names))
-        pieces = wrapped(text((does, style)), width - left.cell_length, MOST_HELP_LINES) or [EMPTY]
+        said = text((does, DIM), (mark + why, "$attention"))
+        pieces = wrapped(said, width - left.cell_length, MOST_HELP_LINES) or [EMPTY]
         lines.append(text(left, pieces[0]))
         lines += [text(" " * left.cell_length, piece) for piece in pieces[1:]]
     return [fit(line, width) for line in lines]

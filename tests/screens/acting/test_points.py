@@ -147,7 +147,7 @@ async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> 
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("W", "d")
         await until(pilot, lambda: "1 of 3" in text_of(app))
-        assert "hand off" not in text_of(app).splitlines()[-1]
+        assert "handoff" not in text_of(app).splitlines()[-1]
         await pilot.press("enter")
-        await until(pilot, lambda: "hand off: presenting, read-only" in app.notice)
+        await until(pilot, lambda: "handoff: presenting, read-only" in app.notice)
         assert isinstance(app.screen, FleetScreen)
