@@ -179,7 +179,8 @@ class RowKeys:
         """Scroll until the chosen row is in sight."""
         body = self.page.sheet.body
         if isinstance(body, ListBody) and self.chosen in body.places:
-            self.page.reveal(*body.places[self.chosen])
+            first, end = body.places[self.chosen]
+            self.page.reveal(0 if self.chosen == self.keys[0] else first, end)
 
 
 def offered(keys: Sequence[tuple[str, str]]) -> Content:

@@ -21,7 +21,7 @@ from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.fleet_header import FleetHeader, KeyLine
 from widgets.painting.facts import unread
-from widgets.painting.panel import Groups, Tiling, needs_room, tiling
+from widgets.painting.panel import Groups, Tiling, needs_room, stretches, tiling
 from widgets.run_list import PanelGrid, RunClicked, RunList
 
 if TYPE_CHECKING:
@@ -222,8 +222,12 @@ class Standing:
         """Return whether the runs may stand otherwise by now, without any news."""
         return self.waits and not 0 <= now - self._since < HELD
 
-    def of(self, fresh: Shown, view: View, now: float, pinned: str | None) -> Shown:
+    def of(
+        self, fresh: Shown, view: View, now: float, pinned: str | None, panels: bool = False
+    ) -> Shown:
         """Return the runs of ``fresh`` in the order in which they stand; ``pinned`` stays put.
+
+        As one of ``panels`` it does so only where that needs no more rows of panels.
 
         They are sorted anew when another view or other runs are asked for, when a run turns
         critical, when the last of them is read for the first time, and once a minute has passed
@@ -244,6 +248,8 @@ class Standing:
         if same and pinned in named and pinned not in worse and not fresh.groups:
             runs.remove(named[pinned])
             runs.insert(held.index(pinned), named[pinned])
+            if panels and stretches(runs) > stretches(fresh.runs):
+                runs = list(fresh.runs)
         sizes = tuple(map(needs_room, runs))
         if not same or [each.name for each in runs] != held or sizes != self._sizes:
             self.version, self._since, self._sizes = self.version + 1, now, sizes
@@ -291,7 +297,7 @@ class FleetScreen(ActingScreen):
 
             yield BigFigures()
         yield FleetHeader()
-        tiles = self._tiles(self.shown, self._groups, len(self.cockpit.actions.news))
+        tiles = self._tiles(self.shown, self._shown.groups, len(self.cockpit.actions.news))
         yield PanelGrid(len(self.shown) if tiles else 0)
         yield RunList()
         yield KeyLine()
@@ -303,16 +309,13 @@ class FleetScreen(ActingScreen):
         if about != self._about or self._standing.due(now):
             self._about = about
             pinned = self._chosen if 0 <= now - self._pressed_at < HELD else None
-            self._shown = self._standing.of(arranged(*about), self._view, now, pinned)
+            panels = self._tiling is not None
+            fresh = arranged(*about)
+            self._shown = self._standing.of(fresh, self._view, now, pinned, panels)
             runs = self._shown.runs
             self._names = [each.name for each in runs]
             self._urgent = tuple(each.name for each in runs if each.verdict is Verdict.CRITICAL)
         return self._shown.runs
-
-    @property
-    def _groups(self) -> Groups:
-        """The shown groups: title, and how many runs."""
-        return self._shown.groups
 
     @property
     def selected(self) -> str | None:
@@ -337,7 +340,7 @@ class FleetScreen(ActingScreen):
         about = (self._standing.version, self.app.size, self._enlarged, len(news))
         if about != self._tiled_for:
             self._tiled_for = about
-            self._tiling = self._tiles(shown, self._groups, len(news))
+            self._tiling = self._tiles(shown, self._shown.groups, len(news))
         self._show_figures()
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
@@ -346,7 +349,9 @@ class FleetScreen(ActingScreen):
             grid.show(shown, now, self._place, self._tiling, liked)
         else:
             version = self._standing.version
-            listed.show(shown, now, self._place, self._nothing(), self._groups, liked, version)
+            listed.show(
+                shown, now, self._place, self._nothing(), self._shown.groups, liked, version
+            )
         watch = self.cockpit.watch_state._replace(view=self._view)
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()

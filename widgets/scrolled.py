@@ -163,9 +163,9 @@ class Sheet(NamedTuple):
 class Paged(Painted):
     """Scrolls by lines and pages; keeps its place while what it shows stays the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, sheet: Sheet | None = None) -> None:
         super().__init__()
-        self.sheet = Sheet(lambda width: [])
+        self.sheet = sheet or Sheet(lambda width: [])
         self.top = 0
         self._made: tuple[Body, int, list[Content]] | None = None
 

@@ -235,7 +235,7 @@ class EditorScreen(CockpitScreen):
         keys = self.cockpit.keys
         offered = keys.footer("entry")
         if self._saving or not self._is_saved:
-            return offered
+            return [each for each in offered if each[0] != keys.shown("entry_retry")]
         pushed = self.recorded is not None and self.recorded.stage is SaveStage.PUSHED
         leave, left = keys.shown("entry_leave"), [] if pushed else [keys.shown("entry_retry")]
         words = {key: word for key, word in offered if key in left} | {leave: "close"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -20,22 +21,21 @@ from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import ago, glyph, size, steps
 from screens.base import KeyedModal, acted
+from screens.dialog import RowKeys
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
-from widgets.painted import Painted
 from widgets.painting.line import (
     ACCENT,
     DIM,
-    EMPTY,
     STRONG,
     chosen_row,
     fit,
-    frame,
     one_line,
     row,
     text,
 )
 from widgets.painting.plan import Choice, FormField
+from widgets.scrolled import Paged, Row, Sheet
 
 NAME: Final = 24
 """Columns that a name may take."""
@@ -127,56 +127,29 @@ def _explained(each: Command) -> Content:
     return text(("▲ ", "$attention"), each.note) if each.note else text((each.help, DIM))
 
 
-def paint_choices(
-    commands: Sequence[Command], chosen: int, width: int, headed: bool
-) -> Iterator[tuple[int, Content]]:
-    """Yield every line with the place of its command: one for each.
-
-    With ``headed`` each group begins with its name, which belongs to its first command.
-    """
+def command_rows(commands: Sequence[Command], headed: bool) -> list[Row]:
+    """Return a row for each command; with ``headed`` each group begins with its name."""
     widest = max((Content(each.title).cell_length for each in commands), default=8)
-    name = min(widest, NAME, width * 3 // 10)
-    group = ""
+    rows, group = list[Row](), ""
     for place, each in enumerate(commands):
         if headed and each.group != group:
             group = each.group
-            yield place, text((group, STRONG))
-        title = fit(text((each.title, "" if each.now else DIM)), name)
-        key = text((each.key, ACCENT))
-        said = one_line(_explained(each), max(8, width - name - 5 - key.cell_length))
-        line = row(text(title, "  ", said), key, width - 2)
-        yield place, chosen_row(line, width, place == chosen)
+            rows.append(Row("", partial(_paint_group, group)))
+        rows.append(Row(str(place), partial(paint_command, each, min(widest, NAME))))
+    return rows
 
 
-class _Choices(Painted):
-    """The list: the cursor stands on a command, whose lines and heading stay in sight."""
+def _paint_group(name: str, width: int, chosen: bool) -> list[Content]:
+    return [text((name, STRONG))]
 
-    def __init__(self, commands: Sequence[Command], about: str) -> None:
-        super().__init__()
-        self.commands = list(commands)
-        self.headed = True
-        self.cursor = self._top = 0
-        self._about = about
 
-    def move(self, steps: int) -> None:
-        """Choose another one."""
-        self.cursor = max(0, min(self.cursor + steps, len(self.commands) - 1))
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Content]:
-        """Return the frame with what is in sight of the list."""
-        found = list(paint_choices(self.commands, self.cursor, max(1, width - 4), self.headed))
-        lines = [line for _, line in found] or [text(("no match", DIM))]
-        own = [at for at, (place, _) in enumerate(found) if place == self.cursor] or [0]
-        room = max(1, height - 2)
-        self._top = max(own[-1] - room + 1, min(self._top, own[0]))
-        self._top = max(0, min(self._top, len(lines) - room))
-        more = len(lines) - self._top - room
-        foot = text((f"{more:,} more below", DIM)) if more > 0 else EMPTY
-        about = f"{self._about} · " if self._about else ""
-        note = text((f"{about}{len(self.commands):,} found · enter run · esc cancel", DIM))
-        title = text(("Commands and runs", STRONG))
-        return frame(lines[self._top : self._top + room], width, height, title, note, foot)
+def paint_command(each: Command, name: int, width: int, chosen: bool) -> list[Content]:
+    """Return a command's line, its name in at most ``name`` cells."""
+    name = min(name, width * 3 // 10)
+    title = fit(text((each.title, "" if each.now else DIM)), name)
+    key = text((each.key, ACCENT))
+    said = one_line(_explained(each), max(8, width - name - 5 - key.cell_length))
+    return [chosen_row(row(text(title, "  ", said), key, width - 2), width, chosen)]
 
 
 class _Letters(Input):
@@ -190,7 +163,7 @@ class _Letters(Input):
         await acted(self, event)
 
 
-class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
+class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
     """A list with a line to type in; returns the chosen command's call."""
 
     AUTO_FOCUS = "Input"
@@ -210,42 +183,60 @@ class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
     PaletteScreen Input, PaletteScreen Input:focus {
         height: 1; border: none; padding: 0 2; background: $background; color: $ink;
     }
-    PaletteScreen _Choices { background: $background; color: $ink; }
+    PaletteScreen Paged { background: $background; color: $ink; }
     """
 
     def __init__(self, commands: Sequence[Command], about: str = "") -> None:
         super().__init__()
-        self._commands = commands
-        self._choices = _Choices(commands, about)
+        self._commands = self._listed = commands
+        self._about = about
         self._found_by = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the line to type in and what it finds."""
         with Vertical():
             yield _Letters()
-            yield self._choices
+            yield Paged(self._sheet())
+
+    @property
+    def page(self) -> Paged:
+        """The page."""
+        return self.query_one(Paged)
+
+    def rows(self) -> list[Row]:
+        """Return what is found, by group as long as nothing is typed."""
+        none = Row("", lambda width, _: [text(("no match", DIM))])
+        return command_rows(self._listed, not self._found_by.strip()) or [none]
+
+    def show(self) -> None:
+        """Show what is found."""
+        if self.is_mounted:
+            self.page.show(self._sheet())
+
+    def _sheet(self) -> Sheet:
+        about = f"{self._about} · " if self._about else ""
+        note = text((f"{about}{len(self._listed):,} found · enter run · esc cancel", DIM))
+        return Sheet(self.body(), text(("Commands and runs", STRONG)), note)
 
     @on(Input.Changed)
     def _typed(self) -> None:
         """Find what has the letters; once for the same letters, so that a choice stays."""
         letters = self.query_one(_Letters).value
         if letters != self._found_by:
-            self._found_by = letters
-            self._choices.commands = commands_like(self._commands, letters)
-            self._choices.headed = not letters.strip()
-            self._choices.cursor = 0
-            self._choices.repaint()
+            self._found_by, self.chosen = letters, ""
+            self._listed = commands_like(self._commands, letters)
+            self.show()
+            self.page.move(-self.page.top)
 
     @on(Input.Submitted)
     def _chosen(self) -> None:
         self._typed()
-        commands = self._choices.commands
-        self.dismiss(commands[self._choices.cursor].call if commands else None)
+        self.dismiss(self._listed[int(self.chosen)].call if self.chosen else None)
 
     def action_move(self, steps: int) -> None:
         """Choose another one."""
         self._typed()
-        self._choices.move(steps)
+        self.action_step(steps)
 
     def action_leave(self) -> None:
         """Leave without a choice."""

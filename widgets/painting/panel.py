@@ -496,6 +496,11 @@ class _Row(NamedTuple):
     title: str = ""
 
 
+def stretches(reports: Sequence[RunReport]) -> int:
+    """Return how many stretches of runs of one size follow each other: each begins a row."""
+    return sum(1 for _ in groupby(reports, needs_room))
+
+
 def tiling(reports: Sequence[RunReport], groups: Groups, width: int, height: int) -> Tiling | None:
     """Return where the panels of all runs stand in a space, ``None`` if they do not fit.
 

@@ -80,7 +80,7 @@ async def test_the_palette_chooses_among_what_was_found() -> None:
         app.push_screen(screen, chosen.append)
         await pilot.pause(0.1)
         await pilot.press(*"run-")
-        second = screen._choices.commands[1].call
+        second = screen._listed[1].call
         await pilot.press("ctrl+u")
         await burst(pilot, *"run-", "down", "enter")
         assert chosen == [second]

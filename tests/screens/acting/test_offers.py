@@ -20,13 +20,14 @@ from screens.acting.offers import (
     RUNS,
     Command,
     choices,
+    command_rows,
     commands_like,
     fields_of,
     heading,
     in_groups,
     next_verb,
     offers,
-    paint_choices,
+    paint_command,
     warning,
 )
 from screens.keys import Keys
@@ -129,7 +130,7 @@ def test_what_can_be_done_comes_before_what_cannot() -> None:
 
 def test_every_entry_is_one_line_that_says_what_it_does_before_its_key() -> None:
     for each in listed(failed()):
-        ((_, line),) = paint_choices([each], 0, 76, False)
+        (line,) = paint_command(each, 24, 76, False)
         said = (each.why_not or each.note or each.help)[:20]
         assert each.title[:20] in line.plain and said in line.plain
         assert line.plain.rstrip().endswith(each.key or line.plain.rstrip()[-1:])
@@ -141,6 +142,7 @@ commands = st.builds(Command, title=words, help=words, call=words, key=words, wh
 
 @given(st.lists(commands, max_size=4).map(in_groups), st.integers(1, 200), st.booleans())
 def test_property_no_line_is_too_wide(listing: list[Command], width: int, headed: bool) -> None:
-    painted = list(paint_choices(listing, 0, width, headed))
-    assert all(line.cell_length <= max(width, 16) for _, line in painted)
-    assert {place for place, _ in painted} == set(range(len(listing)))
+    rows = command_rows(listing, headed)
+    painted = [line for row in rows for line in row.paint(width, True)]
+    assert all(line.cell_length <= max(width, 16) for line in painted)
+    assert [row.key for row in rows if row.key] == [str(at) for at in range(len(listing))]
