@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import configparser
-import errno
 import json
 import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,6 @@ from cockpit.model.place import FILE, Place, place_of, sqlite_file
 from cockpit.model.run import MlflowSpec
 from cockpit.runtime.http import Answer, BlockingHttp, Get, HttpError, server_message
 from cockpit.runtime.mounts import is_folder
-from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.mlflow import (
     MOST_RUNS,
@@ -263,27 +262,28 @@ class ServerStore(Merge):
         self.pages_on = True
         """Whether a history goes on where the last answer ended, as far as is known."""
         self._asked: dict[tuple[str, str], float] = {}
+        self._begin: dict[tuple[str, str], tuple[float, int]] = {}
+        """Time and step with which a history begins."""
 
     def pages(self, run: StoredRun, asked: Mapping[str, int]) -> Mapping[str, Page]:
         """Return the next values of each metric; a cursor is how many were read.
 
-        Before MLflow 3.4 a server gives a whole history or nothing.
+        Before MLflow 3.4 a server always gives the whole history.
         """
         told = [each for each in asked.items() if self._due(run.id, *each)]
         answers = self._server.ask([self._question(run, *each) for each in told])
-        refused = next((each for each in answers if isinstance(each, HostError)), None)
-        if refused is not None and self.pages_on and any(asked.values()):
-            self.pages_on = False
-            answers = self._server.ask([self._question(run, *each) for each in told])
         found = {}
         for (name, at), answer in zip(told, answers, strict=True):
             document = _sound(answer)
-            more = bool(document.get("next_page_token"))
-            if more and not self.pages_on:
-                self.pages_on = True
-                raise refused or LaterError(errno.EAGAIN, "it gives its histories page by page")
             points = [_point(each) for each in _list(document, "metrics")]
-            points = points if self.pages_on else points[at:]
+            begin = self._begin.get((run.id, name))
+            if points and at == 0:
+                self._begin[run.id, name] = points[0][:2]
+            elif len(points) >= at and points and points[0][:2] == begin:
+                self.pages_on = False
+            if not self.pages_on:
+                points = sorted(points, key=itemgetter(0, 1))[at:]
+            more = bool(document.get("next_page_token"))
             found[name] = Page(points, at + len(points), more)
         return found
 
