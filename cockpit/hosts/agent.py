@@ -357,7 +357,7 @@ def _mounted(path: str) -> tuple[str, str]:
     best, source = "/", ""
     try:
         with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            listed = _mounts(file.read())
+            listed = mounts(file.read())
     except OSError:  # no Linux: what is mounted there is not known
         while not os.path.ismount(path):
             path = os.path.dirname(path)
@@ -370,7 +370,7 @@ def _mounted(path: str) -> tuple[str, str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _mounts(text: str) -> list[tuple[str, str]]:
+def mounts(text: str) -> list[tuple[str, str]]:
     """Return the mount points of the kernel's list, and what is mounted there."""
     lines = (line.split(" ") for line in text.splitlines())
     return [(_unescaped(line[4]), _unescaped(line[line.index("-") + 2])) for line in lines]

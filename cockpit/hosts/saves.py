@@ -16,13 +16,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cockpit.hosts.agent import CALLS
+from cockpit.hosts.agent import CALLS, PROC, mounts
 from cockpit.hosts.folders import TRY, place_of
 from cockpit.hosts.own_folder import make_folder, put_whole
 
 LEFT = re.compile(r".+\.deleting-[0-9a-f]{6,}")
 """A folder whose deletion was begun and not finished."""
 MOST_MARKS = 8 << 20
+LATER = 600.0
+"""Seconds after its marker within which the files of one save may still be written."""
+DEPTH = 3
+"""Folders inside a save that are looked at, one in another: few layouts have more."""
 
 
 def _left_alone(path: Path | str, why: str) -> OSError:
@@ -41,17 +45,66 @@ def save_identity(path: str, markers: list[str]) -> dict[str, Any]:
         raise _left_alone(place, "is not there") from error
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
         raise _left_alone(place, "is a link or not a folder: left alone")
-    seen = []
+    seen: list[list[Any]] = []
     for name in _inner(markers):
         with contextlib.suppress(OSError):
             inner = (place / name).lstat()
             seen.append([name, inner.st_ino, inner.st_mtime_ns, inner.st_size])
+    if stat.S_ISDIR(found.st_mode):
+        _no_mount(place)
+        _nothing_later(place, [name for name, *_ in seen])
     return {
         "device": found.st_dev,
         "inode": found.st_ino,
         "changed": found.st_mtime_ns,
         "markers": seen,
     }
+
+
+def mount_points() -> list[str]:
+    """Return where something is mounted; nothing where the kernel lists that nowhere."""
+    try:
+        text = Path(f"{PROC}/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        return []
+    return [point for point, _ in mounts(text)]
+
+
+def _no_mount(place: Path) -> None:
+    """Refuse a folder in which another disk or folder is mounted: that would be emptied too."""
+    real = os.path.realpath(place).rstrip("/")
+    for point in mount_points():
+        if point == real or point.startswith(real + "/"):
+            raise _left_alone(place, f"has {point} mounted in it: left alone")
+
+
+def _nothing_later(place: Path, markers: list[str]) -> None:
+    """Refuse a save in which something was put long after it was saved: it is not of the save.
+
+    A folder is looked through only where its own times say that something came to it. What was
+    moved or copied there keeps its own time, and has the change's.
+    """
+    whole = [(place / name).lstat() for name in markers]
+    if not whole:
+        return
+    written = max(each.st_mtime for each in whole) + LATER
+    changed = max(each.st_ctime for each in whole) + LATER
+
+    def later(found: os.stat_result) -> bool:
+        return found.st_mtime > written or found.st_ctime > changed
+
+    folders = [(place, 1)]
+    while folders:
+        folder, depth = folders.pop()
+        came = later(folder.lstat())
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if came and not entry.is_symlink() and later(entry.stat(follow_symlinks=False)):
+                    where = os.path.relpath(entry.path, str(place))
+                    why = f"holds {where}, which was written after it was saved: left alone"
+                    raise _left_alone(place, why)
+                if depth < DEPTH and entry.is_dir(follow_symlinks=False):
+                    folders.append((Path(entry.path), depth + 1))
 
 
 def _inner(markers: list[str]) -> list[str]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +39,8 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Reques
 from cockpit.model.records import EventEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
+from cockpit.platforms.alike import recorded_commands
+from cockpit.platforms.local.programs import arguments
 from cockpit.records.issue.text import prose, retained
 from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.mounts import read_text
@@ -46,6 +52,8 @@ from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
+_OPEN: Final = re.compile(r"[{$]")
+"""A placeholder or a variable in a recorded word: it may stand for any path."""
 _BEGINS: Final = ("launch", "relaunch", "lineage", "rollback")
 _TITLE: Final = re.compile(r"launch|resum|recover|roll(?:ed)?[ -]?back|lineage|restart", re.I)
 _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I)
@@ -54,10 +62,12 @@ _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I
 class RecoverySources(Frozen):
     """What was begun from which path or step; ``unknown`` is why this cannot be told.
 
-    ``sealed`` are the steps at which the run was sealed.
+    ``inside`` are places that keep the save that they are, or lie in. ``sealed`` are the steps at
+    which the run was sealed.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
+    inside: dict[str, str] = Field(default_factory=dict)
     sealed: frozenset[int] = frozenset()
     lines: tuple[str, ...] = ()
     unknown: str | None = None
@@ -66,6 +76,10 @@ class RecoverySources(Frozen):
         """Return why a checkpoint is a source of something, if it is."""
         if item.path in self.paths:
             return self.paths[item.path]
+        whole = item.path.rstrip("/")
+        for place, why in self.inside.items():
+            if place == whole or place.startswith(f"{whole}/"):
+                return why
         steps = {item.step, item.name_step} - {None}
         # Trainers count from 0 or from 1, and a seal is named after the final step.
         at = next((s for s in self.sealed if steps & {s, s - 1}), None)
@@ -123,7 +137,52 @@ def _sources(context: ActionContext) -> RecoverySources:
         paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
     sealed, unknown = _sealed(context)
     lines = _logbook_lines(context.spec)
-    return RecoverySources(paths=paths, sealed=sealed, lines=lines, unknown=unknown)
+    named = (each for run in context.file.runs for each in _named_by(run))
+    inside = {str(place.normal()).rstrip("/"): why for place, why in named}
+    return RecoverySources(paths=paths, inside=inside, sealed=sealed, lines=lines, unknown=unknown)
+
+
+def _named_by(run: RunSpec) -> Iterator[tuple[Place, str]]:
+    """Yield the places that a run of the run file begins from, or has for its own, each with why.
+
+    A fine-tune begins from another run's save, or writes its own outputs inside one.
+    """
+    job, spec = run.job, run.checkpoints
+    roots = [run.output_root, *(spec.path if spec is not None else ())]
+    files = [] if job is None else [job.log, job.pid_file, job.workdir]
+    for place in filter(None, (*roots, *files)):
+        yield place, f"{run.name} has its own files in it"
+    if spec is not None and spec.initialize_from:
+        yield spec.initialize_from, f"initialize_from of {run.name}"
+    for place in _in_commands(run):
+        yield place, f"the command of {run.name} names it"
+    for root in filter(None, roots):
+        for link in _links_in(root.path) if root.here else ():
+            yield place_of(link), f"a link of {run.name} leads to it"
+
+
+def _in_commands(run: RunSpec) -> Iterator[Place]:
+    """Yield the paths that the recorded commands of a run are given, as its job sees them."""
+    folder = (None if run.job is None else run.job.workdir) or run.workdir
+    for words in recorded_commands(run):
+        for _, word in arguments(["", *words]):
+            if "/" not in word or _OPEN.search(word):
+                continue
+            with suppress(ValueError):
+                whole = place_of(word)
+                if folder is None or "://" in word:
+                    yield whole
+                else:
+                    yield replace(folder, path=posixpath.join(folder.path, whole.path))
+
+
+def _links_in(root: str) -> list[str]:
+    """Return what the links in a folder lead to."""
+    try:
+        with os.scandir(root) as entries:
+            return [os.path.realpath(each.path) for each in entries if each.is_symlink()]
+    except OSError:
+        return []
 
 
 def _sealed(context: ActionContext) -> tuple[frozenset[int], str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
-from cockpit.model.run import CheckpointSpec, RecordsSpec
+from cockpit.model.run import CheckpointSpec, CockpitFile, RecordsSpec, RunSpec
 from tests.actions.resting import Rest, blocks
 from tests.sources.checkpoints.trees import NOW, levanter, put
 
@@ -27,10 +28,10 @@ LOGBOOK = """# Toy: Hero Run Logbook
 """
 
 
-def world(folder: Path, keep: int = 2, **more: Any) -> Rest:
+def world(folder: Path, keep: int = 2, kind: type[Rest] = Rest, **more: Any) -> Rest:
     roots = (str(folder / "out" / "checkpoints"), str(folder / "out" / "checkpoints-temp"))
     spec = CheckpointSpec(path=roots, keep=keep, save_every=900.0)
-    made = Rest(folder, Retain(), checkpoints=spec, final_step=None, **more)
+    made = kind(folder, Retain(), checkpoints=spec, final_step=None, **more)
     made.save(100, 200, 300, 400, 500)
     return made
 
@@ -149,6 +150,72 @@ async def test_links_inside_are_not_followed(tmp_path: Path) -> None:
     assert (await rest.act(plan.words)).outcome is Outcome.DONE
     assert treasure.read_bytes() == b"treasure"
     assert not (rest.root / "step-100").exists()
+
+
+async def test_what_was_put_into_a_save_later_keeps_it(tmp_path: Path) -> None:
+    """A fine-tune writes below the save that it begins from; a person leaves notes there."""
+    rest = world(tmp_path)
+    levanter(rest.root / "step-100" / "sft", 5, at=NOW)
+    plan = await rest.plan()
+    assert plan.words == "delete 2 from toy"
+    why = {target.step: target.why for target in plan.keeps}
+    assert "holds sft, which was written after it was saved" in why[100]
+    put(rest.root / "step-200" / "d" / "notes.md", b"mine", NOW)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.REFUSED
+    assert "no longer a candidate" in result.message and "holds d/notes.md" in result.message
+    plan = await rest.plan()
+    assert (await rest.act(plan.words)).outcome is Outcome.DONE
+    assert rest.names() == {"step-100", "step-200", "step-400", "step-500"}
+
+
+async def test_a_save_in_which_a_disk_is_mounted_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = world(tmp_path)
+    mounted = str(rest.root / "step-100" / "d")
+    monkeypatch.setattr("cockpit.hosts.saves.mount_points", lambda: ["/", mounted])
+    plan = await rest.plan()
+    assert plan.words == "delete 2 from toy"
+    why = {target.step: target.why for target in plan.keeps}
+    assert f"has {mounted} mounted in it" in why[100]
+
+
+class Beside(Rest):
+    """Another run of the run file, which has to do with this one's saves."""
+
+    other: RunSpec
+
+    @property
+    def file(self) -> CockpitFile:
+        found = super().file
+        return found.model_copy(update={"runs": (*found.runs, self.other)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"checkpoints": {"initialize_from": "{root}/step-100"}}, "initialize_from of sft"),
+        ({"resubmit": "train --init=out/checkpoints/step-100/"}, "the command of sft names it"),
+        ({"launch": ["train", "{root}/step-100/d/0c0ffee0"]}, "the command of sft names it"),
+        ({"output_root": "{root}/step-100/sft"}, "sft has its own files in it"),
+        ({"output_root": "{links}"}, "a link of sft leads to it"),
+    ],
+)
+async def test_what_another_run_of_the_run_file_needs_stays(
+    tmp_path: Path, settings: dict[str, Any], why: str
+) -> None:
+    rest = world(tmp_path, kind=Beside)
+    assert isinstance(rest, Beside)
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "base").symlink_to(rest.root / "step-100")
+    text = json.dumps({"name": "sft", "workdir": str(tmp_path), **settings})
+    text = text.replace("{root}", str(rest.root)).replace("{links}", str(links))
+    rest.other = RunSpec.model_validate_json(text)
+    plan = await rest.plan()
+    assert plan.words == "delete 2 from toy"
+    assert why in {target.step: target.why for target in plan.keeps}[100]
 
 
 class Killed(BaseException):

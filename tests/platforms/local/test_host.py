@@ -297,6 +297,6 @@ async def test_a_disk_of_a_host_that_hangs_hides_no_other() -> None:
 
 
 def test_the_list_of_mounts_is_taken_apart_once(tmp_path: Path) -> None:
-    agent._mounts.cache_clear()
+    agent.mounts.cache_clear()
     found = {agent.disk(str(tmp_path / name))["mount"] for name in "abc"}
-    assert len(found) == 1 and agent._mounts.cache_info().misses == 1
+    assert len(found) == 1 and agent.mounts.cache_info().misses == 1
