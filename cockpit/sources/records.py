@@ -24,7 +24,7 @@ from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
-from cockpit.sources.git.code import NO_UPSTREAM, why_held
+from cockpit.sources.git.code import NO_UPSTREAM, pushed_elsewhere, why_held
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github import GitHub, GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
@@ -301,5 +301,9 @@ async def _held(folder: str) -> str | None:
     if not name.ok:
         remotes = await ask("remote")
         return NO_UPSTREAM if remotes.ok and remotes.out.strip() else None
+    branch = (await ask("symbolic-ref", "-q", "HEAD")).text.strip()
+    elsewhere = await pushed_elsewhere(ask, branch) if branch else None
+    if elsewhere is not None:
+        return elsewhere
     place = Path(folder) / os.fsdecode(common.out).removesuffix("\n")
     return await why_held(ask, place, "@{upstream}", "HEAD", name.text.strip())

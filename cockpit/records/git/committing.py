@@ -374,8 +374,23 @@ async def _edited_blob(
     return known.get(data) or await repository.keep(data, own)
 
 
-def edited(path: Path, edit: Edit, repository: Repository | None) -> None:
+async def kept_text(repository: Repository, path: Path) -> bytes:
+    """Return what git has of a file that is not in the work tree (a sparse checkout leaves it out).
+
+    What is committed is an edit of that, so the file must not begin anew here.
+    """
+    limit = repository.limits.local
+    if await offload(documents.read, path, deadline=limit) is not None:
+        return b""
+    top = await offload(documents.real_path, repository.top, deadline=limit)
+    own = str(path.relative_to(top))
+    return await repository.content(await repository.staged(own), own)
+
+
+def edited(path: Path, edit: Edit, repository: Repository | None, kept: bytes = b"") -> None:
     """Edit the newest bytes of the file, whoever else writes it meanwhile; blocking.
+
+    ``kept`` is what is edited where there is no such file.
 
     In a ``repository`` what was written over what is noted first, so that after a kill it can be
     told from a person's text.
@@ -385,12 +400,13 @@ def edited(path: Path, edit: Edit, repository: Repository | None) -> None:
         documents.sweep(spare)
     for _ in range(_EDIT_TRIES):
         former = documents.read(path)
-        data = edit(former or b"")
+        begun = kept if former is None else former
+        data = edit(begun)
         if data == former:
             return
         if repository is not None:
             with suppress(OSError):
-                note_file(repository.common, former or b"", data)
+                note_file(repository.common, begun, data)
         if documents.replace(path, former, data, spare):
             return
     raise OSError(0, "keeps changing: close what writes it, then retry")

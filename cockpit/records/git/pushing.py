@@ -1,8 +1,9 @@
 """Brings a logbook's commits to the remote, whoever else pushes meanwhile (SPEC A, L, S-10).
 
-Nothing is pushed that the cockpit did not write: the branch needs an upstream, and every commit
-ahead of it must be the cockpit's own. Otherwise the records stay here, with the reason. If the
-remote has moved, these commits are made again on top of it (``merging.replay``).
+Nothing is pushed that the cockpit did not write: the branch needs an upstream to which a plain
+``git push`` would send it too, and every commit ahead of it must be the cockpit's own. Otherwise
+the records stay here, with the reason. If the remote has moved, these commits are made again on top
+of it (``merging.replay``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cockpit.records.git.merging import (
 )
 from cockpit.records.git.repository import NOT_ASKED, GitError, Repository, of_command, of_rejection
 from cockpit.runtime.shell import Completed
-from cockpit.sources.git.code import NO_UPSTREAM, why_held
+from cockpit.sources.git.code import NO_UPSTREAM, pushed_elsewhere, why_held
 from cockpit.text.safe import clean
 
 _RACED: Final = re.compile(
@@ -194,6 +195,9 @@ async def standing_of(repository: Repository, branch: str, own: str) -> Standing
     head = await repository.ask("rev-parse", "--verify", branch)
     if await is_pushed(repository, head, to, own):
         return Standing(to, pushed=True)
+    elsewhere = await pushed_elsewhere(repository.run, branch)
+    if elsewhere is not None:
+        return Standing(to, held=f"{NOT_PUSHED}{elsewhere}")
     there = await repository.oid(to.tracking)
     return Standing(
         to, held=None if there is None else await _why_not_pushable(repository, to, there, head)

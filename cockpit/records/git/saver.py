@@ -30,6 +30,7 @@ from cockpit.records.git.committing import (
     change_of,
     commit_file,
     edited,
+    kept_text,
 )
 from cockpit.records.git.documents import BusyError, locked
 from cockpit.records.git.pushing import (
@@ -399,7 +400,8 @@ class Saver:
         waiting = self._waiting.get(job.path, [])
         if edit is not None:
             job.at(SaveStage.NOTHING, "saving")
-            await offload(edited, job.path, edit, repository, deadline=self._limits.local)
+            kept = b"" if repository is None else await kept_text(repository, job.path)
+            await offload(edited, job.path, edit, repository, kept, deadline=self._limits.local)
             waiting = self._waiting.setdefault(job.path, [])
             waiting.append(edit)
         elif await offload(documents.read, job.path, deadline=self._limits.local) is None:

@@ -204,6 +204,26 @@ async def others_among(
     return tuple(OtherCommit(oid, subject) for oid, _, subject in found if oid not in own)
 
 
+async def pushed_elsewhere(git: Git, branch: str) -> str | None:
+    """Return why a plain ``git push`` does not send a branch (``refs/heads/…``) to its upstream.
+
+    A branch that was begun from another one's has that for its upstream; a fork or a review
+    server is pushed to instead. ``None`` where git sends it there, or where it has no upstream.
+    """
+    form = "--format=%(upstream)%00%(upstream:short)%00%(push)%00%(push:short)"
+    done = await git("for-each-ref", form, branch)
+    upstream, name, push, there = [*done.text.split("\n")[0].split("\0"), "", "", "", ""][:4]
+    if done.ok and (not upstream or push == upstream):
+        return None
+    short, name = clean(branch.removeprefix("refs/heads/")), clean(name)
+    if not done.ok:
+        return f"git does not tell where it pushes {short}; retry"
+    if there:
+        return f"git push sends {short} to {clean(there)}, not to {name}: push yourself"
+    rule = "push.default, pushRemote or a refspec"
+    return f"git push does not send {short} to its upstream {name} ({rule}): push yourself"
+
+
 async def why_held(git: Git, common: Path, upstream: str, head: str, name: str) -> str | None:
     """Return why the commits between ``upstream`` (called ``name``) and ``head`` stay here.
 

@@ -87,6 +87,58 @@ def with_a_local_upstream(ada: Path) -> None:
     unpublished(ada)
 
 
+def on_a_topic_branch(ada: Path) -> None:
+    git(ada, "checkout", "-q", "-b", "topic", "--track", "origin/main")
+
+
+def with_a_fork(ada: Path) -> None:
+    git(ada, "remote", "add", "fork", str(ada.parent / "fork.git"))
+    git(ada, "config", "remote.pushDefault", "fork")
+
+
+def with_a_review_server(ada: Path) -> None:
+    git(ada, "config", "remote.origin.push", "HEAD:refs/for/main")
+
+
+def with_no_default(ada: Path) -> None:
+    git(ada, "config", "push.default", "nothing")
+
+
+@pytest.mark.parametrize(
+    "way", [on_a_topic_branch, with_a_fork, with_a_review_server, with_no_default]
+)
+async def test_records_go_only_where_git_itself_would_push(
+    tmp_path: Path, way: Callable[[Path], None]
+) -> None:
+    ada = shared(tmp_path)
+    way(ada)
+    before = on_remote(tmp_path)
+    for title in ("one", "two"):
+        done = await save(ada, entry(title))
+        assert done.stage is SaveStage.COMMITTED and "git push " in str(done.trouble), done
+    assert (await push_of(ada / LOGBOOK, LIMITS)).stage is PushStage.HELD
+    assert on_remote(tmp_path) == before
+
+
+async def test_a_logbook_that_a_sparse_checkout_leaves_out_does_not_begin_anew(
+    tmp_path: Path,
+) -> None:
+    ada = shared(tmp_path)
+    (ada / "code").mkdir()
+    (ada / "code" / "train.py").write_text("x = 1\n")
+    git(ada, "add", "-A")
+    git(ada, "commit", "-q", "-m", "code")
+    git(ada, "push", "-q")
+    git(ada, "sparse-checkout", "set", "code")
+    book = ada / LOGBOOK
+    assert not book.exists()
+    done = await save(ada, entry("one"))
+    assert done.stage is SaveStage.PUSHED, done
+    text = git(ada, "show", f"HEAD:{LOGBOOK}").encode()
+    assert START in text and entry("one").strip() in text
+    assert book.read_bytes() == text
+
+
 WAYS = (
     on_a_new_branch,
     on_a_branch_from_the_upstream,
