@@ -115,7 +115,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
         return broken
     last = len(log.lines) - LAST_WORDS
     for sign in SIGNS:
-        found = [index for index in log.naming(sign.pattern) if index >= last]
+        found = [index for index in log.naming(sign.pattern, sign.speakers) if index >= last]
         if short and found and not log.outlived(found[-1]):
             return by_sign(log, sign, found)
     left = [i for p in (STOPPED, TERMINATED) for i in lines_saying(log, p) if i >= last]

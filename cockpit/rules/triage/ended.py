@@ -42,6 +42,7 @@ from cockpit.rules.triage.patterns import (
     DRAIN,
     HANDLED,
     INTERRUPTS,
+    KILLED,
     LAUNCHER,
     LEAVING,
     MISTAKES,
@@ -57,6 +58,8 @@ from cockpit.rules.triage.patterns import (
 from cockpit.rules.triage.phrases import BY_COMMAND, DATA, JOB_CANCELLED, STEP_CANCELLED, STOPPED
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 
+OFFICIALS: Final = ("scheduler", "kernel", "launcher", "exception")
+"""Speakers on whose word alone a relaunch is sure; anybody else may write the same."""
 REPEATED: Final = 3
 """The same fault of the same device, so many times: it comes again wherever the job goes on."""
 _TAKEN = frozenset(("preempted", "walltime", "node_death"))
@@ -88,7 +91,12 @@ def ended(
     stood = sign is not None and sign.name == "distributed_hang"
     broke = (raised is not None or stood) and known is not None and known[0] == "walltime"
     if known is not None and not ((spent or broke) and known[0] in _TAKEN):
-        named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
+        named = [
+            i
+            for sign in SIGNS
+            if sign.name == known[0]
+            for i in log.naming(sign.pattern, sign.speakers)
+        ]
         return answer(log, known[0], known[1], "sure", named)
     stopped = _stopped(log, raised, cancelled=cancelled)
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
@@ -170,11 +178,14 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
     """
     standing: list[tuple[Sign, list[int]]] = []
     again = _restart_before_failure(log, raised)
+    ends = _own_words(log, raised)
     for sign in SIGNS:
         found = [
             index
-            for index in log.naming(sign.pattern)
-            if index > again and not _of_tracker(log, sign, index)
+            for index in log.naming(sign.pattern, sign.speakers)
+            if index > again
+            and not _of_tracker(log, sign, index)
+            and not _is_passed_remark(log, index, ends)
         ]
         since = ended_since(log, found) if sign.name == "oom_host" else ()
         found = [index for index in found if index in since or not _overcome(log, sign, index)]
@@ -191,6 +202,24 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
     ]
     return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _own_words(log: Log, raised: Raised | None) -> list[int]:
+    """Return the lines by which a program tells its own end: an exception, a kill, a misuse."""
+    found = [*log.naming(KILLED), *misused(log)]
+    if raised is not None and raised.frames and not is_echo(raised):
+        found += [] if DEVICE_ERROR.search(raised.text) else [raised.begin]
+    return [index for index in found if not healed(log, index)]
+
+
+def _is_passed_remark(log: Log, index: int, ends: list[int]) -> bool:
+    """Tell whether a library only remarked on something, and the program went on (SPEC T).
+
+    It did where it tells another end, not right behind it, or has written much since.
+    """
+    if log.speaker(index) != "warning":
+        return False
+    return log.end - index > LAST_WORDS or any(end - index > TAIL for end in ends)
 
 
 def _but_aftermath(
@@ -242,7 +271,7 @@ def _restart_before_failure(log: Log, raised: Raised | None) -> int:
     if not log.restarts:
         return -1
     ends = [] if raised is None or raised.name in WRAPPERS else [raised.begin]
-    ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern)]
+    ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern, s.speakers)]
     last = max(ends, default=-1)
     return max((index for index in log.restarts if index < last), default=-1)
 
@@ -323,17 +352,18 @@ def by_sign(log: Log, sign: Sign, found: list[int], raised: Raised | None = None
     action: Action = sign.action
     if sign.name == "preempted" and log.naming(REQUEUED):
         action = "wait"
-    if sign.name == "node_death" and came_again(log, log.naming(sign.pattern)):
+    if sign.name == "node_death" and came_again(log, log.naming(sign.pattern, sign.speakers)):
         action = "escalate"
     if sign.name == "hardware_fault" and (
-        log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern))
+        log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern, sign.speakers))
     ):
         action = "escalate"
     if sign.name == "hardware_fault" and _by_own_code(log, found, raised):
         return answer(log, sign.name, "escalate", "likely", found)
     if sign.name == "hardware_fault" and not log.marks and log.matching(OPENING):
         return answer(log, "bad_node", "escalate", "likely", found)
-    return answer(log, sign.name, action, "sure", found)
+    sure = action != "relaunch" or any(log.speaker(index) in OFFICIALS for index in found)
+    return answer(log, sign.name, action, "sure" if sure else "likely", found)
 
 
 def _by_own_code(log: Log, found: list[int], raised: Raised | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -28,6 +28,7 @@ from cockpit.rules.triage.log_text import (
 from cockpit.rules.triage.patterns import NETWORK, STARTED_AGAIN, STARTS
 from cockpit.rules.triage.phrases import INTRODUCES, certain, listed, unquoted
 from cockpit.rules.triage.signs import Action
+from cockpit.rules.triage.speakers import EVENTS, Speaker, speaker_of
 
 HEAD: Final = 60
 """Characters in which a line's stamp begins."""
@@ -249,6 +250,7 @@ class Log:
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
         self._words: dict[str, set[int]] = {}
+        self._speakers: dict[int, Speaker] = {}
         self._late: dict[int, bool] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
@@ -311,14 +313,25 @@ class Log:
                 hit[at] = hit[at] or one.search(self._samples[at]) is not None
         return [index for index, shape in enumerate(self._shape_of) if hit[shape]]
 
-    def naming(self, pattern: re.Pattern[str]) -> list[int]:
-        """Return the indexes of the lines that say so, not only that it may have been (SPEC T)."""
-        found = self.matching(pattern)
+    def naming(self, pattern: re.Pattern[str], speakers: Container[Speaker] = EVENTS) -> list[int]:
+        """Return the indexes of the lines that say so, not only that it may have been (SPEC T).
+
+        ``speakers`` are those whose word counts.
+        """
+        found = [i for i in self.matching(pattern) if self.speaker(i) in speakers]
         sure = {
             shape: self._shape_matches(shape, pattern)
             for shape in {self._shape_of[i] for i in found}
         }
         return [i for i in found if sure[self._shape_of[i]] and i not in self.listed]
+
+    def speaker(self, index: int) -> Speaker:
+        """Return who has written a line."""
+        shape = self._shape_of[index]
+        known = self._speakers.get(shape)
+        if known is None:
+            known = self._speakers[shape] = speaker_of(self._samples[shape])
+        return known
 
     def _shape_matches(self, shape: int, pattern: re.Pattern[str]) -> bool:
         return pattern.search(certain(self._samples[shape])) is not None

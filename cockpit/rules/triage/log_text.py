@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine
+from cockpit.text.progress_lines import read_lines
 
 _STAMP: Final = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[:,]?",
@@ -157,10 +158,14 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
     the loss.
     """
     known = dict(steps)
+    read = {number - 1: told for number, told in read_lines(lines)}
     found = []
     for index, line in enumerate(lines):
         if index in known:
             found.append((index, str(known[index])))
+        elif index in read and read[index].step is not None:
+            told = read[index]
+            found.append((index, f"{told.scope} {told.step} {told.loss}"))
         elif loss := _measured(line):
             part, count = _PART.search(line), _COUNT.search(line)
             far = f"epoch {part[1]}" if part else f"loss {loss}"

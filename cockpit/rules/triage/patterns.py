@@ -295,6 +295,7 @@ OWN_CALL = late_regex(
     r"|^AttributeError: '(?!NoneType|[\w.]*(Tensor|Array|Cache|Layer|Model|Module))[\w.]+' object"
     r" has no attribute '\w+'\. Did you mean: "
     r"|^ValueError: '\w+' is not a valid \w+$"
+    r"|^RuntimeError: Parent directory \S+ does not exist"  # torch.save
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
 )

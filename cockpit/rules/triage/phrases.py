@@ -410,7 +410,7 @@ DATA = late_regex(
     r"(?<!connectionerror )(?<!timeout )(?<!timeouterror )in dataloader worker process"
     r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
     r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
-    r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
+    r"|datasets\.(exceptions|builder|table)\.\w*(Error|Exception)|\bDatasetGenerationError\b"
     r"|\bzlib\.error\b|\berror -?\d+ while decompressing|\bLZMAError\b"
     r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
     r"|ended before the end-of-stream marker"

@@ -30,6 +30,7 @@ from cockpit.rules.triage.patterns import (
     USUAL,
 )
 from cockpit.rules.triage.signs import SIGNS, Sign
+from cockpit.rules.triage.speakers import EVENTS
 
 LONGEST: Final = 30 * 60
 """Seconds without a step from which on a run stands still: two of SPEC C-06's usual cadences."""
@@ -122,7 +123,7 @@ _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 def running(log: Log) -> Triage:
     """Return what is wrong with a job that runs; harmless only where it is seen to progress."""
     for sign in SIGNS:
-        found = [i for i in log.naming(sign.pattern) if not _went_round(log, i)]
+        found = [i for i in log.naming(sign.pattern, sign.speakers) if not _went_round(log, i)]
         if found and _stands(log, sign, found[-1]):
             return answer(log, sign.name, sign.alive, "likely", found)
     leaving = _lost(log) or left_trend(log.lines)
@@ -197,10 +198,10 @@ def _stands(log: Log, sign: Sign, last: int) -> bool:
 
 def _runs_again(log: Log) -> Triage | None:
     """Return that it runs again after it had been taken away."""
-    found = log.naming(_PREEMPTED.pattern)
+    found = log.naming(_PREEMPTED.pattern, _PREEMPTED.speakers)
     if found:
         return answer(log, "preempted", "none", "likely", found)
-    if log.earlier.naming(_PREEMPTED.pattern) and log.progresses(-1):
+    if log.earlier.naming(_PREEMPTED.pattern, _PREEMPTED.speakers) and log.progresses(-1):
         return answer(log, "preempted", "none", "likely")
     return None
 
@@ -247,7 +248,8 @@ def _noise(log: Log) -> Triage:
     kills = log.naming(KILLED)
     if kills and not log.progresses(kills[-1]):
         return answer(log, "killed", "escalate", "likely", kills)
-    serious = sorted({*log.naming(FATAL), *log.naming(STUCK)} - set(log.matching(COUNTS)))
+    told = {*log.naming(FATAL, EVENTS - {"warning"}), *log.naming(STUCK)}
+    serious = sorted(told - set(log.matching(COUNTS)))
     since = [*serious[-1:], *alarming[-IN_VAIN : 1 - IN_VAIN]]
     if log.progresses(max(since, default=-1)):
         return answer(log, "harmless_noise", "none", "guess", alarming)
@@ -424,7 +426,7 @@ def _former_end(log: Log) -> Triage | None:
     """
     last = log.marks[-1][0] if log.marks else None
     for sign in SIGNS:
-        found = log.naming(sign.pattern)
+        found = log.naming(sign.pattern, sign.speakers)
         if sign.name != "preempted":
             found = [] if last is None else [i for i in found if i >= last]
         if found:

@@ -6,6 +6,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.speakers import EVENTS, Speaker
 
 DEVICE_MEMORY: Final = (
     r"\b(?:CUDA_ERROR|hipError|cudaError)_?(?:OutOfMemory|OUT_OF_MEMORY|MemoryAllocation)\b"
@@ -72,6 +73,8 @@ class Sign(NamedTuple):
     action: Action
     alive: Action
     """The action when the job still runs."""
+    speakers: frozenset[Speaker] = EVENTS
+    """Those whose word counts."""
 
 
 TIMED_OUT = (
@@ -84,7 +87,8 @@ RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
 
 
 def _sign(name: str, action: Action, alive: Action, *patterns: str) -> Sign:
-    return Sign(name, late_regex("|".join(patterns), re.I), action, alive)
+    speakers = EVENTS | {"metrics"} if name == "numeric_instability" else EVENTS
+    return Sign(name, late_regex("|".join(patterns), re.I), action, alive, speakers)
 
 
 SIGNS: tuple[Sign, ...] = (
