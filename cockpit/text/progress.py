@@ -11,8 +11,11 @@ is ``None``: a missed line costs little, a wrong step costs an alert.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import plain_number, step_of
@@ -94,6 +97,8 @@ _TABLE_ROW = late_regex(r"^\s*0/0\s+[0.]+[A-Z]")
 """A row of YOLO's table: ``  0/0   0.0G``."""
 _EPOCHS = late_regex(r"(?i:\bepochs?\b)")
 """Such as ``Epoch``."""
+_ONLY_METRICS = late_regex(r"\s*(?:[A-Za-z][\w/ ]{0,20}[:=] ?[-+]?0\.0[;,:| ]{0,4}){2,8}$")
+"""A description that is nothing but metrics, which are fractions: ``d: -0.0;gen: -0.0:``."""
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
 _WORD = late_regex(r"[A-Za-z]{3}")
 _LOSS_AT = late_regex(
@@ -135,7 +140,8 @@ def _from_bar(bar: Bar) -> Meaning | None:
     said = bar.before.text
     if bar.unrated or other_work(said):
         return None
-    if loss is None and not training_work(said, silent=bar.total is not None):
+    told = training_work(said, silent=bar.total is not None) or _ONLY_METRICS.match(said)
+    if loss is None and not told:
         return None
     rates = _bar_rates(bar, inside)
     return Meaning(
@@ -205,7 +211,43 @@ def _loss_at(shape: str) -> Meaning | None:
     )
 
 
+class Row(NamedTuple):
+    """A row of ``progress_rows.toml``: lines of a trainer that no label explains."""
+
+    id: str
+    pattern: re.Pattern[str]
+    scope: Scope
+    examples: Sequence[Mapping[str, Any]]
+
+
+@cache
+def progress_rows() -> tuple[Row, ...]:
+    """Return the rows, read when the first line is met that labels do not explain."""
+    text = files("cockpit.text").joinpath("progress_rows.toml").read_text(encoding="utf-8")
+    return tuple(
+        Row(row["id"], re.compile(row["pattern"]), row["scope"], row["examples"])
+        for row in tomllib.loads(text)["row"]
+    )
+
+
+def _from_rows(shape: str) -> Meaning | None:
+    """Return the figures of a line that a row reads."""
+    found = ((row, match) for row in progress_rows() if (match := row.pattern.search(shape)))
+    row, match = next(found, (None, None))
+    if row is None or match is None:
+        return None
+    spans = {name: match.span(name) for name, text in match.groupdict().items() if text}
+    step, most, loss = (
+        Figure(spans[name]) if name in spans else None for name in ("step", "most", "loss")
+    )
+    return Meaning("fields", row.scope, step, most, loss, None, (), ())
+
+
 def _from_fields(shape: str) -> Meaning | None:
+    return _from_labels(shape) or _from_rows(shape)
+
+
+def _from_labels(shape: str) -> Meaning | None:
     if " " in shape and (said := _loss_at(shape)) is not None:
         return said
     found = fields(shape)

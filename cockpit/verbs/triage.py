@@ -15,8 +15,10 @@ from cockpit.verbs.common import OK, add_json, print_document, put
 from cockpit.verbs.reading import opened
 
 EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
-STATES: Final = ("running", "failed", "succeeded", "cancelled", "pending", *STATE_CLASS)
+UNKNOWN: Final = "unknown"
+STATES: Final = (UNKNOWN, "running", "failed", "succeeded", "cancelled", "pending", *STATE_CLASS)
 """A job's phase, or the orchestrator's own word where that tells more."""
+UNSAID: Final = "whether the job has ended is not known: say --state, or --exit-code"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         choices=STATES,
-        default="failed",
-        help="the job's state now, or its orchestrator's own word (default: failed)",
+        help="the job's state now, or its orchestrator's own word (default: by the exit status; "
+        "without one unknown, and no relaunch is advised)",
     )
     parser.add_argument(
         "--exit-code", type=int, metavar="N", help="the job's exit status, where it is known"
@@ -45,12 +47,20 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, print; return 0. Raises ``UsageError`` for a file that cannot be read."""
     with opened(args.file) as file:
         text = read_stream(file)
-    found = _shown(diagnose(text, args.state, args.exit_code))
+    state = args.state or _state_by_exit(args.exit_code)
+    found = _shown(diagnose(text, state, args.exit_code))
     if args.json:
         print_document({"schema": 1, **found.to_json()})
     else:
-        put("\n".join(_answer_lines(found, text)))
+        unsaid = [UNSAID] if state == UNKNOWN else []
+        put("\n".join([*_answer_lines(found, text), *unsaid]))
     return OK
+
+
+def _state_by_exit(exit_code: int | None) -> str:
+    if exit_code is None:
+        return UNKNOWN
+    return "succeeded" if exit_code == 0 else "failed"
 
 
 def _shown(found: Triage) -> Triage:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm, PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
-from cockpit.rules.triage.by_exit import LAST_WORDS, failed_before, task_failed
+from cockpit.rules.triage.by_exit import LAST_WORDS, TAIL, failed_before, task_failed
 from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
 from cockpit.rules.triage.exceptions import BEGIN
 from cockpit.rules.triage.log import EVIDENCE, Log, alternatives, answer
@@ -22,6 +22,7 @@ from cockpit.rules.triage.patterns import (
     DONE,
     KILLED,
     NETWORK,
+    OFFICIAL,
     REQUEUED,
     TASK_DIED,
     TERMINATED,
@@ -36,6 +37,7 @@ _STATES = (
     ("waiting", late_regex(r"pend|wait|queue|configuring|unschedulable", re.I)),
     ("running", late_regex(r"running|building|completing", re.I)),
     ("cancelled", late_regex(r"cancel|stopped|JOB_STATE_KILLED", re.I)),
+    ("unknown", late_regex(r"^unknown$", re.I)),
 )
 REPEATABLE: Final = frozenset(("killed", "hardware_fault", "node_death", "network_transient"))
 """Failures after which a first relaunch is right, and a second one is not."""
@@ -88,10 +90,33 @@ def diagnose(
         return _never_over_nan(lines, waiting(lines))
     if phase == "running":
         return running(lines)
+    if phase == "unknown":
+        return _unstated(lines)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
     found = _never_undone(lines, _never_again(lines, _never_over_nan(lines, found)))
     return _as_sure_as_read(lines, _never_twice(lines, _never_once_done(lines, found)))
+
+
+def _unstated(log: Log) -> Triage:
+    """Judge a log of which nobody says whether its job has ended: then nothing is assumed.
+
+    A farewell of the trainer, or a count that is full, is a success unless something ended it
+    after that. What else the log tells is only told; nothing is relaunched that may still run.
+    """
+    found = _never_over_nan(log, ended(log, None, cancelled=False, exit_code=None))
+    last = log.marks[-1][0] if log.marks else -1
+    done = [index for index in (*log.matching(DONE), *log.naming(THROUGH)) if index >= last]
+    full = counted_to_the_end(log)
+    failed = found.confidence == "sure" or (broken_off(log) is not None and not done)
+    if (done or full) and not failed:
+        return _though_nan(log, answer(log, "success", "none", "likely", sorted({*done})))
+    if found.action == "none" or found.name == "unknown":
+        return found
+    if found.confidence == "guess":  # it only stops, or complains: so does a job that runs
+        told = [index for index in (len(log.lines) - 1,) if index >= 0]
+        return answer(log, "unknown", "escalate", "guess", told)
+    return found.model_copy(update={"action": "escalate"})
 
 
 def _reached(log: Log) -> int:
@@ -197,7 +222,8 @@ def _as_sure_as_read(log: Log, found: Triage) -> Triage:
     """
     if log.read.whole:
         return found
-    if not log.steps and found.action in ("relaunch", "wait", "none"):
+    decided = any(log.speaker(i) == "scheduler" for i in log.naming(OFFICIAL) if i >= log.end - TAIL)
+    if not log.marks and not (decided and found.name == "walltime") and found.action in ("relaunch", "wait", "none"):
         said = [index for index in log.matching(ALARM) if log.lines[index].strip()]
         return answer(log, "unknown", "escalate", "guess", said[-EVIDENCE:])
     if found.confidence == "sure":

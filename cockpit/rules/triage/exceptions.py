@@ -25,6 +25,7 @@ from cockpit.rules.triage.patterns import (
     NETWORK,
     NETWORK_MODULE,
     NETWORK_NAME,
+    NO_FOLDER,
     NOT_SMALL,
     OWN_CALL,
     REFUSAL,
@@ -384,7 +385,8 @@ def _is_config(own: str, message: str) -> bool:
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
-        return thin or ("unknown" if raised.name in WRAPPERS else "complex_code_bug", "escalate")
+        other = raised.name in WRAPPERS or raised.name in ECHO_NAMES  # another one's end
+        return thin or ("unknown" if other else "complex_code_bug", "escalate")
     code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)
     risky = risky or any(TRAINING_CODE.match(line) for line in code)
@@ -434,6 +436,8 @@ def _is_small(log: Log, raised: Raised, own: str) -> bool:
     argument only where it is one's own code that asked for it. Without any frame the message
     alone must do.
     """
+    if NO_FOLDER.search(raised.text):
+        return True
     if raised.name not in CONFIG_NAMES and NOT_SMALL.search(_message(log, raised)):
         return False
     if CONFIG.search(own) or USAGE.search(own):

@@ -295,11 +295,12 @@ OWN_CALL = late_regex(
     r"|^AttributeError: '(?!NoneType|[\w.]*(Tensor|Array|Cache|Layer|Model|Module))[\w.]+' object"
     r" has no attribute '\w+'\. Did you mean: "
     r"|^ValueError: '\w+' is not a valid \w+$"
-    r"|^RuntimeError: Parent directory \S+ does not exist"  # torch.save
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
 )
 """A name or an argument that is misspelled where it is used: one line, like a wrong key."""
+NO_FOLDER = late_regex(r"^Parent directory \S+ does not exist")
+"""What PyTorch says of a path to save to that is misspelled, or was never made."""
 CONFIG = late_regex(
     r"\b(parameter|argument|option|flag|field|setting|keyword)\b.{0,40}\b(invalid value"
     r"|unexpected"

@@ -87,7 +87,9 @@ RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
 
 
 def _sign(name: str, action: Action, alive: Action, *patterns: str) -> Sign:
-    speakers = EVENTS | {"metrics"} if name == "numeric_instability" else EVENTS
+    speakers = (
+        EVENTS | frozenset[Speaker](("metrics",)) if name == "numeric_instability" else EVENTS
+    )
     return Sign(name, late_regex("|".join(patterns), re.I), action, alive, speakers)
 
 
@@ -349,7 +351,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bnvme\S* .{0,60}\bcontroller is down\b",
         r"(gpu|tpu|npu|chip|accelerator)\b.{0,30}\b(has )?(failed|lost|hung"
         r"|wedged)\b.{0,30}hardware",
-        r"ibv_\w+.{0,30}(failed|error)",
+        r"ibv_(?!open_)\w+.{0,30}(failed|error)",
         r"got completion .{0,60}(error|status)",
         r"transport retry count exceeded|async event.{0,20}(fatal|catastrophic|port error)"
         r"|\basync fatal event\b|\bIBV_EVENT_(DEVICE_FATAL|PORT_ERR)\b"
@@ -361,6 +363,7 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         DEVICE_CLOSED,
         OPENING_FAILED,
+        r"\bibv_open_\w+.{0,30}\b(failed|error)\b",
         r"\bprolog\b.{0,60}(\bfail(ed|ure)\b|exit(ed)? with (exit )?(status|code) [1-9]|\berror\b)",
         r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b(?!.*(\b0 fail"
         r"|\bpassed)).{0,80}\bfail(ed"
