@@ -54,11 +54,13 @@ class PresentLog(NamedTuple):
     """The lines of the present job, oldest first, as far as they were read.
 
     ``told``: the index of the last line of progress with a step of the run, and that step.
+    ``work``: the index of each line of progress, and how far it says that training is.
     """
 
     lines: tuple[LogLine, ...]
     read: Read
     told: tuple[int, int] | None = None
+    work: tuple[tuple[int, str], ...] = ()
 
 
 class LogPage(NamedTuple):

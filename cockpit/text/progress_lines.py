@@ -435,7 +435,12 @@ _held = _CacheSize()
 
 def present_log(lines: Sequence[LogLine], read: Read) -> PresentLog:
     """Return lines, oldest first, as they were read."""
-    return PresentLog(tuple(lines), read, last_step(line.text for line in lines))
+    told, work = None, []
+    for number, one in read_lines(line.text for line in lines):
+        if one.step is not None:
+            work.append((number - 1, f"{one.scope} {one.step} {one.loss}"))
+            told = (number - 1, one.step) if one.scope == "run" else told
+    return PresentLog(tuple(lines), read, told, tuple(work))
 
 
 def log_of_lines(lines: Sequence[str], why: str | None = None) -> PresentLog:

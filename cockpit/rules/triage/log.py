@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -17,6 +17,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.log_text import (
+    NO_WORK,
     bars_of,
     losses_of,
     marks_of,
@@ -237,6 +238,7 @@ class Log:
         before: Sequence[LogLine] = (),
         newest_step: int | None = None,
         report: int = 0,
+        work: Mapping[int, str] = NO_WORK,
     ) -> None:
         self.places = tuple(unfolded(places))
         self.lines = tuple(_SGR.sub("", place.text) for place in self.places)
@@ -247,6 +249,8 @@ class Log:
         """Where the lines end that the job has written; a report of its end may stand behind."""
         self.newest_step = newest_step
         """The step of the run that its last line of progress tells: no setting's, no save's."""
+        self.work = {i: work[id(place)] for i, place in enumerate(self.places) if id(place) in work}
+        """The lines that the reader of progress understands, and how far they say that it is."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
         self._words: dict[str, set[int]] = {}
@@ -264,14 +268,18 @@ class Log:
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
-        whole = cls(places, read, newest_step=_last_step_in(log, places), report=report)
+        work = {id(log.lines[index]): far for index, far in log.work}
+        newest = _last_step_in(log, places)
+        whole = cls(places, read, newest_step=newest, report=report, work=work)
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
         rest = whole.places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
         before = whole.places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(rest, read.model_copy(update=said), before, _last_step_in(log, rest), report)
+        return cls(
+            rest, read.model_copy(update=said), before, _last_step_in(log, rest), report, work
+        )
 
     @cached_property
     def earlier(self) -> Log:
@@ -364,7 +372,7 @@ class Log:
     @cached_property
     def marks(self) -> list[tuple[int, str]]:
         """The (index, mark) of every line that shows training at work, with a step or without."""
-        return marks_of(self.lines, self.steps)
+        return marks_of(self.lines, self.steps, self.work)
 
     @cached_property
     def restarts(self) -> list[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from statistics import median
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine
-from cockpit.text.progress_lines import read_lines
 
 _STAMP: Final = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[:,]?",
@@ -128,6 +128,8 @@ SIDE = 3
 JUMP = 1.5
 """How much higher the loss must be after it (SPEC C-11)."""
 
+NO_WORK: Final[Mapping[int, str]] = MappingProxyType({})
+
 KEPT = 500
 """Losses that are remembered of a log."""
 
@@ -151,21 +153,21 @@ def _step(line: str) -> re.Match[str] | None:
     return None
 
 
-def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+def marks_of(
+    lines: Sequence[str], steps: Sequence[tuple[int, int]], work: Mapping[int, str] = NO_WORK
+) -> list[tuple[int, str]]:
     """Return (index, mark) of every line that shows training at work: its step, else how far.
 
     Lines without a step that tell a loss count by their epoch, as Hugging Face's do, else by
-    the loss.
+    the loss. ``work`` has the lines that the reader of progress understands, and how far.
     """
     known = dict(steps)
-    read = {number - 1: told for number, told in read_lines(lines)}
     found = []
     for index, line in enumerate(lines):
         if index in known:
             found.append((index, str(known[index])))
-        elif index in read and read[index].step is not None:
-            told = read[index]
-            found.append((index, f"{told.scope} {told.step} {told.loss}"))
+        elif index in work:
+            found.append((index, work[index]))
         elif loss := _measured(line):
             part, count = _PART.search(line), _COUNT.search(line)
             far = f"epoch {part[1]}" if part else f"loss {loss}"
