@@ -222,8 +222,14 @@ def _as_sure_as_read(log: Log, found: Triage) -> Triage:
     """
     if log.read.whole:
         return found
-    decided = any(log.speaker(i) == "scheduler" for i in log.naming(OFFICIAL) if i >= log.end - TAIL)
-    if not log.marks and not (decided and found.name == "walltime") and found.action in ("relaunch", "wait", "none"):
+    decided = any(
+        log.speaker(i) == "scheduler" for i in log.naming(OFFICIAL) if i >= log.end - TAIL
+    )
+    if (
+        not log.marks
+        and not (decided and found.name == "walltime")
+        and found.action in ("relaunch", "wait", "none")
+    ):
         said = [index for index in log.matching(ALARM) if log.lines[index].strip()]
         return answer(log, "unknown", "escalate", "guess", said[-EVIDENCE:])
     if found.confidence == "sure":
