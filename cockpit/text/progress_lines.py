@@ -125,6 +125,8 @@ _LEFT_OUT: Final = bytes(
 """What a line's key lacks, byte by byte: digits, padding, what bars are filled with."""
 _MOST_KEYS: Final = 4096
 _MOST_BYTES: Final = 1_000_000
+_WORTH: Final = 300
+"""Characters of an expression that one more line of its shape pays for."""
 _MOST_PATTERNS: Final = 8
 """Expressions of one key: shapes that differ in what a key lacks."""
 _STATES: Final = 1000
@@ -149,11 +151,13 @@ _BESIDE: Final = (
 class _Key:
     """What is known of the lines that have one key: the newest shape, and their expressions."""
 
-    __slots__ = ("newest", "patterns")
+    __slots__ = ("newest", "patterns", "times")
 
     def __init__(self, newest: str = "") -> None:
         self.newest = newest
         self.patterns: tuple[LinePattern, ...] = ()
+        self.times = 0
+        """How often the newest shape has come again."""
 
 
 _NEW: Final = _Key()
@@ -396,9 +400,10 @@ def _learned(text: str, key: bytes, known: _Key, whole: bool) -> LineProgress | 
     if known is _NEW:
         _remember(key, _Key(shape.shape))
     elif known.newest != shape.shape:
-        known.newest = shape.shape  # one that comes again is worth an expression
+        known.newest, known.times = shape.shape, 0
     elif len(text) <= LINE_LIMIT and len(known.patterns) < _MOST_PATTERNS:
-        pattern = line_pattern(text, shape, heads)
+        known.times += 1  # one that comes again is worth an expression; a long one costs more
+        pattern = line_pattern(text, shape, heads) if known.times * _WORTH >= len(text) else None
         if pattern is not None:
             known.patterns += (pattern,)
     return _HEAD if heads and not whole else progress_in(shape)

@@ -385,7 +385,7 @@ def _is_config(own: str, message: str) -> bool:
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
-        other = raised.name in WRAPPERS or raised.name in ECHO_NAMES  # another one's end
+        other = raised.name in WRAPPERS or raised.name == "ActorUnavailableError"
         return thin or ("unknown" if other else "complex_code_bug", "escalate")
     code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from operator import itemgetter
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -218,7 +219,7 @@ r"""A traceback that a logger put into one line: ``Traceback (most recent call l
 _BREAK = late_regex(r"\\+n")
 _QUOTE = late_regex(r"\\+(?=[\"'])")
 _SGR = late_regex(r"\x1b\[[\d;]*m")
-_NUMBER = late_regex(r"0x[0-9a-f]+|\d+", re.I)
+_NUMBER = late_regex(r"0x[0-9a-f]+|(?<![\d.])\d+\.\d+(e[-+]?\d+)?(?![\w.])|\d+", re.I)
 _ERRNOS = ("12", "28", *map(str, range(100, 123)))
 _MEANT = frozenset(("0", "2", "9", "10", "15", *_ERRNOS, "137", "143", "500", "502", "503", "504"))
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
@@ -302,14 +303,22 @@ class Log:
     def _text(self) -> str:
         return "\n".join(self._low)
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(len(low) + 1 for low in self._low)]
+
     def _holding(self, words: frozenset[str]) -> set[int]:
         """Return the samples that hold one of the words, in small letters."""
         found = set[int]()
         for word in words:
             known = self._words.get(word)
             if known is None:
-                among = enumerate(self._low) if word in self._text else ()
-                known = self._words[word] = {at for at, low in among if word in low}
+                known = self._words[word] = set()
+                at = self._text.find(word)
+                while at >= 0:
+                    sample = bisect_right(self._starts, at) - 1
+                    known.add(sample)
+                    at = self._text.find(word, self._starts[sample + 1])
             found |= known
         return found
 
@@ -477,6 +486,8 @@ def unfolded(places: Sequence[LogLine]) -> Iterator[LogLine]:
 
 def _figure(found: re.Match[str]) -> str:
     text = found[0]
+    if "." in text:  # no sign spells a fraction out, but that it is nothing, or next to nothing
+        return text if not text.strip("0.") else "1.1e-1" if "e-" in text.lower() else "1.1"
     spelled = text in _MEANT or (len(text) == 3 and text[0] == "4")
     return text if spelled else "1"
 
