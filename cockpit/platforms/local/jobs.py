@@ -32,6 +32,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from cockpit.hosts.agent import newest
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob, Query
@@ -68,7 +69,6 @@ from cockpit.platforms.local.recorded import elsewhere, identify
 from cockpit.platforms.local.sight import Identity, Sight, Table, Who, sight_here
 from cockpit.runtime.offload import Call, Outcome, each, offload, offload_each
 from cockpit.runtime.process import ProcessFacts, here, process_facts
-from cockpit.sources.logs.local import newest_match
 
 DEADLINE: Final = 5.0
 NO_TABLE: Final = "the process table was not told in time"
@@ -270,7 +270,7 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
             ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
             marker_at = mtime_of(job.done_marker)
             noted = lookup.noted_exit(run, pid)
-    log = size_and_time(newest_match(job.log.path) if job.log else None)
+    log = size_and_time(newest(job.log.path) if job.log else None)
     seen = Seen(pid, who, ended, marker_at, log[0], log[1], noted, absent=absent)
     if who.who is not Who.SAME or facts is None:
         return seen

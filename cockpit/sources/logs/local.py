@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, NamedTuple, cast
 
+from cockpit.hosts.agent import newest
 from cockpit.model.place import FILE, Place
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.process import WRITTEN_FILES
@@ -65,7 +66,7 @@ class LocalLog(Ranged):
 
     def newest(self) -> LocalLog:
         """Return the newest file that matches a path or glob; itself if none does."""
-        found = newest_match(self.place.path)
+        found = newest(self.place.path)
         return self if found == self.place.path else LocalLog(found)
 
     def beside(self, prefix: str) -> list[tuple[Ranged, Stat]]:
@@ -109,17 +110,6 @@ def stat_of(status: os.stat_result) -> Stat:
         (status.st_dev, status.st_ino),
         (status.st_ino, status.st_size, status.st_mtime_ns),
     )
-
-
-def newest_match(pattern: str) -> str:
-    """Return the newest file that matches a path or glob; the path itself if none does."""
-    if not glob.has_magic(pattern) or (path := Path(pattern)).exists():
-        return pattern
-    found: list[tuple[float, str]] = []
-    for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):
-        with suppress(OSError):  # gone since it was listed
-            found.append((match.stat().st_mtime, str(match)))
-    return max(found)[1] if found else pattern
 
 
 MAGIC: Final = 6

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from cockpit.hosts.agent import newest
 from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
@@ -20,7 +21,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.local import newest_match
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.stamp import FRESH, per_second, read_rows
 from tests.queries import queries_of
@@ -161,8 +161,8 @@ async def test_a_glob_follows_the_newest(tmp_path: Path, logs: Logs) -> None:
 
 def test_a_real_name_is_no_glob(tmp_path: Path) -> None:
     (tmp_path / "run[1].log").write_text("")
-    assert newest_match(str(tmp_path / "run[1].log")) == str(tmp_path / "run[1].log")
-    assert newest_match(str(tmp_path / "none-*")) == str(tmp_path / "none-*")
+    assert newest(str(tmp_path / "run[1].log")) == str(tmp_path / "run[1].log")
+    assert newest(str(tmp_path / "none-*")) == str(tmp_path / "none-*")
 
 
 WRITER = """
