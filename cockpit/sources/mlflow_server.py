@@ -201,7 +201,7 @@ class MlflowServer:
             newest=newest,
             params={str(each.get("key")): str(each.get("value")) for each in _list(data, "params")},
             mtime=min(now, latest),
-            version=(status, changing, latest, len(newest)),
+            version=(status, changing, info.get("end_time"), latest, len(newest)),
         )
 
     def _headers(self) -> dict[str, str]:

@@ -264,6 +264,11 @@ async def test_a_run_that_was_taken_up_again_has_not_ended(
     told = await value(trackers, store.spec())
     assert (told.step, told.finished) == (3, False)
     assert [row.step for row in await rows(trackers, store.spec())] == [3]
+    run.log(1, train__loss=2.0)  # and again, from a checkpoint, to its end
+    run.ended = run.logged[-1].at + 50
+    store.put(run)
+    assert [row.step for row in await rows(trackers, store.spec())] == [1]
+    assert (await value(trackers, store.spec())).finished
 
 
 async def test_an_older_server_gives_whole_histories(
