@@ -287,11 +287,35 @@ def platform_acts(context: ActionContext) -> list[Check]:
     return [finding(rows.BACKEND, f"{kind} jobs are not supported yet")]
 
 
-def adoption_checks(context: ActionContext, job: NamedJob) -> Iterator[Check]:
-    """Yield whether the job lives, whose it is, and whether another one writes beside it."""
+async def whose_else(context: ActionContext, job: NamedJob) -> str | None:
+    """Return which other run of the run file a living job trains, by all that its platform sees.
+
+    A relative path or a wrapper's words tell nothing of it; the files that it writes do.
+    """
+    platform = context.acting_platform
+    others = [
+        run
+        for run in context.file.runs
+        if run.name != context.spec.name and context.parts.platforms(run) is platform
+    ]
+    if platform is None or not others or job.id in {each.id for each in context.live.jobs}:
+        return None
+    found = await platform.live(others)
+    living = ((run.name, each) for run in others for each in found[run.name].jobs)
+    owner = next(((name, each) for name, each in living if each.id == job.id), None)
+    return None if owner is None else f"it is a job of {owner[0]}: {owner[1].why}"
+
+
+def adoption_checks(
+    context: ActionContext, job: NamedJob, elses: str | None = None
+) -> Iterator[Check]:
+    """Yield whether the job lives, whose it is, and whether another one writes beside it.
+
+    ``elses`` says of which other run it is, if of one.
+    """
     yield _alive(job)
     if job.lives:
-        yield _whose(context, job)
+        yield blocked(rows.WHOSE, elses) if elses else _whose(context, job)
     yield from _other_writers(context, job)
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from cockpit.actions.checks import checkpoint, code, jobs, setup
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.code import DEADLINE, Material, gather
-from cockpit.actions.checks.jobs import adoption_checks, job_name
+from cockpit.actions.checks.jobs import adoption_checks, job_name, whose_else
 from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import (
     Action,
@@ -283,7 +283,8 @@ class Adopt(Action):
         if monitor is not None and monitor.path is not None:
             facts[STATE_FILE] = monitor.path
             facts[RESTARTS] = str(monitor.restart_count or 0)
-        checks = (*adoption_checks(context, job), logbook_check(spec))
+        elses = await whose_else(context, job)
+        checks = (*adoption_checks(context, job, elses), logbook_check(spec))
         return Draft(words=words, checks=checks, facts=facts)
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:

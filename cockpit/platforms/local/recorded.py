@@ -141,7 +141,9 @@ def _another_by_word(run: RunSpec, note: PidNote, process: Process, look: Sight)
 
 
 def _doubted(process: Process, why: str) -> Identity:
-    text = f"pid {process.pid} lives ({_short(process)}), but {why}: it may be another run's job"
+    text = (
+        f"pid {process.pid} lives ({_short(process)}), but {why}: cannot tell whether it is the job"
+    )
     return Identity(Who.UNSURE, text)
 
 
