@@ -24,7 +24,15 @@ from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns
 ENOUGH: Final = 50
 """Rows needed before anything is usual."""
 LEAST: Final = 0.05
-"""Share of the median below which the scatter never counts: a norm that is clipped has none."""
+"""Share of the median below which a norm's scatter never counts: one that is clipped has none."""
+FIGURES: Final = 0.0005
+"""The same for a metric that has a bound: half of the third figure, to which some round it.
+
+Close to its bound (an entropy below the log of the experts, a balance loss above 1) a healthy one
+moves by a few thousandths: a share of its value would be most of what it can lose.
+"""
+BOUNDED: Final = frozenset(("router_loss", "router_entropy"))
+"""Metrics that have a bound, near to which they stand while all is well (SPEC C-10)."""
 NEAR: Final = 12
 """Rows within which the quartiles of a window surely stay near to where they are."""
 SETTLED: Final = 10
@@ -54,7 +62,8 @@ class StabilityFold(ExcursionFold):
         super().__init__(seen, limits.instability_rows, limits.instability_window)
         self.metric, self.sigma = seen.metric, seen.sigma
         self._z, self._warm = limits.instability_z, run.warmup_steps
-        self._least = LEAST * self._z
+        self._floor = FIGURES if seen.metric in BOUNDED else LEAST
+        self._least = self._floor * self._z
         self._enough = min(ENOUGH, self.size)
         self._sign = -1.0 if seen.metric in FALLS else 1.0
 
@@ -126,7 +135,7 @@ class StabilityFold(ExcursionFold):
         The MAD is at least the smaller of the distances from the median to the two quartiles.
         """
         ranked, count = self.ranked, len(self.ranked)
-        least = LEAST * abs(middle)
+        least = self._floor * abs(middle)
         near = min(ranked[(3 * count) // 4] - middle, middle - ranked[count // 4])
         if beyond <= self._z * max(NORMAL * near, least):
             return False

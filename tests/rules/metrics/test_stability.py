@@ -83,6 +83,24 @@ def test_each_metric_goes_wrong_in_its_own_direction(
     assert bool(alerts(norms(noisy(300) + values, metric))) is opens
 
 
+ENTROPY = noisy(300, 5.945, 0.001)
+
+
+@pytest.mark.parametrize("level", [5.9, 5.0, 4.5])
+def test_a_router_that_leaves_its_bound_is_seen(level: float) -> None:
+    (found,) = alerts(norms(ENTROPY + noisy(10, level, 0.001), "router_entropy"))
+    assert "router entropy" in found.title
+    balance = norms(noisy(300, 1.01, 0.001) + noisy(10, 1.2, 0.01), "router_loss")
+    assert len(alerts(balance)) == 1
+
+
+def test_a_router_whose_entropy_is_rounded_or_drifts_is_well() -> None:
+    rounded = [round(value, 3) for value in ENTROPY]
+    assert alerts(norms([*[5.945] * 300, *rounded], "router_entropy")) == []
+    drifts = [value - 0.0005 * at for at, value in enumerate(noisy(2000, 5.9, 0.004))]
+    assert alerts(norms(drifts, "router_entropy")) == []
+
+
 def test_two_metrics_are_one_alert() -> None:
     rows = norms(noisy(300) + [4.0] * 10)
     (found,) = alerts([row._replace(z_loss=row.grad_norm) for row in rows])
