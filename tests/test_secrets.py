@@ -26,7 +26,7 @@ from tests.planted import LOG_LINES, SECRETS, Planted, leaks
 from tests.records.fake_github import FakeGitHub
 from tests.screens.stand_in import app_of, text_of
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 PATH = "remote's path"
 WORDS = f"WANDB_API_KEY={SECRETS['W&B key']} and {SECRETS['Hugging Face']}"
 """What a person types without thinking."""

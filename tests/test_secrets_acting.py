@@ -16,7 +16,7 @@ from tests.planted import FOREIGN, SECRETS, Launchable, git
 from tests.sources.wandb import writer as wandb_writer
 from tests.test_secrets import OPTIONS, WORDS, assert_none, github
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 
 LOOK_EVERY = 0.01
+PATIENCE = 180.0
+"""Seconds that even a machine with twenty times its work does not take; spent only to fail."""
 
 
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
+def until(true: Callable[[], object], patience: float = PATIENCE) -> None:
     """Return once it is true; fail after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while not true():

@@ -28,7 +28,7 @@ from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
 from tests.widgets import reports as made
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 RUN_FILE = """
 [cockpit]
 operator = "ada"

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.tty]
 
 
-def read_until(terminal: int, true: Callable[[bytes], bool], patience: float = 30.0) -> bytes:
+def read_until(terminal: int, true: Callable[[bytes], bool], patience: float = 180.0) -> bytes:
     seen, deadline = b"", time.monotonic() + patience
     while not true(seen):
         assert time.monotonic() < deadline, seen[-2000:]
@@ -32,7 +32,7 @@ def read_until(terminal: int, true: Callable[[bytes], bool], patience: float = 3
     return seen
 
 
-def drain(terminal: int, process: subprocess.Popen[bytes], patience: float = 30.0) -> None:
+def drain(terminal: int, process: subprocess.Popen[bytes], patience: float = 180.0) -> None:
     """Read on until the process has ended: it must not wait for a full terminal."""
     deadline = time.monotonic() + patience
     while process.poll() is None:

@@ -28,7 +28,7 @@ from tests.notify.receivers import Webhook, webhook
 from tests.verbs.tiny_run import TinyRun, command, environment
 
 SOAK = bool(os.environ.get("SOAK"))
-PATIENCE = 60.0
+PATIENCE = 180.0
 NOTIFY = '[notify]\nroutes = [{ min = "alert", url_env = "HOOK" }]\nunacked_after = "1h"\n'
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cockpit.runtime.outlet import LINES, Outlet
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cockpit.cli import main
 from tests.notify.receivers import Webhook, webhook
 from tests.verbs.tiny_run import TinyRun, command, environment
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 NOTIFY = """
 [notify]
 routes = [{ min = "alert", url_env = "HOOK" }, { min = "alert", kind = "terminal" }]

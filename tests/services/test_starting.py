@@ -8,7 +8,7 @@ import threading
 
 from cockpit.services.service import AT_ONCE, MAKE_WITHIN, Service, Starting
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 
 
 class Hand:

@@ -13,7 +13,7 @@ from cockpit.config.file import ConfigError, load
 from tests.records.remotes import LOGBOOK, git, shared
 from tests.verbs.tiny_run import TinyRun, command, environment
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

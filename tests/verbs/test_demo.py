@@ -37,7 +37,7 @@ def demo(layout: DemoLayout, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
+def until(true: Callable[[], object], patience: float = 180.0) -> None:
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline, "it never came true"

@@ -12,7 +12,7 @@ from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.verbs.tiny_run import TinyRun, command, environment
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from cockpit.runtime import offload
 from cockpit.watch.asking import Sources
 
 START = 1_800_000_000.0
-PATIENCE = 60.0
+PATIENCE = 180.0
 STEPPING = 3600.0
 """Seconds for which a fleet goes on stepping: on a busy machine its clock runs far ahead."""
 

@@ -31,12 +31,17 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store.sqlite")
 
 
+def last_report(store: Store, world: World, name: str = "r") -> RunReport | None:
+    """Return what is kept of a run: what it will be recalled by."""
+    return RunMemory(store).report(run_key(world.file.path, name))
+
+
 async def well_once(store: Store, *names: str) -> World:
     """A fleet that was healthy when its last engine ended."""
-    world, kept = World(*names, cadence=4.0), RunMemory(store)
+    world = World(*names, cadence=4.0)
 
     def known_to_be_well(name: str) -> bool:
-        last = kept.report(run_key(world.file.path, name))
+        last = last_report(store, world, name)
         return last is not None and last.verdict is Verdict.HEALTHY and last.facets.job.known
 
     async with watching(world, store) as engine:
@@ -96,7 +101,7 @@ async def test_the_last_step_of_a_log_that_is_silent_since_the_start_is_kept(sto
     lines = tuple(SafeText(plain=f"step {step}/1000 loss 2.0") for step in (3, 31))
     log.value = LogValue(path="/x/log", size=9, mtime=now + 9.0, lines=lines)
     async with watching(world, store) as engine:
-        await until(lambda: run_of(engine).facets.log.known and run_of(engine).next_check_at)
+        await until(lambda: (last := last_report(store, world)) and last.facets.log.known)
     log.answers["r"] = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", world.clock.now())
     async with watching(world, store) as engine:
         await until(lambda: run_of(engine).not_read_yet is None)

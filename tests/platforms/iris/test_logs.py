@@ -12,7 +12,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.iris import logs
+from cockpit.platforms.iris import jobs, logs
 from cockpit.platforms.iris.platform import IrisPlatform
 from cockpit.sources.logs.remote import log_at
 from cockpit.sources.logs.spool import HOLE
@@ -344,8 +344,12 @@ async def test_bad_answers_are_unknown_and_pass(
     assert await lines(platform, run) == ["step 1"]
 
 
-async def test_one_jobs_long_lines_silence_no_other(iris: Controller) -> None:
+async def test_one_jobs_long_lines_silence_no_other(
+    iris: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than one answer may hold: before the first look, between two, and one line alone."""
+    monkeypatch.setattr(jobs, "QUICK", 180.0)  # 37 MB take a busy machine longer
+    monkeypatch.setattr(logs, "LONGEST", 180.0)
     iris.put(job("/ada/x"), job("/ada/y"), job("/ada/z"))
     platform = platform_of()
     runs = [run_of(iris.url, f"/ada/{name}", name) for name in "xyz"]

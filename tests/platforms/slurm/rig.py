@@ -27,7 +27,7 @@ PROGRAMS = (
     "sacct",
 )
 PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 CONF = """\
 ClusterName=tests
