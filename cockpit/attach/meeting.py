@@ -29,7 +29,8 @@ from cockpit.attach.wire import (
 )
 from cockpit.config.file import state_dir
 from cockpit.model.clock import SystemClock, next_beat
-from cockpit.runtime.account import MachineFolderError, machine_folder, scratch_folder
+from cockpit.runtime.account import machine_folder, scratch_folder
+from cockpit.runtime.private_folder import MachineFolderError
 from cockpit.runtime.process import process_facts
 
 BACKLOG: Final = 64

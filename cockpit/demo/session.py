@@ -20,12 +20,19 @@ from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.processes import kill, noted, stop
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
-from cockpit.hosts.launches import LaunchError, LockedError, Started, UnansweredError, start
+from cockpit.hosts.launches import (
+    LaunchError,
+    LockedError,
+    Started,
+    UnansweredError,
+    lock_files,
+    locks_folders,
+    start,
+)
 from cockpit.hosts.notes import LockError
 from cockpit.hosts.supervisor import Launch
 from cockpit.model.clock import SystemClock
 from cockpit.model.lineage import keys_of, tag_of
-from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.runtime.own_path import own_python
 from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.opening import open_within

@@ -145,9 +145,7 @@ def why_not_begun(workdir: str, program: str, script: str = "") -> list[Any] | N
 
 def missing_for_launcher() -> str | None:
     """Return what a launch needs and this machine has not."""
-    if not os.access("/proc/self/stat", os.R_OK):
-        return "/proc"
-    return None if shutil.which("setsid") else "setsid"
+    return None if os.access("/proc/self/stat", os.R_OK) else "/proc"
 
 
 def why_unreadable(path: str, most: int) -> list[str] | None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 import cockpit.hosts.acting
 import cockpit.hosts.claims
+import cockpit.hosts.launches
 import cockpit.hosts.saves
 import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts import agent

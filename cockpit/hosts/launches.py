@@ -1,4 +1,4 @@
-"""Starts a job's command detached from whoever asks for it, on the machine that asks or far away.
+"""Starts a job's command detached from whoever asks, on this machine: what ``starting`` asks for.
 
 A small supervisor process in a session of its own starts the command (in yet another session, so
 that the command can be killed as a group and the supervisor lives on) and stays with it. It depends
@@ -9,32 +9,56 @@ Standard library only, Python 3.8 and newer: it is sent along with the agent.
 
 from __future__ import annotations
 
+import errno
 import functools
+import hashlib
 import json
 import os
+import pwd
 import select
 import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cockpit.hosts.agent import TEXTS
+from cockpit.hosts.agent import CALLS, TEXTS, run
+from cockpit.hosts.notes import (
+    BELOW,
+    CLOSED,
+    JOB_LOCK,
+    LockError,
+    claim_launch,
+    note_intent,
+    start_ticks,
+    try_open,
+    write_atomically,
+)
+from cockpit.hosts.own_folder import make_folder, refuse_links
 from cockpit.hosts.supervisor import (
+    DETACHED,
     LAUNCH_ID,
     LINEAGE,
     LOCKED,
-    REFUSALS,
     RUN,
     SUPERVISES,
     USED,
     Launch,
+    Refused,
+    pid_text,
+    prepare,
+    refuse_used,
 )
+from cockpit.runtime.private_folder import MachineFolderError, machine_tag, private_folder
 
 ANSWER_WITHIN = 60.0
 """Seconds in which a supervisor must have said how the start went."""
+LAST_WORDS = 1.0
+"""Seconds for which one that has ended may still say why."""
 MODULES = ("cockpit.hosts.own_folder", "cockpit.hosts.notes", "cockpit.hosts.supervisor")
 """What a supervisor consists of, each after those that it imports."""
 _BEGIN = """\
@@ -63,34 +87,46 @@ class UnansweredError(Exception):
     """The supervisor did not say how the start went: the command may run. Look it up."""
 
 
+REFUSALS = {LOCKED: LockedError, USED: UsedError}
+
+
 @dataclass(frozen=True)
 class Started:
-    """A command that runs: its process id, its start (epoch seconds) and its supervisor."""
+    """A command that runs: its process id, its start (epoch seconds) and its supervisor.
+
+    Of a detached one ``supervisor`` is only what has started it.
+    """
 
     pid: int
     start: float
     supervisor: subprocess.Popen[bytes]
 
 
-def start(launch: Launch, deadline: float = ANSWER_WITHIN) -> Started:
+def start(launch: Launch, deadline: float = ANSWER_WITHIN, *, detached: bool = False) -> Started:
     """Start ``launch`` and return once its process runs and its pid file is written.
 
-    Raises ``LaunchError`` (``LockedError``, ``UsedError``) if nothing was started, and
-    ``UnansweredError`` if that is not known after ``deadline`` seconds.
+    A ``detached`` supervisor is nobody's child. Raises ``LaunchError`` (``LockedError``,
+    ``UsedError``) if nothing was started, and ``UnansweredError`` if that is not known after
+    ``deadline`` seconds.
     """
-    supervisor = _begin(launch)
+    supervisor = _begin(launch, detached)
     assert supervisor.stdout is not None and supervisor.stderr is not None
     with supervisor.stdout, supervisor.stderr:
-        line = _answer(supervisor.stdout.fileno(), time.monotonic() + deadline)
+        line = _line(supervisor.stdout.fileno(), time.monotonic() + deadline)
+        if detached:
+            supervisor.poll()  # it ended before: nothing of it is left behind
         if line is None:
             raise UnansweredError(f"the supervisor said nothing within {deadline:g} s")
-        if line:
-            told = json.loads(line)
-            return Started(pid=told["pid"], start=told["start"], supervisor=supervisor)
-        raise _refusal(supervisor, supervisor.stderr.fileno())
+        if not line:
+            words = _last_words(supervisor.stderr.fileno())
+            raise UnansweredError(f"the supervisor ended before it answered{words}")
+    told = json.loads(line)
+    if "refused" in told:
+        raise REFUSALS.get(told["refused"], LaunchError)(told["text"])
+    return Started(told["pid"], told["start"], supervisor)
 
 
-def _begin(launch: Launch) -> subprocess.Popen[bytes]:
+def _begin(launch: Launch, detached: bool) -> subprocess.Popen[bytes]:
     own = {
         **os.environ,
         **(launch.env or {}),
@@ -98,9 +134,10 @@ def _begin(launch: Launch) -> subprocess.Popen[bytes]:
     }
     for name in (LAUNCH_ID, RUN, LINEAGE):
         own.pop(name, None)
+    first = [DETACHED] if detached else []
     try:
         supervisor = subprocess.Popen(
-            [sys.executable, "-IS", "-Xutf8", "-c", _BEGIN, *_arguments(launch)],
+            [sys.executable, "-IS", "-Xutf8", "-c", _BEGIN, *first, *_arguments(launch)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -126,7 +163,7 @@ def _read(name: str) -> str:
     return Path(str(sys.modules[name].__file__)).read_text(encoding="utf-8")
 
 
-def _answer(pipe: int, until: float) -> bytes | None:
+def _line(pipe: int, until: float) -> bytes | None:
     """Return the first line from ``pipe``, nothing at its end, ``None`` when time is up."""
     line, said = b"", select.poll()
     said.register(pipe, select.POLLIN)
@@ -141,17 +178,13 @@ def _answer(pipe: int, until: float) -> bytes | None:
     return line
 
 
-def _refusal(supervisor: subprocess.Popen[bytes], complaints: int) -> Exception:
-    """Return what it means that the supervisor ended without an answer."""
-    try:
-        status = supervisor.wait(ANSWER_WITHIN)
-    except subprocess.TimeoutExpired:
-        return UnansweredError("the supervisor closed its answer and went on")
-    if status not in REFUSALS:
-        return UnansweredError(f"the supervisor ended with {status} before it answered")
-    text = os.read(complaints, 65536).decode("utf-8", "replace").strip()
-    line = text.splitlines()[-1] if text else f"the supervisor refused ({status})"
-    return {LOCKED: LockedError, USED: UsedError}.get(status, LaunchError)(line)
+def _last_words(pipe: int) -> str:
+    """Return what Python said at last of why it could not go on."""
+    said = select.poll()
+    said.register(pipe, select.POLLIN)
+    text = os.read(pipe, 65_536).decode("utf-8", "replace") if said.poll(LAST_WORDS * 1000) else ""
+    line = text.strip().rpartition("\n")[2]
+    return f": {line}" if line else ""
 
 
 def _arguments(launch: Launch) -> list[str]:
@@ -168,3 +201,169 @@ def _arguments(launch: Launch) -> list[str]:
     words = {"--launch-id": launch.launch_id, "--run": launch.run, "--lineage": launch.lineage}
     given += [f"{flag}={word}" for flag, word in words.items() if word is not None]
     return [*given, "--", *launch.command]
+
+
+WRITABLE = 0o022
+
+
+def locks_folders() -> tuple[Path, ...]:
+    """Return where this user's locks lie on this machine: a job holds them in each.
+
+    No setting moves them (a cockpit started by cron has other variables than one in a terminal),
+    since two that lock different files do not exclude each other. A container that is given this
+    machine's ``/tmp`` is excluded by the first, whatever it calls itself; the second lies at home,
+    where no other account can take the name before us.
+    """
+    found = [Path("/tmp") / f"cockpit-locks-{os.getuid()}"]
+    with suppress(KeyError):
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        found.append(home / ".local" / "state" / "cockpit" / f"locks-{machine_tag()}")
+    return tuple(found)
+
+
+def lock_files(
+    output_root: Path | None, keys: Iterable[str], folders: Sequence[Path]
+) -> tuple[Path, ...]:
+    """Return the lock files of a lineage: one under its local output root, and for each key.
+
+    Makes the folders, private to this user; those for the keys lie in each that is. Raises
+    ``LockError`` if none is: then another account has taken the names before us.
+    """
+    digests = (hashlib.sha256(key.encode("utf-8", "surrogateescape")) for key in keys)
+    named = [f"{digest.hexdigest()[:24]}.lock" for digest in digests]
+    usable, troubles = [], []
+    for folder in folders:
+        try:
+            usable.append(_private(folder))
+        except MachineFolderError as error:
+            troubles.append(str(error))
+    if not usable:
+        raise LockError(f"no locks: {'; '.join(troubles)}")
+    root = [] if output_root is None else [output_root / JOB_LOCK]
+    return (*root, *(folder / name for folder in usable for name in named))
+
+
+def _private(folder: Path) -> Path:
+    """Return a folder that is private to this user, made if its home is there."""
+    home = next((each for each in folder.parents if each.name == ".local"), folder).parent
+    if home.is_dir():
+        with suppress(OSError):
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return private_folder(folder, refused=WRITABLE)
+
+
+def _launch(wanted: Mapping[str, Any]) -> Launch:
+    """Return a launch with the files, the locks and the notes that it has on this machine.
+
+    ``wanted`` has the fields of ``Launch``, but for ``root``, the output root if it lies here, the
+    lineage's ``keys`` and, for a test, the ``folders`` of their locks.
+    """
+    log, pid_file, cwd = (_path(wanted[key]) for key in ("log", "pid_file", "cwd"))
+    exit_file = _path(wanted["exit_file"]) if wanted["exit_file"] else pid_file.with_suffix(".exit")
+    root = _path(wanted["root"]) if wanted["root"] else None
+    folders = [Path(each) for each in wanted["folders"] or locks_folders()]
+    named = ("command", "launch_id", "env", "run", "lineage")
+    try:
+        locks = lock_files(root, wanted["keys"], folders)
+    except LockError as error:
+        raise _refused(error) from error
+    below = (root or pid_file.parent) / BELOW
+    more = {key: wanted[key] for key in named}
+    return Launch(log=log, pid_file=pid_file, exit_file=exit_file, cwd=cwd, locks=locks,
+                  launches=below, **more)  # fmt: skip
+
+
+def _path(path: str) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - as it is spelled
+
+
+def _refused(why: object) -> OSError:
+    return OSError(errno.ECANCELED, str(why))
+
+
+def _may_begin(launch: Launch) -> Path:
+    """See that a launch can begin, and return where its id is used up; raises ``OSError``."""
+    assert launch.launches is not None and launch.launch_id is not None
+    if not launch.cwd.is_dir():
+        raise _refused(f"the working folder {launch.cwd} is not there")
+    try:
+        refuse_used(launch.launches, launch.launch_id)
+        prepare(launch)
+    except Refused as refusal:
+        raise _refused(refusal) from refusal
+    return launch.launches
+
+
+def try_launch(wanted: dict[str, Any]) -> None:
+    """See that a launch would be taken in, opening every lock that it would open."""
+    launch = _launch(wanted)
+    folder = _may_begin(launch)
+    try:
+        try_open(launch.locks)
+    except OSError as error:
+        raise _refused(f"cannot lock {error.filename}: {error.strerror}") from error
+    refuse_links(folder)
+
+
+def accept_launch(wanted: dict[str, Any], source: str) -> None:
+    """Note that a launch is meant, from a machine called ``source``; nothing runs."""
+    launch = _launch(wanted)
+    folder = _may_begin(launch)
+    note = {"by": os.getpid(), "at": f"{time.time():.2f}", "from": source}
+    try:
+        note_intent(folder, str(launch.launch_id), note)
+    except OSError as error:
+        raise _refused(f"cannot note the launch in {folder}: {error.strerror}") from error
+
+
+def begin_launch(wanted: dict[str, Any], seconds: float, session: str | None) -> dict[str, Any]:
+    """Start a job and return its process id as ``pid``.
+
+    Raises ``OSError`` where nothing was started and nothing will be, under this launch id; where
+    that is not known, ``lost`` says why. ``session`` is one of tmux in which people may look on.
+    """
+    launch = _launch(wanted)
+    try:
+        started = start(launch, seconds, detached=True)
+    except LaunchError as error:
+        raise _refused(error) from error
+    except (UnansweredError, OSError) as error:
+        return {"lost": str(error)}
+    if session is not None:
+        _show(session, started.pid, launch.log)
+    return {"pid": started.pid}
+
+
+_FOLLOW = 'exec tail -n +1 --pid="$1" -F -- "$2"'
+
+
+def _show(session: str, pid: int, log: Path) -> None:
+    """Make a session for people to look in: it only follows the log, and goes with the job."""
+    name = session.replace(".", "_").replace(":", "_")
+    begin = ["tmux", "new-session", "-d", "-s", name, "sh", "-c", _FOLLOW, "sh", str(pid), str(log)]
+    with suppress(OSError, RuntimeError):
+        if run(["tmux", "has-session", "-t", f"={name}"])[0] != 0:
+            run(begin, english=False)
+
+
+def close_launch(folder: str, launch_id: str) -> bool:
+    """Use up a launch id under which nothing was started; tell whether it was free."""
+    try:
+        claim_launch(_path(folder), launch_id, {"state": CLOSED, "launch_id": launch_id})
+    except FileExistsError:
+        return False
+    return True
+
+
+def note_process(pid_file: str, pid: int, ticks: int, run: str) -> bool:
+    """Write the pid file of a run's process; tell whether it still is the one that began then."""
+    place = _path(pid_file)
+    if start_ticks(pid) != ticks:
+        return False
+    make_folder(place.parent)
+    write_atomically(place, pid_text(pid, run=run))
+    return True
+
+
+for _each in (try_launch, accept_launch, begin_launch, close_launch, note_process):
+    CALLS[_each.__name__] = _each

@@ -63,12 +63,17 @@ _BEGIN: Final = (
 )
 """Runs what follows. No module of the agent's is taken from the folder it starts in."""
 _AGENT: Final = "cockpit.hosts.agent"
+_OWN_FOLDER: Final = "cockpit.hosts.own_folder"
 _PARTS: Final = (
-    ("own_folder", "folders", "claims", "saves"),
-    ("walking",),
-    ("acting",),
-    ("ranges",),
-)
+    (_OWN_FOLDER, "cockpit.hosts.folders", "cockpit.hosts.claims", "cockpit.hosts.saves"),
+    (
+        "cockpit.runtime.private_folder", _OWN_FOLDER, "cockpit.hosts.notes",
+        "cockpit.hosts.supervisor", "cockpit.hosts.launches",
+    ),
+    ("cockpit.hosts.walking",),
+    ("cockpit.hosts.acting",),
+    ("cockpit.hosts.ranges",),
+)  # fmt: skip
 """Modules with further calls, sent together when one of these is first asked for.
 
 Each after those that it imports.
@@ -309,7 +314,7 @@ class _Agent:
         self._lock = threading.Lock()
         self._open: dict[int, Future[Any]] = {}
         self._queue: queue.SimpleQueue[tuple[bytes, Future[Any]] | None] = queue.SimpleQueue()
-        self._loaded: set[tuple[str, ...]] = set()
+        self._loaded: set[str] = set()
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._error = unreachable(host, ErrorKind.REFUSED, "the connection broke off")
@@ -322,9 +327,9 @@ class _Agent:
                 future.set_exception(self._error.again())
                 return future
             self._open[number] = future
-            parts = _parts_with(each.call)
-            if parts and parts not in self._loaded:
-                self._loaded.add(parts)
+            parts = tuple(name for name in _parts_with(each.call) if name not in self._loaded)
+            if parts:
+                self._loaded.update(parts)
                 self._queue.put((_load(parts), Future()))
         line = f'{{"id":{number},"call":{json.dumps(each.call)},"with":{each.arguments}}}\n'
         self._queue.put((line.encode("ascii"), future))
@@ -465,25 +470,26 @@ def _drain(pipe: IO[bytes], said: bytearray) -> None:
 @lru_cache(maxsize=1)
 def _source() -> bytes:
     """Return the agent as it is sent."""
-    text = _text("agent")
+    text = _text(_AGENT)
     return zlib.compress(_UNPACK.format(name=_AGENT, text=text).encode(), 9)
 
 
 def _text(name: str) -> str:
-    return files("cockpit.hosts").joinpath(f"{name}.py").read_text(encoding="utf-8")
+    package, _, module = name.rpartition(".")
+    return files(package).joinpath(f"{module}.py").read_text(encoding="utf-8")
 
 
 @cache
 def _load(parts: tuple[str, ...]) -> bytes:
     """Return the line that gives an agent some modules."""
-    texts = {f"cockpit.hosts.{name}": _text(name) for name in parts}
+    texts = {name: _text(name) for name in parts}
     return f"{json.dumps({'load': texts})}\n".encode("ascii")
 
 
 @cache
 def _parts_with(call: str) -> tuple[str, ...]:
     """Return the modules that an agent must have for a call, none where it has them."""
-    name = CALLS[call].__module__.rpartition(".")[2] if call in CALLS else ""
+    name = CALLS[call].__module__ if call in CALLS else ""
     return next((parts for parts in _PARTS if name in parts), ())
 
 

@@ -96,7 +96,7 @@ def write_atomically(path: Path, text: str) -> None:
 
     Raises ``OSError`` (a full disk, say); then the former file is still there.
     """
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.new")
     try:
         write_whole(fresh, text)
         fresh.replace(path)

@@ -37,6 +37,7 @@ program, 126 for one that cannot be executed.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import re
@@ -48,7 +49,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cockpit.hosts.notes import (
     ENDED,
@@ -73,9 +74,10 @@ from cockpit.hosts.notes import (
 )
 from cockpit.hosts.own_folder import follow, make_folder
 
-BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 64, 74, 75, 76, 126, 127
-REFUSALS = (BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM)
+CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 74, 75, 76, 126, 127
 """Exit statuses of a supervisor that has started nothing, and never will."""
+DETACHED = "--detached"
+"""The first argument of one that is to be nobody's child: what an agent has started is no job."""
 LAUNCH_ID, RUN, LINEAGE = "COCKPIT_LAUNCH_ID", "COCKPIT_RUN", "COCKPIT_LINEAGE"
 """Variables in which a job carries what it is, so that it can be found by looking."""
 SUPERVISES = "COCKPIT_SUPERVISES"
@@ -125,7 +127,7 @@ def expand(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     No shell is involved. Raises ``KeyError`` with the name of a variable that is not set.
     """
     first, *rest = (_VARIABLE.sub(lambda m: env[m[1] or m[2]], part) for part in command)
-    return [str(Path(first).expanduser()) if first.startswith("~") else first, *rest]
+    return [os.path.expanduser(first), *rest]  # noqa: PTH111 - ``~`` of no user stays as it is
 
 
 class Child:
@@ -222,7 +224,7 @@ def supervise(launch: Launch) -> int:
     """
     # Before the locks: one that comes too late would hold them against its successor.
     if launch.launches is not None and launch.launch_id is not None:
-        _refuse_used(launch.launches, launch.launch_id)
+        refuse_used(launch.launches, launch.launch_id)
     try:
         held = take_locks(launch.locks)
     except HeldError as error:
@@ -250,23 +252,22 @@ def _guarded(launch: Launch, held: list[int]) -> int:
 
 def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -> Child:
     """Start the command, noted before it runs; raises ``Refused``."""
-    env = _environment(launch)
     try:
-        command = expand(launch.command, env)
-        _find(command[0], launch.cwd, env)
+        command, env = prepare(launch)
         new = not launch.log.exists()
         with launch.log.open("ab") as log:
             if new:
                 follow(log.fileno(), launch.log.parent)
             child = Child(command, launch.cwd, log.fileno(), env, held)
-    except KeyError as error:
-        text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
-        raise _not_started(status, CANNOT_EXECUTE, text) from error
+    except Refused as refusal:
+        status.write(refusal.code)
+        raise
     except OSError as error:
-        raise _cannot(launch, status, error) from error
+        raise _cannot_now(launch, status, error) from error
     former = _text_of(launch.pid_file)
     try:
-        write_atomically(launch.pid_file, _note(launch, child.pid, end_mark(launch.log)))
+        text = pid_text(child.pid, launch.launch_id, end_mark(launch.log))
+        write_atomically(launch.pid_file, text)
         if note is not None:
             write_note(note, _fields(launch, RUNNING, child.pid))
         launch.exit_file.unlink(missing_ok=True)  # the former job's
@@ -284,7 +285,7 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
         child.let_go()
     except OSError as error:
         _restore(launch.pid_file, former)
-        raise _cannot(launch, status, error) from error
+        raise _cannot_now(launch, status, error) from error
     return child
 
 
@@ -310,10 +311,10 @@ def _use_up(launch: Launch) -> Path | None:
         raise Refused(CANNOT_NOTE, f"{text}; nothing was started") from error
 
 
-def _refuse_used(folder: Path, launch_id: str) -> None:
-    with suppress(OSError):
-        if (folder / launch_id).exists():
-            raise _used(folder, launch_id)
+def refuse_used(folder: Path, launch_id: str) -> None:
+    """Raise ``Refused`` for a launch id that has a file already, whatever that is."""
+    if os.path.lexists(folder / launch_id):
+        raise _used(folder, launch_id)
 
 
 def _used(folder: Path, launch_id: str) -> Refused:
@@ -337,15 +338,32 @@ def _ready(launch: Launch) -> Status:
     return status
 
 
+def prepare(launch: Launch) -> tuple[list[str], dict[str, str]]:
+    """Return the command and its environment; raises ``Refused`` for what is not there."""
+    env = _environment(launch)
+    try:
+        command = expand(launch.command, env)
+        _find(command[0], launch.cwd, env)
+    except KeyError as error:
+        text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
+        raise Refused(CANNOT_EXECUTE, text) from error
+    except OSError as error:
+        raise _cannot(launch, error) from error
+    return command, env
+
+
 def _find(program: str, cwd: Path, env: Mapping[str, str]) -> None:
     """Raise ``OSError`` for a program that is not there, before anything is noted."""
-    if "/" in program:
-        (cwd / program).stat()
-    elif shutil.which(program, path=env.get("PATH")) is None:
-        raise FileNotFoundError(2, "No such file or directory", program)
+    if "/" not in program:
+        if shutil.which(program, path=env.get("PATH")) is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", program)
+        return
+    (cwd / program).stat()
+    if not os.access(cwd / program, os.X_OK) or not (cwd / program).is_file():
+        raise PermissionError(errno.EACCES, "Permission denied", program)
 
 
-def _cannot(launch: Launch, status: Status, error: OSError) -> Refused:
+def _cannot(launch: Launch, error: OSError) -> Refused:
     missing = isinstance(error, FileNotFoundError)
     code = NO_PROGRAM if missing else CANNOT_EXECUTE
     text = f"cannot start {launch.command[0]}: {error.strerror}"
@@ -353,17 +371,19 @@ def _cannot(launch: Launch, status: Status, error: OSError) -> Refused:
         text += f" ({launch.log})"
     elif not launch.cwd.is_dir():
         text += f" ({launch.cwd} is not a folder)"
-    return _not_started(status, code, text)
-
-
-def _not_started(status: Status, code: int, text: str) -> Refused:
-    status.write(code)
     return Refused(code, text)
+
+
+def _cannot_now(launch: Launch, status: Status, error: OSError) -> Refused:
+    refusal = _cannot(launch, error)
+    status.write(refusal.code)
+    return refusal
 
 
 def _environment(launch: Launch) -> dict[str, str]:
     """Return the command's environment: ours, and what it is (SPEC J, found by launch id)."""
-    env = {name: value for name, value in os.environ.items() if name != SUPERVISES}
+    given = {**os.environ, **(launch.env or {})}
+    env = {name: value for name, value in given.items() if name != SUPERVISES}
     own = {
         LAUNCH_ID: launch.launch_id,
         RUN: launch.run,
@@ -404,20 +424,26 @@ def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:
     return f"{command}supervisor={supervisor}\nlaunch_id={launch.launch_id or ''}\n"
 
 
-def _note(launch: Launch, pid: int, log: tuple[int, int, int] | None) -> str:
-    begun = started_at(pid) or time.time()
-    ticks = start_ticks(pid)
-    exact = "" if ticks is None else f"ticks={ticks}\n"
-    name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
+def pid_text(
+    pid: int,
+    launch_id: str | None = None,
+    log: tuple[int, int, int] | None = None,
+    run: str | None = None,
+) -> str:
+    """Return what the pid file says of a process that begins, or that lives."""
+    began = started_at(pid) or time.time()
     told = {
+        "ticks": start_ticks(pid),
+        "launch_id": launch_id,
         "boot": boot_id(),
         "machine": machine_id(),
         "host": os.uname().nodename,
         "space": pid_space(),
         "log": None if log is None else f"{log[0]}:{log[1]}:{log[2]}",
+        "run": run,
     }
     more = "".join(f"{key}={value}\n" for key, value in told.items() if value is not None)
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{more}"
+    return f"{pid}\nstart={began:.2f}\n{more}"
 
 
 def _text_of(path: Path) -> str | None:
@@ -443,7 +469,7 @@ def _date(held: list[int], times: tuple[int, int] | None) -> None:
             os.utime(handle, times)
 
 
-def _answer(answer: dict[str, float]) -> None:
+def _answer(answer: dict[str, Any]) -> None:
     """Answer whoever waits in ``start``, then let go of its pipes."""
     with suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(answer) + "\n")
@@ -473,12 +499,17 @@ def _read(argv: Sequence[str]) -> Launch:
     return Launch(command, **vars(given))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Supervise what the arguments describe; they are those of ``--help``."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    launch = _read(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == [DETACHED]:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        argv = argv[1:]
+    launch = _read(argv)
     try:
         return supervise(launch)
     except Refused as refusal:
-        sys.stderr.write(f"{refusal}\n")
+        _answer({"refused": refusal.code, "text": str(refusal)})
         return refusal.code

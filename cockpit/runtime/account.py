@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import pwd
 import re
-import socket
-import stat
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.config.places import state_dir
 from cockpit.model.run import CockpitFile
+from cockpit.runtime.private_folder import machine_tag, private_folder, why_not_private
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -66,14 +63,8 @@ async def ask_operator(file: CockpitFile) -> Operator:
     return Operator(name or login_name())
 
 
-_MACHINE: Final = Path("/etc/machine-id")
 _SESSIONS: Final = Path("/run/user")
 _SCRATCH: Final = Path("/tmp")
-OTHERS: Final = 0o077
-
-
-class MachineFolderError(Exception):
-    """There is no folder that only this user can enter; one line says which, why and what to do."""
 
 
 def machine_folder() -> Path:
@@ -93,43 +84,6 @@ def scratch_folder() -> Path:
     return private_folder(_SCRATCH / f"cockpit-{os.geteuid()}-{machine_tag()}")
 
 
-def machine_tag() -> str:
-    """Return ten hex digits that tell this machine from others: its name and its own id."""
-    own = ""
-    with suppress(OSError, ValueError):
-        own = _MACHINE.read_text(encoding="ascii").strip()
-    return hashlib.sha256(f"{socket.gethostname()}\n{own}".encode()).hexdigest()[:10]
-
-
-def private_folder(path: Path, refused: int = OTHERS) -> Path:
-    """Make ``path`` for this user alone and return it; one that is there is looked at first.
-
-    ``refused`` are the mode bits that it may not have. Raises ``MachineFolderError``.
-    """
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    except FileExistsError:
-        raise MachineFolderError(f"{path} is not a folder; move it away") from None
-    except OSError as error:
-        raise MachineFolderError(f"cannot make {path}: {error.strerror}") from error
-    why = _why_not(found, refused)
-    if why is not None:
-        raise MachineFolderError(f"{path} {why}; move it away")
-    return path
-
-
-def _why_not(found: os.stat_result, refused: int) -> str | None:
-    if not stat.S_ISDIR(found.st_mode):
-        return "is not a folder"
-    if found.st_uid != os.geteuid():
-        return f"belongs to another user (uid {found.st_uid})"
-    if found.st_mode & refused:
-        mode = stat.S_IMODE(found.st_mode)
-        return f"is open to others (mode {mode:04o}, expected 0700)"
-    return None
-
-
 def _session_folder() -> Path | None:
     """Return the session's folder if it is one that only this user can write to."""
     given = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -138,7 +92,7 @@ def _session_folder() -> Path | None:
         found = folder.stat()
     except (OSError, ValueError):
         return None
-    return folder if _why_not(found, 0o022) is None and os.access(folder, os.W_OK) else None
+    return folder if why_not_private(found, 0o022) is None and os.access(folder, os.W_OK) else None
 
 
 KEPT = 20

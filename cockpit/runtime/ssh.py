@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
-from cockpit.runtime.account import MachineFolderError, machine_folder, scratch_folder
+from cockpit.runtime.account import machine_folder, scratch_folder
+from cockpit.runtime.private_folder import MachineFolderError
 from cockpit.runtime.shell import NO_PROGRAM, run_blocking
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

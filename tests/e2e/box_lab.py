@@ -13,8 +13,6 @@ import subprocess
 import sys
 import tempfile
 
-from cockpit.hosts.supervisor import SUPERVISES
-from cockpit.platforms.local.census import Process, census
 from tests.e2e.lab import RUN_FILE, WANDB, Lab, Machine
 from tests.sshd import Sshd
 
@@ -57,16 +55,6 @@ class BoxLab(Lab):
 
     def on(self, server: Sshd, name: str) -> BoxMachine:
         return BoxMachine(self, name, server)
-
-    @property
-    def supervisors(self) -> list[Process]:
-        """Return the launcher's shells: they carry its text, which names the trainer."""
-        return [
-            one
-            for one in census().values()
-            if one.variable(SUPERVISES) is not None
-            and (one.env is not None and str(self.trainer).encode() in one.env)
-        ]
 
 
 def halted(server: Sshd, process: subprocess.Popen[str], wait: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from cockpit.hosts import launches
 
-HOSTS = Path(launches.__file__).parent
+COCKPIT = Path(launches.__file__).parents[1]
 LOADED = """
 import json, runpy, sys
 loaded = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
@@ -49,6 +49,15 @@ def test_no_module_of_it_comes_from_site_packages(loaded: dict[str, str | None])
         assert "site-packages" not in (file or ""), (name, file)
 
 
-@pytest.mark.parametrize("name", ["notes", "own_folder", "supervisor", "launches"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hosts/notes",
+        "hosts/own_folder",
+        "hosts/supervisor",
+        "hosts/launches",
+        "runtime/private_folder",
+    ],
+)
 def test_an_old_python_reads_it(name: str) -> None:
-    ast.parse((HOSTS / f"{name}.py").read_text(), feature_version=(3, 8))
+    ast.parse((COCKPIT / f"{name}.py").read_text(), feature_version=(3, 8))

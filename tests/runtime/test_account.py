@@ -12,13 +12,8 @@ import pytest
 from cockpit.model.run import CockpitFile
 from cockpit.runtime import account
 from cockpit.runtime import account as tested
-from cockpit.runtime.account import (
-    MachineFolderError,
-    ask_operator,
-    login_name,
-    machine_folder,
-    private_folder,
-)
+from cockpit.runtime.account import ask_operator, login_name, machine_folder
+from cockpit.runtime.private_folder import MachineFolderError, private_folder
 
 
 @pytest.fixture(autouse=True)

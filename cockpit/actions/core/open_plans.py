@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from cockpit.model.base import Frozen
-from cockpit.runtime.account import machine_tag
+from cockpit.runtime.private_folder import machine_tag
 
 SUFFIX: Final = ".plan"
 

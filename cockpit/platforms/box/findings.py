@@ -1,35 +1,28 @@
-"""What doctor says of an ssh host: whether it answers, its clock, what it lacks."""
+"""What doctor says of an ssh host: whether it answers, its clock, its files."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.hosts.link import shell
 from cockpit.model import wording
 from cockpit.model.facet import Problem
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.box.jobs import View
-from cockpit.platforms.box.launcher import NEEDED
 from cockpit.text.safe import clean
 
-LACKS: Final = shell(
-    "its programs", f"for c in {NEEDED}; do command -v $c >/dev/null || echo $c; done"
-)
 SKEW: Final = 5.0
 """Seconds by which a clock may be off before a person should set it."""
 
 
-def finding_of(
-    host: str, view: View | Problem, lacks: Collection[str], runs: Sequence[RunSpec]
-) -> EndpointFinding:
+def finding_of(host: str, view: View | Problem, runs: Sequence[RunSpec]) -> EndpointFinding:
     """Return whether a host answers, and what it lacks for what these runs name."""
     if isinstance(view, Problem):
         text, _, advice = view.message.partition("; ")
         return EndpointFinding(endpoint=host, text=text, remedy=advice or f"ssh {host}")
     seen = view.sight
-    wrong = [*_wrong(view, runs), *_lacking(lacks, runs)]
+    wrong = list(_wrong(view, runs))
     text = f"answers; {len(seen.processes)} processes, as user {seen.uid}"
     said = [text, *(each for each, _ in wrong)]
     remedy = "; ".join(remedy for _, remedy in wrong) or None
@@ -49,12 +42,3 @@ def _wrong(view: View, runs: Sequence[RunSpec]) -> Iterator[tuple[str, str]]:
         problem = files if isinstance(files, Problem) else files.problem
         if problem is not None:
             yield f"{run.name}: {problem.message}", "make it readable for this user"
-
-
-def _lacking(lacks: Collection[str], runs: Sequence[RunSpec]) -> Iterator[tuple[str, str]]:
-    """Yield what keeps a job from being started there, or only guards it less well."""
-    if not any(run.resubmit for run in runs):
-        return
-    missing = [name for name in NEEDED.split() if name in lacks]
-    if missing:
-        yield f"it has no {', '.join(missing)}: nothing can be started there", "install util-linux"

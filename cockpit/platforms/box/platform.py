@@ -1,7 +1,7 @@
 """SSH boxes: processes of a host, read and acted on through the user's own ssh (SPEC S-4).
 
 What keeps "at most once" lies on the host: locks that its kernel holds, and a launch id's note
-that is made once (``launcher``), in the files of a launch on that machine itself.
+that is made once (``cockpit.hosts.supervisor``), in the files of a launch on that machine itself.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from cockpit.hosts.launches import ANSWER_WITHIN
 from cockpit.hosts.link import HostLink, link_to
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, Problem, not_configured
+from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import (
     Accepted,
     LaunchState,
@@ -28,15 +29,15 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import launching
-from cockpit.platforms.box.findings import LACKS, finding_of
+from cockpit.platforms.box import lookup
+from cockpit.platforms.box.findings import finding_of
 from cockpit.platforms.box.jobs import BoxJobs
-from cockpit.platforms.box.launching import ID, Script, startable
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.platform import target_of
+from cockpit.platforms.local.starting import Starting, launch_name, startable
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
@@ -92,8 +93,6 @@ def _own(name: str, panes: list[tuple[bool, str, str]]) -> OwnJob:
     )
 
 
-START: Final = 60.0
-"""Seconds in which a host must have said how a start went."""
 AskHost = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 NO_HOST: Final = "job.host"
 
@@ -112,11 +111,9 @@ class BoxPlatform(Unsupported):
         clock: Clock,
         logs: Logs,
         link: Callable[[str], HostLink] = link_to,
-        send: Script = run_script,
-        answer_within: float = START,
+        answer_within: float = ANSWER_WITHIN,
     ) -> None:
         super().__init__(clock, logs)
-        self._send = send
         self._answer_within = answer_within
         self._link_to = link
         self._jobs = BoxJobs(clock, link)
@@ -154,11 +151,7 @@ class BoxPlatform(Unsupported):
 
     async def _finding(self, host: str, runs: Sequence[RunSpec]) -> EndpointFinding:
         view = await self._jobs.seen(host, runs)
-        if isinstance(view, Problem) or not any(run.resubmit for run in runs):
-            return finding_of(host, view, (), runs)
-        said = (await self._link_to(host).ask([LACKS]))[LACKS]
-        lacks = () if isinstance(said, Problem) else said[1].split()
-        return finding_of(host, view, lacks, runs)
+        return finding_of(host, view, runs)
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the tmux sessions of a host; raises ``CannotError``."""
@@ -175,38 +168,35 @@ class BoxPlatform(Unsupported):
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file on the host, with its own start."""
-        await launching.adopt(self._send, run, job)
+        await self._starting(run).adopt(run, job)
 
     # Acting.
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if a file of the host can be named by it."""
-        if not ID.fullmatch(launch_id):
-            raise CannotError(f"bad launch id {clean(launch_id, 80)}")
-        return launch_id
+        return launch_name(launch_id)
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
             return LookUp(found=LaunchState.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
-        return await launching.look_up(self._link_to(run.job.host), self._send, run, launch_id)
+        return await lookup.look_up(self._link_to(run.job.host), run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note on the host that the launch id is meant; nothing runs before ``go``."""
         startable(run, submission)
         refuse_beside((await self.live([run]))[run.name])
-        how = await launching.accept(self._send, run, submission)
-        return Accepted(id=submission.launch_id, submission=submission, handle={"locks": how})
+        await self._starting(run).accept(run, submission)
+        return Accepted(id=submission.launch_id, submission=submission)
 
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Start the job detached and return ``pid:N``."""
         refuse_beside((await self.live([run]))[run.name])
-        told = await launching.go(self._send, run, accepted.submission, self._answer_within)
-        return f"pid:{told}"
+        return await self._starting(run).go(run, accepted.submission)
 
     async def try_start(self, run: RunSpec, submission: Submission) -> None:
         """See on the host that a start would be taken in."""
-        await launching.try_start(self._send, run, submission)
+        await self._starting(run).try_start(run, submission)
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
@@ -232,9 +222,15 @@ class BoxPlatform(Unsupported):
         return await gather(self._link_to(run.job.host), run, targets)
 
     def _acting(self, run: RunSpec) -> Acting:
+        return Acting(self._link(run))
+
+    def _starting(self, run: RunSpec) -> Starting:
+        return Starting(self._link(run), self._answer_within)
+
+    def _link(self, run: RunSpec) -> HostLink:
         if run.job is None or not run.job.host:
             raise CannotError(f"{NO_HOST} is not in cockpit.toml")
-        return Acting(self._link_to(run.job.host))
+        return self._link_to(run.job.host)
 
 
 async def _by_host(queries: Sequence[Query], ask: AskHost) -> dict[str, Facet[Any]]:

@@ -29,8 +29,8 @@ from typing import Final, NamedTuple
 
 from cockpit.config.file import state_dir
 from cockpit.model.place import FILE, Place
-from cockpit.runtime.account import machine_tag
 from cockpit.runtime.mounts import open_regular
+from cockpit.runtime.private_folder import machine_tag
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Stat, Wish
 from cockpit.text.scrub import scrub
 

@@ -159,12 +159,10 @@ async def test_a_host_that_does_not_answer_blocks(tmp_path: Path) -> None:
     assert "cannot be checked" in found[0].text
 
 
-async def test_a_host_without_setsid_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_without_proc_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folders.missing_for_launcher() is None
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert folders.missing_for_launcher() == "setsid"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert folders.missing_for_launcher() == "/proc"
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.core.open_plans import OpenPlans
-from cockpit.runtime.account import machine_tag
+from cockpit.runtime.private_folder import machine_tag
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLD = """
 import sys, time
 from pathlib import Path
 from cockpit.actions.core.open_plans import OpenPlans
-from cockpit.runtime.account import machine_tag
+from cockpit.runtime.private_folder import machine_tag
 held = OpenPlans(Path(sys.argv[1]), "/data/cockpit.toml").hold("relaunch", "run-a", 17.0)
 print("held", flush=True)
 time.sleep(60)

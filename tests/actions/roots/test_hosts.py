@@ -216,7 +216,9 @@ async def test_a_link_that_breaks_in_the_middle_of_a_deletion_leaves_it_unknown(
             f"shutil.rmtree = lambda path: open({str(tmp_path / 'gate')!r}).read()\n"
         )
         text = link._text
-        monkeypatch.setattr(link, "_text", lambda name: text(name) + slow * (name == "saves"))
+        monkeypatch.setattr(
+            link, "_text", lambda name: text(name) + slow * (name == "cockpit.hosts.saves")
+        )
         link._load.cache_clear()
         link_to(server.host).close()
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cockpit.hosts.launches import lock_files, locks_folders
 from cockpit.hosts.link import DEADLINE, Ask, HostLink, Value
 from cockpit.hosts.notes import BELOW, JOB_LOCK, end_mark
-from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.box.launching import hashed
 from cockpit.platforms.local.files import PidNote, read_exit, read_pid
-from cockpit.runtime.shell import Completed
+from cockpit.platforms.local.starting import Starting
 from cockpit.runtime.ssh import RemoteError
-from tests.platforms.box.making import Here, files, living, spec, told
 from tests.platforms.box.making import box as platform_of
+from tests.platforms.box.making import files, living, spec, told
 from tests.platforms.local.making import (
     carrying,
     contents,
@@ -215,7 +214,7 @@ async def test_words_arrive_as_they_are_and_only_variables_are_resolved(
     run = spec(box.host, tmp_path / "a b; $(touch oops) 'c'")
     made_for(run)
     words = ("", "$A_TOKEN", "${A_TOKEN}x", "~", "*", "`id`", "a'b\"c\\", "$(id)", "é\n2")
-    code = "import sys, os; print(sys.argv[1:], os.environ.get('COCKPIT_LAUNCHER'), flush=True)"
+    code = "import sys, os; print(sys.argv[1:], os.environ.get('COCKPIT_SUPERVISES'), flush=True)"
     given = submission(run, code=code, env={"MORE": "$HOME 'x'"})
     try:
         await submit(
@@ -269,41 +268,44 @@ async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
         until(lambda: "look_in" not in there("tmux list-sessions 2>&1; :"))
 
 
-class Cut:
-    """A way to the host on which the answer to one script is lost, done or not."""
+class Cut(HostLink):
+    """A link on which the answer to one call is lost, done or not."""
 
-    def __init__(self, which: str, *, done: bool) -> None:
-        self.which, self.done, self.late = which, done, [""]
+    def __init__(self, host: str, which: str, *, done: bool) -> None:
+        super().__init__(host)
+        self.which, self.done = which, done
+        self.lost: list[Ask] = []
 
-    async def __call__(self, host: str | None, script: str, **more: Any) -> Completed:
-        if self.which not in script:
-            return await run_script(host, script, **more)
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        if each.call != self.which:
+            return await super().act(each, deadline)
         if self.done:
-            await run_script(host, script, **more)
-        self.late.append(script)
-        raise RemoteError(ErrorKind.TIMEOUT, f"{host}: no answer", sent=True)
+            await super().act(each, deadline)
+        self.lost.append(each)
+        raise RemoteError(ErrorKind.TIMEOUT, f"{self.host}: no answer", sent=True)
 
 
 @pytest.mark.parametrize(
     ("which", "done", "found"),
     [
-        pytest.param(" accept 3>", False, LaunchState.ABSENT, marks=long),
-        pytest.param(" accept 3>", True, LaunchState.ABSENT, marks=long),
-        (" supervise 3>", False, LaunchState.ABSENT),
-        (" supervise 3>", True, LaunchState.LIVE),
+        pytest.param("accept_launch", False, LaunchState.ABSENT, marks=long),
+        pytest.param("accept_launch", True, LaunchState.ABSENT, marks=long),
+        ("begin_launch", False, LaunchState.ABSENT),
+        ("begin_launch", True, LaunchState.LIVE),
     ],
 )
 async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
     box: Sshd, run: RunSpec, which: str, done: bool, found: LaunchState
 ) -> None:
-    cut = Cut(which, done=done)
+    cut = Cut(box.host, which, done=done)
     with pytest.raises(LostError, match="no answer"):
-        await submit(platform_of(send=cut), run, submission(run))
+        await submit(platform_of(link=lambda _: cut), run, submission(run))
     looked = await platform_of().look_up(run, "buoy-i001")
     assert looked.found is found, looked
-    await run_script(box.host, cut.late[-1], deadline=20.0)
+    with suppress(OSError):
+        await HostLink(box.host).act(cut.lost[-1], 20.0)
     assert len(trainers(run)) == (1 if found is LaunchState.LIVE else 0)
-    if which == " supervise 3>":
+    if which == "begin_launch":
         assert (await platform_of().look_up(run, "buoy-i001")).found is found
 
 
@@ -364,46 +366,6 @@ def without(box: Sshd, tmp_path: Path) -> Iterator[Callable[..., None]]:
     box.signal(signal.SIGKILL)
 
 
-@long
-async def test_without_flock_one_job_lives_all_the_same(
-    without: Callable[..., None], run: RunSpec
-) -> None:
-    without("flock")
-    platform = platform_of()
-    given = [submission(run, number) for number in range(1, 5)]
-    accepted = [await platform.accept(run, each) for each in given]
-    found = await asyncio.gather(
-        *(platform_of().go(run, each) for each in accepted), return_exceptions=True
-    )
-    started = [each for each in found if isinstance(each, str)]
-    assert len(started) == 1 == len(trainers(run)), found
-    assert all(isinstance(each, str | CannotError) for each in found), found
-    for pid in supervisors(run):
-        os.kill(pid, signal.SIGKILL)
-    with pytest.raises(CannotError, match=r"lives|still alive"):
-        await platform_of(answer_within=5.0).go(run, accepted[0])
-    slay(run)
-    await submit(platform, run, submission(run, 9))
-    assert len(trainers(run)) == 1
-
-
-async def test_what_keeps_a_job_from_being_started_is_found_before(
-    run: RunSpec, tmp_path: Path
-) -> None:
-    (tmp_path / "bin").mkdir()
-    for name in ("sh", "cat"):
-        (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
-    link = Here(run.job.host if run.job and run.job.host else "")
-    platform = platform_of(link=lambda host: link)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(tmp_path / "bin"))
-        (finding,) = await platform.findings([run.model_copy(update={"resubmit": "train"})])
-    assert "setsid" in finding.text and "nothing can be started there" in finding.text
-    assert finding.remedy == "install util-linux"
-    (finding,) = await platform.findings([run])
-    assert finding.remedy is None
-
-
 async def test_what_a_start_opens_is_tried_on_the_host_first(run: RunSpec, tmp_path: Path) -> None:
     platform = platform_of()
     await platform.try_start(run, submission(run))
@@ -414,21 +376,23 @@ async def test_what_a_start_opens_is_tried_on_the_host_first(run: RunSpec, tmp_p
         folder.mkdir()
     (root / ".cockpit").symlink_to(foreign)
     for work in (platform.try_start, platform.accept):
-        with pytest.raises(CannotError, match=r"\.cockpit is a link"):
+        with pytest.raises(CannotError, match=r"\.cockpit.*: it is a link"):
             await work(run, submission(run))
     assert list(foreign.iterdir()) == []
     (root / ".cockpit").unlink()
     (root / ".cockpit").mkdir()
     (root / JOB_LOCK).symlink_to(foreign)
-    with pytest.raises(CannotError, match=r"job\.lock is a link"):
+    with pytest.raises(CannotError, match=r"job\.lock: it is a link"):
         await platform.try_start(run, submission(run))
 
 
 async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: RunSpec) -> None:
     platform = platform_of()
     await submit(platform, run, submission(run))
-    locks = [Path(f"/tmp/cockpit-locks-{os.getuid()}/{hashed(key)}.lock") for key in keys_of(run)]
-    for lock in (*locks, Path(str(run.output_root and run.output_root.path)) / JOB_LOCK):
+    root = Path(str(run.output_root and run.output_root.path))
+    locks = lock_files(root, keys_of(run), locks_folders())
+    assert len(locks) == 5 and locks[1].parent == Path(f"/tmp/cockpit-locks-{os.getuid()}")
+    for lock in locks:
         lock.read_text()
         seen = lock.stat()
         assert min(seen.st_atime, seen.st_mtime) > time.time() + 1e8, lock
@@ -437,10 +401,17 @@ async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: 
 
 
 @long
-async def test_a_host_without_what_is_needed_says_so(
+async def test_a_host_without_python_is_never_acted_on(
     without: Callable[..., None], run: RunSpec
 ) -> None:
-    without("setsid")
-    with pytest.raises(CannotError, match="there is no setsid on this host: nothing can start"):
-        await submit(platform_of(), run, submission(run))
+    without("python3")
+    for work in (platform_of().try_start(run, submission(run)), submit_blindly(run)):
+        with pytest.raises(CannotError, match="it has no python3: install it"):
+            await work
     assert not notes_of(run).exists()
+
+
+async def submit_blindly(run: RunSpec) -> None:
+    """Start a job whatever lives: what a host cannot do is said by its launcher, too."""
+    assert run.job is not None and run.job.host is not None
+    await Starting(HostLink(run.job.host)).accept(run, submission(run))

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.hosts import notes
+from cockpit.hosts.launches import lock_files, locks_folders
 from cockpit.hosts.notes import LockError
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
@@ -24,7 +25,6 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.platform import lock_files, locks_folders
 from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (
     REPO,
@@ -172,7 +172,7 @@ async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: Run
         ({"command": ("echo", "$NOT_SET_ANYWHERE")}, r"\$NOT_SET_ANYWHERE, which is not set"),
         ({"command": ("no-such-program-at-all",)}, "cannot start no-such-program-at-all"),
         ({"command": ("./missing",)}, "cannot start ./missing: No such file"),
-        ({"command": ()}, "no command"), ({"workdir": "/no/such/folder"}, "does not exist"),
+        ({"command": ()}, "no command"), ({"workdir": "/no/such/folder"}, "is not there"),
         ({"launch_id": "../../x"}, "bad launch id"), ({"launch_id": ".x"}, "bad launch id"),
         ({"command": ("a\0b",)}, "zero byte"),
     ],
@@ -419,7 +419,7 @@ async def test_a_lock_that_cannot_be_opened_is_found_before_anything_else(
         await platform.try_start(run, submission(run))
     lock.rmdir()
     named = run.model_copy(update={"job": run.job and run.job.model_copy(update={"log": None})})
-    with pytest.raises(CannotError, match=r"job\.log must be set"):
+    with pytest.raises(CannotError, match=r"job\.log must name a file of this machine"):
         await platform.try_start(named, submission(run))
     await platform.try_start(run, submission(run))
 
