@@ -145,6 +145,13 @@ class Sshd:
             found = own + found
         return found
 
+    def started(self) -> list[int]:
+        """Return what runs for those who are connected: agents and scripts."""
+        serving = self.sessions()
+        return [
+            pid for pid, parent, name in _processes() if parent in serving and "sshd" not in name
+        ]
+
     def signal(self, number: int) -> None:
         """Send a signal to all that serves connections."""
         for pid in self.sessions():

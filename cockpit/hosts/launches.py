@@ -120,7 +120,9 @@ def start(launch: Launch, deadline: float = ANSWER_WITHIN, *, detached: bool = F
         if not line:
             words = _last_words(supervisor.stderr.fileno())
             raise UnansweredError(f"the supervisor ended before it answered{words}")
-    told = json.loads(line)
+        told = json.loads(line)
+        if "refused" in told:  # nobody finds it on its way out
+            _line(supervisor.stdout.fileno(), time.monotonic() + LAST_WORDS)
     if "refused" in told:
         raise REFUSALS.get(told["refused"], LaunchError)(told["text"])
     return Started(told["pid"], told["start"], supervisor)

@@ -66,6 +66,7 @@ from cockpit.hosts.notes import (
     exit_status,
     machine_id,
     pid_space,
+    release_locks,
     start_ticks,
     started_at,
     take_locks,
@@ -237,6 +238,7 @@ def supervise(launch: Launch) -> int:
         return _guarded(launch, held)
     finally:
         _date(held, None)
+        release_locks(held)
 
 
 def _guarded(launch: Launch, held: list[int]) -> int:
@@ -318,8 +320,8 @@ def refuse_used(folder: Path, launch_id: str) -> None:
 
 
 def _used(folder: Path, launch_id: str) -> Refused:
-    known = _text_of(folder / launch_id) or "nothing is known of it"
-    return Refused(USED, f"launch id {launch_id} was used before: {', '.join(known.split())}")
+    known = ", ".join((_text_of(folder / launch_id) or "").split()) or "nothing is known of it"
+    return Refused(USED, f"launch id {launch_id} was used before: {known}")
 
 
 def _ready(launch: Launch) -> Status:
@@ -511,5 +513,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return supervise(launch)
     except Refused as refusal:
-        _answer({"refused": refusal.code, "text": str(refusal)})
+        with suppress(BrokenPipeError):  # its end is waited for as well: the pipe stays open
+            sys.stdout.write(json.dumps({"refused": refusal.code, "text": str(refusal)}) + "\n")
+            sys.stdout.flush()
         return refusal.code

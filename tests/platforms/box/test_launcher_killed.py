@@ -1,4 +1,4 @@
-"""The launcher's shells are killed at any moment: what a look-up says then is what happened.
+"""A supervisor, an agent or a link is killed at any moment: what a look-up says is what happened.
 
 A slice by default; ``SOAK=1`` goes on for many rounds.
 """
@@ -12,6 +12,8 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from cockpit.model.jobs import LaunchState
 from cockpit.model.run import RunSpec
@@ -29,8 +31,9 @@ WAITS = (0.0, 0.1, 0.5, 2.0)
 RAN = "import sys, time; open(sys.argv[1], 'a').write('ran\\n'); time.sleep(120)"
 
 
-async def test_what_a_look_up_says_is_what_happened(box: Sshd, tmp_path: Path) -> None:
-    chance, platform = random.Random(SEED), platform_of(answer_within=10.0)
+@pytest.mark.parametrize("victim", ["supervisor", "agent", "link"])
+async def test_what_a_look_up_says_is_what_happened(box: Sshd, tmp_path: Path, victim: str) -> None:
+    chance, platform = random.Random(f"{SEED} {victim}"), platform_of(answer_within=10.0)
     said: dict[str, int] = {}
     for number in range(1, ROUNDS + 1):
         run = spec(box.host, tmp_path / str(number))
@@ -41,7 +44,8 @@ async def test_what_a_look_up_says_is_what_happened(box: Sshd, tmp_path: Path) -
         try:
             accepted = await platform.accept(run, given)
             begun = asyncio.create_task(platform.go(run, accepted))
-            await asyncio.to_thread(_killed, run, chance.random() * chance.choice(WAITS))
+            wait = chance.random() * chance.choice(WAITS)
+            await asyncio.to_thread(_killed, box, run, victim, wait)
             with suppress(CannotError, LostError):
                 await begun
             found = await platform.look_up(run, given.launch_id)
@@ -62,12 +66,16 @@ async def test_what_a_look_up_says_is_what_happened(box: Sshd, tmp_path: Path) -
     assert sum(said.values()) == ROUNDS, said
 
 
-def _killed(run: RunSpec, after: float) -> None:
-    """Kill the launcher's shells a moment after the first of them is there."""
+def _killed(box: Sshd, run: RunSpec, victim: str, after: float) -> None:
+    """Kill it a moment after a supervisor is there; what asks for one at times before that."""
     until = time.monotonic() + 5.0
-    while not supervisors(run) and time.monotonic() < until:
-        pass
+    while (victim == "supervisor" or after > 0.2) and time.monotonic() < until:
+        if supervisors(run):
+            break
     time.sleep(after)
-    for pid in supervisors(run):
+    if victim == "link":
+        box.signal(signal.SIGKILL)
+        return
+    for pid in supervisors(run) if victim == "supervisor" else box.started():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
