@@ -1,17 +1,21 @@
-"""What the agent does to processes: it signals exactly these, and runs a recorded command."""
+"""What the agent does to processes: it signals them, sees who is stopped, runs a command."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cockpit.hosts.agent import CALLS, NO_TICKS, PROC, run
 
+STILL_STOPPED = 0.15
+"""Seconds after which a process must still be stopped."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
 
@@ -83,23 +87,63 @@ def _handle(pid: int) -> int | None:
         return None
 
 
+def stops(pids: Sequence[int]) -> list[list[Any]]:
+    """Return which of these still are stopped after a moment: one that is traced often stops.
+
+    Each is ``[pid, start in ticks, pid of its debugger or 0, seconds since it last ran]``, the
+    last ``None`` where the scheduler does not tell.
+    """
+    time.sleep(STILL_STOPPED)
+    mine, found = _ran(Path(f"{PROC}/thread-self/sched")), []
+    for pid in pids:
+        fields = _fields(pid)
+        if len(fields) > 19 and fields[0] in (b"T", b"t"):
+            threads = [_ran(path) for path in Path(f"{PROC}/{pid}/task").glob("*/sched")]
+            known = [at for at in threads if at is not None]
+            idle = None if mine is None or not known else max(0.0, mine - max(known))
+            found.append([pid, int(fields[19]), int(_status(pid, b"TracerPid:") or b"0"), idle])
+    return found
+
+
+def _ran(path: Path) -> float | None:
+    """Return when the scheduler last let a thread run, in seconds of its own clock."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = path.read_text(encoding="ascii", errors="replace")
+        line = next((each for each in text.splitlines() if each.startswith("se.exec_start")), "")
+        return float(line.split(":")[1]) / 1000
+    return None
+
+
 def _start(pid: int) -> int | None:
+    fields = _fields(pid)
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Return what a process's ``stat`` says behind its name, nothing of one that is not there."""
     try:
-        fields = Path(f"{PROC}/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return Path(f"{PROC}/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _status(pid: int, key: bytes) -> bytes | None:
+    """Return a value of a process's ``status``; ``None`` where that cannot be read."""
+    try:
+        lines = Path(f"{PROC}/{pid}/status").read_bytes().splitlines()
     except OSError:
         return None
-    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+    line = next((line for line in lines if line.startswith(key)), b"")
+    return line.partition(b":")[2].strip()
 
 
 def _hears(pid: int, number: int) -> bool:
     """Tell whether a process has a handler for a signal; where that is not told, believe it."""
-    try:
-        lines = Path(f"{PROC}/{pid}/status").read_bytes().splitlines()
-    except OSError:
+    caught = _status(pid, b"SigCgt:")
+    if caught is None:
         return not Path(f"{PROC}/self/status").exists()
-    caught = next((line for line in lines if line.startswith(b"SigCgt:")), b"")
-    return bool(int(caught.partition(b":")[2].strip() or b"0", 16) >> (number - 1) & 1)
+    return bool(int(caught or b"0", 16) >> (number - 1) & 1)
 
 
-for _each in (command, kill):
+for _each in (command, kill, stops):
     CALLS[_each.__name__] = _each

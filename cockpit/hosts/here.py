@@ -65,7 +65,7 @@ def read_ps(text: str) -> list[list[Any]]:
 
 
 agent.CALLS["processes"] = processes
-QUICK: Final = frozenset({"about", "processes", "files", "real", "disk", "memory"})
+QUICK: Final = frozenset({"about", "processes", "files", "texts", "real", "disk", "memory"})
 """Calls that are made one after the other in one thread, and apart only where one is slow."""
 
 

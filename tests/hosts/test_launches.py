@@ -12,8 +12,9 @@ import pytest
 from cockpit.hosts.launches import LaunchError, Started, start
 from cockpit.hosts.notes import started_at
 from cockpit.hosts.supervisor import Launch
-from cockpit.platforms.local.files import ExitNote, PidNote, read_exit, read_pid
+from cockpit.platforms.local.files import ExitNote, PidNote
 from cockpit.runtime.process import process_facts
+from tests.platforms.reading import read_exit, read_pid
 from tests.waiting import until
 
 PYTHON = (sys.executable, "-S", "-c")

@@ -28,8 +28,9 @@ from cockpit.hosts.launches import (
 )
 from cockpit.hosts.notes import boot_id, start_ticks
 from cockpit.hosts.supervisor import expand
-from cockpit.platforms.local.files import PidNote, read_pid
+from cockpit.platforms.local.files import PidNote
 from tests.hosts.launching import PYTHON, SLEEP, launch
+from tests.platforms.reading import read_pid
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -38,9 +38,14 @@ def server() -> Iterator[Sshd]:
 
 
 @pytest.fixture
-def box(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
+def sshd(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
     monkeypatch.setenv("PATH", f"{server.root}/bin:{os.environ['PATH']}")
     return server
+
+
+@pytest.fixture
+def box(sshd: Sshd) -> Sshd:
+    return sshd
 
 
 HERE, THERE = "here", pytest.param("there", marks=needs_sshd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.hosts.link import PATIENCE
 from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known, unknown
@@ -152,7 +153,7 @@ def test_each_source_gives_up_before_its_poller_does() -> None:
     assert DEADLINES["tracker"].here > tracker.DEADLINE
     assert DEADLINES["tracker"].away > online.DEADLINE + online.LOGIN
     assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
-    assert DEADLINES["job"].here > jobs.DEADLINE
+    assert DEADLINES["job"].here > PATIENCE + jobs.REAP_WAIT + jobs.JUDGING
     assert DEADLINES["host"].here > host.PATIENCE
 
 

@@ -9,7 +9,7 @@ from cockpit.model import wording
 from cockpit.model.facet import Problem
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import EndpointFinding
-from cockpit.platforms.box.jobs import View
+from cockpit.platforms.local.jobs import View
 from cockpit.text.safe import clean
 
 SKEW: Final = 5.0

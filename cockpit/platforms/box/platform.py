@@ -29,13 +29,13 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import lookup
 from cockpit.platforms.box.findings import finding_of
-from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
+from cockpit.platforms.local.jobs import ProcessJobs
+from cockpit.platforms.local.lookup import look_up
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.local.starting import Starting, launch_name, startable
 from cockpit.platforms.unsupported import Unsupported
@@ -116,7 +116,7 @@ class BoxPlatform(Unsupported):
         super().__init__(clock, logs)
         self._answer_within = answer_within
         self._link_to = link
-        self._jobs = BoxJobs(clock, link)
+        self._jobs = ProcessJobs(clock, link)
         self._health = HostHealth(clock, link)
 
     def endpoint(self, run: RunSpec) -> str:
@@ -180,7 +180,7 @@ class BoxPlatform(Unsupported):
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
             return LookUp(found=LaunchState.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
-        return await lookup.look_up(self._link_to(run.job.host), run, launch_id)
+        return await look_up(self._link_to(run.job.host), run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note on the host that the launch id is meant; nothing runs before ``go``."""

@@ -11,26 +11,25 @@ second job (C-25). Blocking.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import posixpath
 import re
 import signal
-import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cockpit.hosts import notes
-from cockpit.hosts.notes import machine_id
+from cockpit.hosts.link import Ask, ask
+from cockpit.model.facet import Problem, kind_of
 from cockpit.model.jobs import LiveJob
-from cockpit.model.lineage import local_root
 from cockpit.model.logtext import LogMark
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.runtime.mounts import file_system, open_regular
+from cockpit.runtime.mounts import file_system
 from cockpit.runtime.process import Machine
 from cockpit.text.safe import clean
 
@@ -78,13 +77,6 @@ class ExitNote(NamedTuple):
     written_at: float
 
 
-SETTLED: Final = 2.0
-"""Seconds that a file must have stood still to be known again: one written now may be again."""
-MOST_KNOWN: Final = 4096
-_KNOWN: Final[dict[str, tuple[tuple[int, ...], PidNote | BadNote]]] = {}
-"""What pid files said, with how they looked then."""
-
-
 class Order(Enum):
     """Whether a file was written after the present job was launched."""
 
@@ -110,34 +102,6 @@ def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: f
     return Order.AFTER
 
 
-def read_pid(path: str) -> PidNote | BadNote | None:
-    """Return the pid file's content; ``None`` if there is none. Raises ``OSError``.
-
-    One that is as it was at an earlier look is not read again: that is asked three times for each
-    look at a job.
-    """
-    try:
-        version = _version(os.stat(path))  # noqa: PTH116 - thousands of these
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    known = _KNOWN.get(path)
-    if known is not None and known[0] == version:
-        return known[1]
-    found = _read(path)
-    if found is None:
-        return None
-    note = pid_note(found[0], path, found[1].st_mtime, found[1].st_uid)
-    if time.time() - found[1].st_ctime > SETTLED:
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[path] = _version(found[1]), note
-    return note
-
-
-def _version(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
 def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNote | BadNote:
     """Return what the text of a pid file says."""
     first, *rest = text.splitlines() or [""]
@@ -159,26 +123,12 @@ def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNot
     )
 
 
-def read_exit(path: str) -> ExitNote | BadNote | None:
-    """Return the exit file's content; ``None`` if there is none. Raises ``OSError``."""
-    found = _read(path)
-    return None if found is None else exit_note(found[0], path, found[1].st_mtime)
-
-
 def exit_note(text: str, path: str, written_at: float) -> ExitNote | BadNote:
     """Return what the text of an exit file says."""
     status = _integer(text)
     if status is None or not -128 <= status <= 255:
         return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
     return ExitNote(status, written_at)
-
-
-def _read(path: str) -> tuple[str, os.stat_result] | None:
-    try:
-        with open_regular(path) as (fd, status):
-            return os.read(fd, MOST).decode("utf-8", "replace"), status
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _mark(text: str) -> LogMark | None:
@@ -203,22 +153,6 @@ def _shown(text: str) -> str:
     return f'"{clean(text, 40)}"' if text.strip() else "nothing (half written?)"
 
 
-def mtime_of(place: Place | None) -> float | None:
-    """Return when a file was last written, ``None`` if there is none."""
-    return size_and_time(None if place is None else place.path)[1]
-
-
-def size_and_time(path: str | None) -> tuple[int, float | None]:
-    """Return (size, mtime) of a file, (0, None) if there is none."""
-    if path is None:
-        return 0, None
-    try:
-        found = os.stat(path)  # noqa: PTH116 - thousands of these
-    except (FileNotFoundError, NotADirectoryError):
-        return 0, None
-    return found.st_size, found.st_mtime
-
-
 def explain_exit(status: int) -> str | None:
     """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
     number = -status if status < 0 else status - 128
@@ -234,6 +168,118 @@ def explain_exit(status: int) -> str | None:
 
 
 _SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}
+
+
+ABSENT: Final = (errno.ENOENT, errno.ENOTDIR)
+"""What says that a file is not there; a link that leads nowhere is none either."""
+
+
+class Stat(NamedTuple):
+    """A file as its host measures it: bytes, epoch seconds of its clock."""
+
+    regular: bool
+    size: int
+    mtime: float
+    inode: int
+    uid: int
+
+
+class JobFiles(NamedTuple):
+    """The files of one job, and the note of its launch where that was asked for.
+
+    ``problem`` is why not all of them could be looked at, ``unread`` why not the pid file.
+    """
+
+    pid: PidNote | BadNote | None = None
+    exit: ExitNote | BadNote | None = None
+    marker_at: float | None = None
+    log: Stat | None = None
+    launch: Mapping[str, str] | None = None
+    problem: Problem | None = None
+    unread: Problem | None = None
+
+    def noted_exit(self, note: PidNote | None) -> int | None:
+        """Return the exit status that the note of a pid file's launch holds, if it has ended.
+
+        The supervisor writes it with the process's start: no clock that was set since, and no
+        file that was touched, can make it another job's.
+        """
+        if self.launch is None or note is None or note.launch_id is None:
+            return None
+        ours = (self.launch.get("pid"), self.launch.get("ticks")) == (
+            str(note.pid),
+            str(note.ticks),
+        )
+        status = self.launch.get("exit", "")
+        if self.launch.get("state") != notes.ENDED or not ours:
+            return None
+        return int(status) if status.lstrip("-").isdigit() else None
+
+
+class _Answer(NamedTuple):
+    """What is known of one file; no ``stat``: there is none."""
+
+    stat: Stat | None = None
+    text: str = ""
+    problem: Problem | None = None
+
+
+def files_ask(run: RunSpec, launch: Place | None = None) -> Ask:
+    """Return what asks for a job's pid file, exit file, marker and log, and a launch's note."""
+    wanted = [(place.path, most) for place, most in _asked(run, launch) if place is not None]
+    return ask(f"the files of {run.name}", "files", wanted=wanted)
+
+
+def _asked(run: RunSpec, launch: Place | None) -> tuple[tuple[Place | None, int], ...]:
+    job = run.job
+    if job is None:
+        return ((None, 0),) * 5
+    files = ((job.pid_file, MOST), (job.exit_file, MOST), (job.done_marker, 0), (job.log, 0))
+    return (*files, (launch, MOST))
+
+
+def job_files(
+    run: RunSpec, answers: Sequence[Mapping[str, Any]], launch: Place | None = None
+) -> JobFiles:
+    """Return a job's files from the answer to ``files_ask``."""
+    said = iter(answers)
+    found = [
+        _Answer() if place is None else _answer(str(place), next(said))
+        for place, _ in _asked(run, launch)
+    ]
+    pid, end, marker, log, note = found
+    pid_file, exit_file = (run.job.pid_file, run.job.exit_file) if run.job else (None, None)
+    return JobFiles(
+        None if pid.stat is None else _pid(pid, str(pid_file), pid.stat),
+        None if end.stat is None else _exit(end, str(exit_file), end.stat),
+        None if marker.stat is None else marker.stat.mtime,
+        log.stat,
+        None if note.stat is None else notes.parsed_note(note.text),
+        next((each.problem for each in found if each.problem is not None), None),
+        pid.problem,
+    )
+
+
+def _answer(place: str, said: Mapping[str, Any]) -> _Answer:
+    if "figures" in said:
+        kind, size, mtime, inode, _, uid = said["figures"]
+        return _Answer(Stat(kind == "file", size, mtime, inode, uid), said["text"])
+    if said["errno"] in ABSENT:
+        return _Answer()
+    kind = kind_of(OSError(said["errno"], said["text"]))
+    return _Answer(problem=Problem(kind=kind, message=f"{place}: {clean(said['text'], 160)}"))
+
+
+def _pid(answer: _Answer, place: str, stat: Stat) -> PidNote | BadNote:
+    if not stat.regular:
+        return BadNote(f"{place}: expected a file")
+    return pid_note(answer.text, place, stat.mtime, stat.uid)
+
+
+def _exit(answer: _Answer, place: str, stat: Stat) -> ExitNote | BadNote:
+    if not stat.regular:
+        return BadNote(f"{place}: expected a file")
+    return exit_note(answer.text, place, stat.mtime)
 
 
 MOST_PROVEN: Final = 4096
@@ -293,22 +339,21 @@ def doubt(note: PidNote, seen: str, disk: str) -> str:
 
 
 NOTES: Final = "launch notes under the output root"
-NEWEST: Final = 20
+LAUNCHES_READ: Final = 20
 """Launch notes that are looked at, the last ones by name."""
 
 
-def launched_elsewhere(run: RunSpec, since: float | None) -> tuple[LiveJob, ...]:
-    """Return what other machines have started after ``since`` and say that it runs."""
-    root, here = local_root(run), machine_id()
-    if root is None or here is None or since is None:
+def launched_elsewhere(
+    listed: Iterable[Sequence[str]], mine: Machine, since: float | None
+) -> tuple[LiveJob, ...]:
+    """Return what other machines have started after ``since`` and say that it runs.
+
+    ``listed`` are the newest launch notes, each ``[launch id, text]``.
+    """
+    if mine.machine is None or since is None:
         return ()
-    folder = Path(root) / notes.BELOW
-    found = []
-    with suppress(OSError):
-        for name in sorted(notes.launch_ids(folder))[-NEWEST:]:
-            job = _running(name, notes.read_note(folder / name) or {}, here, since)
-            found += [] if job is None else [job]
-    return tuple(found)
+    told = (_running(name, notes.parsed_note(text), mine.machine, since) for name, text in listed)
+    return tuple(job for job in told if job is not None)
 
 
 def _running(name: str, note: Mapping[str, str], here: str, since: float) -> LiveJob | None:

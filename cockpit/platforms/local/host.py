@@ -216,6 +216,14 @@ def disks_of(asked: Mapping[Place, Ask], answers: Answers) -> dict[Place, Disk |
     }
 
 
+def shared_by(disks: Mapping[Place, Disk | Problem]) -> dict[Place, str | None]:
+    """Return from where the disk of each place is mounted, if from a network; else ``None``.
+
+    A place whose disk is not known is left out.
+    """
+    return {place: disk.shared for place, disk in disks.items() if isinstance(disk, Disk)}
+
+
 def disk_of(said: Mapping[str, Any]) -> Disk:
     """Return a disk from the agent's figures.
 

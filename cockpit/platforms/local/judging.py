@@ -10,11 +10,8 @@ grows after its job is gone is written by somebody else.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
@@ -25,15 +22,11 @@ from cockpit.model.run import JobSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, ExitNote, Order, PidNote, explain_exit, order_of
 from cockpit.platforms.local.programs import is_cockpit, is_shell, is_tool, is_wrapper
-from cockpit.platforms.local.sight import Identity, Who
-from cockpit.runtime.process import PROC, process_facts
+from cockpit.platforms.local.sight import Identity, Sight, Who
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 STOP_STATES: Final = ("T", "t")
-CONFIRM_AFTER: Final = 0.15
-"""Seconds after which a process must still be stopped: one that is traced stops all the time."""
-_RAN: Final = "se.exec_start"
 
 
 class Stop(NamedTuple):
@@ -58,46 +51,51 @@ def workers(members: Sequence[Process]) -> Iterable[Process]:
 
 
 class StoppedSince:
-    """Tells since when processes are stopped, the same moment for as long as they are."""
+    """Remembers since when processes are stopped: the same moment for as long as they are."""
 
-    def __init__(self, proc: Path = PROC) -> None:
-        self._proc = proc
-        self._since: dict[tuple[int, int], float] = {}
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, int, int], tuple[float, int]] = {}
 
-    def of(self, stopped: Sequence[Process], now: float) -> Stop | None:
-        """Return the stop of the first of these that is still stopped after a moment."""
-        time.sleep(CONFIRM_AFTER)
+    def note(
+        self, host: Sight, stopped: Iterable[Process], answer: Sequence[Any] | Problem
+    ) -> None:
+        """Take in which of these are stopped for good, as ``stops`` answers a moment later.
+
+        Where there is no answer, one that no debugger holds counts as it was listed.
+        """
+        listed = {self._key(host, one): one for one in stopped}
+        if isinstance(answer, Problem):
+            found = {key: (0, 0.0) for key, one in listed.items() if one.state == "T"}
+        else:
+            machine = str(host.about["machine"])
+            found = {
+                (machine, pid, ticks): (tracer, idle or 0.0) for pid, ticks, tracer, idle in answer
+            }
+        for key in listed:
+            former = self._since.pop(key, None)
+            if key in found:
+                tracer, idle = found[key]
+                since = host.got - idle if former is None else former[0]
+                self._since[key] = since, tracer
+
+    def forget(self, host: Sight, one: Process) -> None:
+        """Take in that a process goes on."""
+        self._since.pop(self._key(host, one), None)
+
+    def of(self, host: Sight, stopped: Sequence[Process]) -> Stop | None:
+        """Return the stop of the first of these that is stopped for good."""
         for one in stopped:
-            if process_facts(one.pid, self._proc).stopped:
-                key = (one.pid, one.ticks)
-                since = self._since.setdefault(key, self._last_ran(one.pid, now))
-                tracer = self._tracer(one.pid)
+            known = self._since.get(self._key(host, one))
+            if known is not None:
+                since, tracer = known
                 held = one.state == "t" or tracer > 0
                 value = Stopped(pid=one.pid, since=since, held=held)
                 return Stop(value, _words(one, since, tracer, held=held))
-            self._since.pop((one.pid, one.ticks), None)
         return None
 
-    def _last_ran(self, pid: int, now: float) -> float:
-        """Return when a process last ran, by the scheduler; where it does not tell, ``now``."""
-        threads = [self._ran(path) for path in (self._proc / str(pid) / "task").glob("*/sched")]
-        mine = self._ran(self._proc / "thread-self" / "sched")
-        known = [at for at in threads if at is not None]
-        return now if mine is None or not known else min(now, now - (mine - max(known)))
-
-    def _ran(self, path: Path) -> float | None:
-        with suppress(OSError, ValueError, IndexError):
-            text = path.read_text(encoding="ascii", errors="replace")
-            line = next((each for each in text.splitlines() if each.startswith(_RAN)), "")
-            return float(line.split(":")[1]) / 1000
-        return None
-
-    def _tracer(self, pid: int) -> int:
-        with suppress(OSError, ValueError, IndexError):
-            text = (self._proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
-            line = next((each for each in text.splitlines() if each.startswith("TracerPid:")), "")
-            return int(line.split()[1])
-        return 0
+    @staticmethod
+    def _key(host: Sight, one: Process) -> tuple[str, int, int]:
+        return str(host.about["machine"]), one.pid, one.ticks
 
 
 def _words(process: Process, since: float, tracer: int, *, held: bool) -> str:
@@ -374,4 +372,4 @@ class LogsGoingOn:
         log = self._logs.get(name)
         if log is None or log.moved is None or now - log.moved > LATELY:
             return False
-        return log.note is not None and log.note.machine is None
+        return log.note is None or log.note.machine is None

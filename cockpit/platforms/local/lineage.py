@@ -12,7 +12,6 @@ else the one that runs what matches, else the newest. Blocking.
 from __future__ import annotations
 
 import re
-import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from cockpit.platforms.local.family import (
     relatives,
     starter_of,
 )
-from cockpit.platforms.local.files import BadNote, PidNote, read_pid
+from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.marks import RunMarks, names_of, runs_script
 from cockpit.platforms.local.programs import (
     inner,
@@ -52,7 +51,7 @@ from cockpit.platforms.local.programs import (
     is_tool,
 )
 from cockpit.platforms.local.recorded import identify, outputs_elsewhere
-from cockpit.platforms.local.sight import Identity, Sight, Who, sight_here
+from cockpit.platforms.local.sight import Identity, Sight, Who
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -157,23 +156,6 @@ class Recorded(NamedTuple):
     note: PidNote | None = None
     pid: int | None = None
     trouble: str | None = None
-
-
-def live_jobs(runs: Sequence[RunSpec], look: Sight | None = None) -> dict[str, Live]:
-    """Return what lives of each run on this machine, by run name; one look for all of them.
-
-    ``look`` is one that was taken a moment ago.
-    """
-    try:
-        look = look or sight_here()
-    except OSError as error:
-        text = f"the process table cannot be read: {error.strerror}"
-        return {run.name: Live(unknown=text) for run in runs}
-    around = Around(candidates_of(look), look)
-    return {
-        run.name: live_of(run, look, around.of(run, recorded), recorded)
-        for run, recorded in ((run, _recorded(run, look)) for run in runs)
-    }
 
 
 def candidates_of(look: Sight) -> list[Candidate]:
@@ -370,22 +352,6 @@ def _as_recorded(watched: RunMarks) -> Mark:
 def named_by(job: JobSpec) -> str:
     """Return by what the run file names a process that no pid file records."""
     return f"session {job.session}" if job.session is not None else f"match {job.match}"
-
-
-def _recorded(run: RunSpec, look: Sight) -> Recorded:
-    """Return whom the pid file means, or why that cannot be told."""
-    job = run.job
-    if job is None or (job.pid_file is None and job.match is None):
-        return Recorded()
-    try:
-        note = None if job.pid_file is None else read_pid(job.pid_file.path)
-    except OSError as error:
-        return Recorded(trouble=f"cannot read {job.pid_file}: {error.strerror}")
-    if note is None and job.match is not None:
-        found = by_match(run, job.match, look, time.time())
-        unsure = found.who.text if found.who.who is Who.UNSURE else None
-        return Recorded(found.note, None if found.note is None else found.note.pid, unsure)
-    return recorded_by(run, note, look, time.time())
 
 
 def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: float) -> Recorded:

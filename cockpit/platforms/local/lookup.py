@@ -1,81 +1,172 @@
-"""What became of a launch id on this machine (SPEC A), and whom a person names by a process id.
+"""What became of a launch id on a machine (SPEC A), and whom a person names by a process id.
 
 A process that was started by hand becomes the run's own when its pid file says so (SPEC J). The
 file has the process's own start, so that another process which is given the same id later is never
-taken for it. Blocking.
+taken for it.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+import cockpit.hosts.launches  # noqa: F401 - its functions are calls of the agent
 from cockpit.hosts import notes
-from cockpit.hosts.notes import (
-    boot_id,
-    machine_id,
-    pid_space,
-    write_atomically,
-)
+from cockpit.hosts.link import DEADLINE, Link, ask
 from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.model.jobs import LaunchState, LookUp, NamedJob
+from cockpit.model.facet import Problem
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError
-from cockpit.platforms.local.census import Census, Process, census
-from cockpit.platforms.local.files import PidNote, read_pid
+from cockpit.platforms.local.census import Census, Process
+from cockpit.platforms.local.files import ABSENT, MOST, JobFiles, PidNote, files_ask, job_files
+from cockpit.platforms.local.host import disk_asks, disks_of, shared_by
 from cockpit.platforms.local.programs import is_helper
 from cockpit.platforms.local.recorded import identify
-from cockpit.platforms.local.sight import Who, on_its_host, sight_here
-from cockpit.runtime.process import Machine, Where, here, process_facts, where
+from cockpit.platforms.local.sight import (
+    ABOUT,
+    ALL_PROCESSES,
+    HostPlaces,
+    Sight,
+    Who,
+    on_its_host,
+    pid_folder,
+    processes_ask,
+    seen_by,
+)
+from cockpit.runtime.offload import offload
+from cockpit.runtime.process import Machine, Where, where
+from cockpit.runtime.ssh import RemoteError
 from cockpit.text.safe import clean
 
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A launch id that a file can be named by."""
+CLOSING: Final = 15.0
 ROUNDS: Final = 3
 """Times that notes are read and processes looked at, where the notes change meanwhile."""
 
 
-def look_up(run: RunSpec, launch_id: str, look: Callable[[], Census] = census) -> LookUp:
-    """Return what became of ``launch_id``; raises ``OSError`` when its notes cannot be read.
+class Noted(NamedTuple):
+    """What the notes of a launch id say: its note, and whether it was meant at all."""
 
-    Nothing lives of it only where its note says the same before and after ``look``: a supervisor
-    that let its command go meanwhile, or noted its end, has made the first reading old.
+    note: Mapping[str, str] | None
+    meant: bool = False
+
+
+class SeenAfter(NamedTuple):
+    """A machine as it was seen after the notes were read."""
+
+    host: Sight
+    files: JobFiles
+
+
+async def look_up(link: Link, run: RunSpec, launch_id: str) -> LookUp:
+    """Return what became of ``launch_id``; never raises.
+
+    Nothing lives of it only where its note says the same before and after the processes were
+    listed: a supervisor that let its command go meanwhile, or noted its end, has made the first
+    reading old.
     """
-    folder = _folder(run)
+    folder = launches_place(run)
+    if not ID.fullmatch(launch_id):
+        return LookUp(found=LaunchState.ABSENT, text="no launch id of ours has such a name")
     if folder is None:
-        return LookUp(
-            found=LaunchState.UNKNOWN, text="no place in cockpit.toml where launches are noted"
-        )
+        return _unknown("no place in cockpit.toml where launches are noted")
+    at = "" if link.here else f" on {link.host}"
     for _ in range(ROUNDS):
-        note = notes.read_note(folder / launch_id)
-        found = told(run, launch_id, note, look(), here())
+        noted = await _noted(link, folder, launch_id)
+        seen = noted if isinstance(noted, str) else await _seen(link, run, launch_id)
+        if isinstance(noted, str) or isinstance(seen, str):
+            return _unknown(str(seen))
+        found = told(run, launch_id, noted.note, seen.host.processes, seen.host.machine, at)
+        if found is None and noted.note is None:
+            found = await _by_pid_file(run, launch_id, seen)
         if found is not None:
             return found
-        if note is None:
-            return _unused(run, folder, launch_id)
-        if notes.read_note(folder / launch_id) == note:
-            return ended(launch_id, note)
+        if noted.note is None:
+            return await _unused(link, folder, launch_id, meant=noted.meant)
+        if await _noted(link, folder, launch_id) == noted:
+            return ended(launch_id, noted.note)
     return changing(launch_id)
 
 
-def noted_exit(run: RunSpec, note: PidNote) -> int | None:
-    """Return the exit status that the note of a pid file's launch holds, if it has ended.
+def _unknown(text: str) -> LookUp:
+    return LookUp(found=LaunchState.UNKNOWN, text=text)
 
-    The supervisor writes it with the process's start: no clock that was set since, and no file
-    that was touched, can make it another job's. Raises ``OSError``.
-    """
-    folder = None if note.launch_id is None else _folder(run)
-    if folder is None or note.launch_id is None or "/" in note.launch_id:
+
+async def _noted(link: Link, folder: Place, launch_id: str) -> Noted | str:
+    path = f"{folder.path}/{launch_id}"
+    wanted = [(path, MOST), (f"{path}{notes.INTENT}", 0)]
+    asked = ask(f"the launch notes in {folder.path}", "files", wanted=wanted)
+    said = (await link.ask([asked]))[asked]
+    if isinstance(said, Problem):
+        return f"the notes of its launch cannot be read: {said.message}"
+    note, intent = said
+    if "figures" in note:
+        regular = note["figures"][0] == "file"
+        return Noted(notes.parsed_note(note["text"])) if regular else f"{path} is no file of ours"
+    if note["link"] or note["errno"] not in ABSENT:
+        return f"the notes of its launch cannot be read: {path}: {clean(note['text'], 200)}"
+    if "figures" in intent:
+        return Noted(None, meant=True)
+    if intent["link"] or intent["errno"] not in ABSENT:
+        return f"the notes of its launch cannot be read: {clean(intent['text'], 200)}"
+    return Noted(None)
+
+
+async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter | str:
+    """Return a machine's processes and the job's files, or why they are not known."""
+    words = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
+    processes = ALL_PROCESSES if link.here else processes_ask(words)
+    files, folder = files_ask(run), pid_folder(run)
+    disks = disk_asks([] if folder is None or link.here else [folder])
+    answers = await link.ask([ABOUT, processes, files, *disks.values()], patience=DEADLINE)
+    said = (answers[each] for each in (ABOUT, processes, files))
+    problem = next((each for each in said if isinstance(each, Problem)), None)
+    if problem is not None:
+        return problem.message
+    places = HostPlaces(disks=shared_by(disks_of(disks, answers)))
+    host = seen_by(link, answers[ABOUT], answers[processes], places)
+    return SeenAfter(host, job_files(run, answers[files]))
+
+
+async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp | None:
+    """Return what the pid file says of a launch that is noted nowhere else."""
+    if seen.files.unread is not None:
+        return _unknown(seen.files.unread.message)
+    note = seen.files.pid
+    if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    told = notes.read_note(folder / note.launch_id) or {}
-    ours = (told.get("pid"), told.get("ticks")) == (str(note.pid), str(note.ticks))
-    status = told.get("exit", "")
-    if told.get("state") != notes.ENDED or not ours or not status.lstrip("-").isdigit():
-        return None
-    return int(status)
+    try:
+        who = await offload(identify, run, note, seen.host, seen.host.now, deadline=DEADLINE)
+    except TimeoutError as error:
+        return _unknown(f"{launch_id} by its pid file: {error}")
+    if who.who is Who.UNSURE:
+        return _unknown(f"{launch_id} by its pid file: {who.text}")
+    alive = who.who is Who.SAME
+    text = f"{launch_id} {'runs' if alive else 'ended'}, by its pid file (pid {note.pid})"
+    return LookUp(
+        found=LaunchState.LIVE if alive else LaunchState.ENDED, text=text, job_id=f"pid:{note.pid}"
+    )
+
+
+async def _unused(link: Link, folder: Place, launch_id: str, *, meant: bool) -> LookUp:
+    """Return that nothing was started; the id of a launch that was meant is used up first."""
+    if not meant:
+        text = f"{launch_id} was never started {'here' if link.here else f'on {link.host}'}"
+        return LookUp(found=LaunchState.ABSENT, text=text)
+    asked = ask("the launch id", "close_launch", folder=folder.path, launch_id=launch_id)
+    try:
+        closed = await link.act(asked, deadline=CLOSING)
+    except (RemoteError, OSError) as error:
+        why = error if isinstance(error, RemoteError) else error.strerror
+        return _unknown(f"{launch_id} was noted; cannot tell whether it is closed now: {why}")
+    if not closed:
+        return _unknown(f"{launch_id} is being started")
+    text = f"{launch_id} was noted but never started; its launch id is closed now"
+    return LookUp(found=LaunchState.ABSENT, text=text)
 
 
 def root_on_host(run: RunSpec) -> Place | None:
@@ -97,11 +188,6 @@ def parent_of(place: Place) -> Place:
     """Return the folder in which a file lies."""
     folder, sign, _ = place.path.rpartition("/")
     return Place(place.scheme, place.host, folder or ("/" if sign else "."))
-
-
-def _folder(run: RunSpec) -> Path | None:
-    place = launches_place(run)
-    return None if place is None else Path(place.path)
 
 
 def told(
@@ -189,40 +275,6 @@ def supervised(run: RunSpec, launch_id: str, processes: Census) -> bool:
     return any(part[0] == launch_id and related(tag, "".join(part[1:])) for part in parts)
 
 
-def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
-    """Return that nothing was started; a launch that was meant is closed for good first."""
-    noted = _by_pid_file(run, launch_id)
-    if noted is not None:
-        return noted
-    if not (folder / f"{launch_id}{notes.INTENT}").exists():
-        text = f"{launch_id} was never started here"
-        return LookUp(found=LaunchState.ABSENT, text=text)
-    try:
-        notes.claim_launch(folder, launch_id, {"state": notes.CLOSED, "launch_id": launch_id})
-    except FileExistsError:
-        return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} is being started")
-    text = f"{launch_id} was noted but never started; its launch id is closed now"
-    return LookUp(found=LaunchState.ABSENT, text=text)
-
-
-def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
-    """Return what the pid file says of a launch that was noted nowhere else."""
-    path = None if run.job is None else run.job.pid_file
-    note = read_pid(path.path) if path is not None else None
-    if not isinstance(note, PidNote) or note.launch_id != launch_id:
-        return None
-    who = identify(run, note, sight_here(), time.time())
-    if who.who is Who.UNSURE:
-        return LookUp(found=LaunchState.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
-    alive = who.who is Who.SAME
-    how = "runs" if alive else "ended"
-    return LookUp(
-        found=LaunchState.LIVE if alive else LaunchState.ENDED,
-        text=f"{launch_id} {how}, by {path} (pid {note.pid})",
-        job_id=f"pid:{note.pid}",
-    )
-
-
 def ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
     """Return what the note of a launch of which nothing lives says."""
     state, pid = note.get("state"), note.get("pid")
@@ -248,31 +300,3 @@ def pid_of(job_id: str) -> int | None:
     """Return the process id that a person typed (``4711``, ``pid:4711``), if it is one."""
     text = job_id.removeprefix("pid:")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def adopt(run: RunSpec, job: NamedJob) -> None:
-    """Write the pid file of a process that still is the named one. Blocking.
-
-    Raises ``CannotError``.
-    """
-    pid, place = pid_of(job.id), None if run.job is None else run.job.pid_file
-    if pid is None or place is None:
-        raise CannotError("job.pid_file must be set: where would the process be noted?")
-    facts = process_facts(pid)
-    same = job.handle.get(TICKS) in (None, str(facts.ticks))
-    if not facts.alive or not same:
-        raise CannotError(f"process {pid} has ended meanwhile; nothing was noted")
-    told = {
-        "start": None if facts.started_at is None else f"{facts.started_at:.2f}",
-        TICKS: facts.ticks,
-        "boot": boot_id(),
-        "machine": machine_id(),
-        "host": os.uname().nodename,
-        "space": pid_space(),
-        "run": run.name,
-    }
-    lines = [f"{key}={value}" for key, value in told.items() if value is not None]
-    try:
-        write_atomically(Path(place.path), "\n".join([str(pid), *lines, ""]))
-    except OSError as error:
-        raise CannotError(f"{place.path}: {error.strerror or error}") from error

@@ -17,7 +17,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import (
     Accepted,
-    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -30,15 +29,12 @@ from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform, refuse_beside
 from cockpit.platforms.command import NO_WAY
-from cockpit.platforms.local import lookup
 from cockpit.platforms.local.ending import Acting, ProcessTarget
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
-from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
-from cockpit.platforms.local.lineage import live_jobs
-from cockpit.platforms.local.sight import Sight
-from cockpit.platforms.local.starting import ID, Starting, launch_name, startable
-from cockpit.runtime.offload import offload
+from cockpit.platforms.local.jobs import ProcessJobs
+from cockpit.platforms.local.lookup import look_up
+from cockpit.platforms.local.starting import Starting, launch_name, startable
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -66,7 +62,7 @@ class LocalPlatform(Platform):
     ) -> None:
         self._clock = clock
         self._logs = logs
-        self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
+        self._jobs = ProcessJobs(clock, lambda _: HERE_LINK)
         self._health = HostHealth(clock, lambda _: HERE_LINK)
         self._starting = Starting(HERE_LINK, answer_within, locks_folder)
 
@@ -76,7 +72,7 @@ class LocalPlatform(Platform):
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return what files and the process table tell of each run's job."""
-        return await self._jobs.observe(queries)
+        return await self._jobs.observe(HERE, queries)
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return what each run's log file tells."""
@@ -101,17 +97,7 @@ class LocalPlatform(Platform):
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return the live jobs of each lineage on this machine, from one look at all processes."""
-        return await self._live(runs, LOOK)
-
-    async def _live(
-        self, runs: Sequence[RunSpec], deadline: float, look: Sight | None = None
-    ) -> Mapping[str, Live]:
-        try:
-            key = (live_jobs, tuple(runs))
-            return await offload(live_jobs, tuple(runs), look, deadline=deadline, key=key)
-        except TimeoutError as error:
-            text = f"cannot read the process table or the job's files: {error}"
-            return {run.name: Live(unknown=text) for run in runs}
+        return await self._jobs.live(HERE, runs)
 
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what the process table tells of a process by its id."""
@@ -119,7 +105,7 @@ class LocalPlatform(Platform):
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
         """Note a process in the run's pid file, with its own start."""
-        await offload(lookup.adopt, run, job, deadline=LOOK)
+        await self._starting.adopt(run, job)
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if a file can be named by it."""
@@ -134,13 +120,7 @@ class LocalPlatform(Platform):
 
         One that was meant and never used is closed by looking: nothing can start under it after.
         """
-        if not ID.fullmatch(launch_id):
-            return LookUp(found=LaunchState.ABSENT, text="no launch id of ours has such a name")
-        try:
-            return await offload(lookup.look_up, run, launch_id, deadline=LOOK)
-        except (TimeoutError, OSError) as error:
-            text = f"the notes of its launch cannot be read: {_line(error)}"
-            return LookUp(found=LaunchState.UNKNOWN, text=text)
+        return await look_up(HERE_LINK, run, launch_id)
 
     async def try_start(self, run: RunSpec, submission: Submission) -> None:
         """See that a start would be taken in, opening every lock and note that it would open."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
@@ -17,24 +16,32 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts import agent
-from cockpit.hosts.link import Ask, ask
+from cockpit.hosts.link import Ask, Link, ask
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
 from cockpit.platforms.local.census import (
+    MOST,
     Census,
     Children,
     OpenFile,
     Process,
-    census,
     census_of,
     children,
     descendants,
     lineage_up,
 )
 from cockpit.platforms.local.family import Known
-from cockpit.platforms.local.files import PidNote, SharedDisks
-from cockpit.platforms.local.marks import SCRIPT, Read, RunMarks, marks_of, read_script
+from cockpit.platforms.local.files import JobFiles, PidNote, SharedDisks
+from cockpit.platforms.local.marks import (
+    SCRIPT,
+    Read,
+    RunMarks,
+    locks_of,
+    marks_of,
+    outputs_of,
+    read_script,
+)
 from cockpit.platforms.local.programs import (
     is_helper,
     is_interpreter,
@@ -197,6 +204,91 @@ class PlacesHere(Places):
         return True
 
 
+class HostPlaces(Places):
+    """``links`` are where the host's own places lead (``led``), ``logs`` when they were written.
+
+    ``disks`` tell from where the disks are mounted that hold pid files, by their folders; ``None``
+    is a disk of its own. ``marks`` were found out before, by the same links.
+    """
+
+    def __init__(
+        self,
+        links: Mapping[Place, str] | None = None,
+        logs: Mapping[str, JobFiles] | None = None,
+        disks: Mapping[Place, str | None] | None = None,
+        marks: dict[str, RunMarks] | None = None,
+    ) -> None:
+        super().__init__()
+        self._links = links or {}
+        self._logs = logs or {}
+        self._disks = disks or {}
+        self.marks = {} if marks is None else marks
+        self._real: dict[str, str] = {}
+        for place, real in self._links.items():
+            self._real.setdefault(place.path, real)
+
+    def spellings(self, run: RunSpec, place: Place) -> tuple[str, ...]:
+        """Return a path as it is written, and with its links followed: of those the whole paths."""
+        if not on_its_host(run, place):
+            return ()
+        found = (posixpath.normpath(place.path), self._links.get(place))
+        whole = (path for path in found if path and path.startswith("/"))
+        return tuple(dict.fromkeys(whole))
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed, where that is known."""
+        return self._real.get(path) or posixpath.normpath(path)
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written, by the host's clock."""
+        seen = self._logs.get(run.name)
+        return None if seen is None or seen.log is None else seen.log.mtime
+
+    def shared(self, run: RunSpec) -> str | None:
+        """Return on what disk that other machines mount too a run's pid file lies, if on one."""
+        source = None if (folder := pid_folder(run)) is None else self._disks.get(folder)
+        return None if source is None else f"{source}, a network file system"
+
+
+def pid_folder(run: RunSpec) -> Place | None:
+    """Return the folder of a run's pid file, if it has one."""
+    return None if run.job is None else folder_of(run.job.pid_file)
+
+
+def folder_of(place: Place | None) -> Place | None:
+    """Return the folder in which a file lies."""
+    if place is None:
+        return None
+    return Place(place.scheme, place.host, posixpath.dirname(place.path) or ".")
+
+
+def places_of(run: RunSpec) -> list[Place]:
+    """Return the run's places on its host whose links are worth following."""
+    job = run.job
+    folders = [run.wandb.dir if run.wandb is not None else None, run.output_root]
+    folders.append(pid_folder(run))
+    folders.append(None if job is None else job.workdir)
+    found = [*(place for place in folders if place is not None), *outputs_of(run)]
+    return [place for place in dict.fromkeys(found) if on_its_host(run, place)]
+
+
+def led(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> dict[Place, str]:
+    """Return of ``links`` what these runs' places on their host lead to."""
+    places = (place for run in runs for place in places_of(run))
+    return {place: links[place] for place in places if place in links}
+
+
+def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
+    """Return what the environment or an open file of a job of this run holds."""
+    roots = [run.output_root] if run.output_root is not None else []
+    places = [place for place in (*roots, *outputs_of(run)) if on_its_host(run, place)]
+    paths = [path for place in places for path in (place.path, links.get(place))]
+    wandb_id = None if run.wandb is None else run.wandb.run_id
+    ids = [f"WANDB_RUN_ID={wandb_id}", f"run-{wandb_id}.wandb"] if wandb_id else []
+    whole = (path for path in paths if path and path.startswith("/") and path != "/")
+    return [*whole, *ids, *locks_of(run)]
+
+
 class Sight:
     """A machine's processes at one moment: between ``sent`` and ``got`` (our clock, in seconds).
 
@@ -297,6 +389,10 @@ class Sight:
 ABOUT: Final = ask("its own facts", "about")
 
 
+ALL_PROCESSES: Final = ask("its processes", "processes", environments=[""], most=MOST)
+"""All that is told of each, but for its open files."""
+
+
 def processes_ask(
     environments: Iterable[str], files: Iterable[str] = (), most: int = agent.ENVIRONMENTS
 ) -> Ask:
@@ -317,11 +413,16 @@ def sight_of(
     got: float = 0.0,
     *,
     here: bool = False,
+    files: Files | None = None,
 ) -> Sight:
-    """Return a machine from the agent's answers, asked and answered at these times (ours)."""
+    """Return a machine from the agent's answers, asked and answered at these times (ours).
+
+    ``files`` are the open ones, where they were not asked for with the processes.
+    """
     processes = census_of(listed)
-    held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
-    files = Files(Path("/nowhere"), about["uid"], held)
+    if files is None:
+        held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
+        files = Files(Path("/nowhere"), about["uid"], held)
     own = _own(processes, about["pid"], here=here)
     return Sight(about, processes, files, own, places, sent, got)
 
@@ -339,28 +440,21 @@ def _own(processes: Census, agent: int, *, here: bool) -> set[int]:
     return above | asking | descendants(processes, asking)
 
 
-def sight_here() -> Sight:
-    """Return this machine's processes as they are; raises ``OSError``."""
-    about, processes = agent.about(), census()
-    own = _own(processes, os.getpid(), here=True)
-    now = about["now"]
-    return Sight(about, processes, Files(PROC), own, PlacesHere(), now, now)
+def seen_by(
+    link: Link,
+    about: Mapping[str, Any],
+    listed: Sequence[Any],
+    there: Places,
+    sent: float = 0.0,
+    got: float = 0.0,
+) -> Sight:
+    """Return the machine of a link from its answers; of this one the system tells the rest.
 
-
-class Table:
-    """The look that one round takes at the process table, for all of its runs.
-
-    ``spent`` is set once a round has waited: what it looks at then it sees anew.
+    ``there`` is what is known of the paths of another machine.
     """
-
-    def __init__(self, sight: Sight | None) -> None:
-        self.sight = sight
-        self.spent = False
-        self._reading = threading.Lock()
-
-    def showing(self, pid: int) -> Sight | None:
-        """Return a look that shows a process which lives: it may have started since."""
-        with self._reading:
-            if self.sight is not None and pid not in self.sight.processes:
-                self.sight = sight_here()
-            return self.sight
+    if not link.here:
+        return sight_of(about, listed, there, sent, got)
+    now = about["now"]
+    return sight_of(
+        about, listed, PlacesHere(), sent or now, got or now, here=True, files=Files(PROC)
+    )

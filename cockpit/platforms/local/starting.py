@@ -22,13 +22,12 @@ from cockpit.model.jobs import NamedJob, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.lookup import TICKS, pid_of, root_on_host
+from cockpit.platforms.local.lookup import ID, TICKS, pid_of, root_on_host
 from cockpit.platforms.local.sight import on_its_host
 from cockpit.runtime.ssh import RemoteError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PATTERN: Final = set("*?[")
 _ASKED: Final = 20.0

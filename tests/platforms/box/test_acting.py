@@ -22,7 +22,7 @@ from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.files import PidNote, read_exit, read_pid
+from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.starting import Starting
 from cockpit.runtime.ssh import RemoteError
 from tests.platforms.box.making import box as platform_of
@@ -38,6 +38,7 @@ from tests.platforms.local.making import (
     trainers,
 )
 from tests.platforms.local.making import spec as local_spec
+from tests.platforms.reading import read_exit, read_pid
 from tests.sshd import Sshd, needs_sshd
 from tests.waiting import until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cockpit.platforms.box.machine import screens, sessions
 from cockpit.platforms.local.belonging import Files
+from cockpit.platforms.local.finding import screens, sessions
 from cockpit.platforms.local.sight import Sight, sight_of
 
 

@@ -8,7 +8,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.local.jobs import ProcessJobs
 from tests.platforms.box.making import Here
 from tests.queries import queries_of
 
@@ -29,7 +29,7 @@ async def test_the_other_runs_are_known_and_the_dead_mount_is_asked_once(tmp_pat
         for name, path in (("a", f"{tmp_path}/pid"), ("b", f"{DEAD}/pid"), ("c", f"{tmp_path}/pid"))
     ]
     link = dead_mount()
-    jobs = BoxJobs(SystemClock(), lambda host: link, reap_wait=0.0)
+    jobs = ProcessJobs(SystemClock(), lambda host: link, reap_wait=0.0)
     for _ in range(2):
         found = await jobs.observe("box", queries_of(runs))
         states = [facet.value.state for facet in found.values() if facet.value]

@@ -25,10 +25,10 @@ from cockpit.model.jobs import LiveJob, Query
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.local import marks, sight
 from cockpit.platforms.local.census import census
+from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.sources.logs.source import Logs
 from tests import waiting
 from tests.platforms.box.conftest import MakeRun, Start
@@ -64,7 +64,7 @@ def platform() -> BoxPlatform:
         return LINKS.setdefault(host, Counted(host))
 
     made = BoxPlatform(clock, Logs(clock), link)
-    made._jobs = BoxJobs(clock, link, reap_wait=0.05)
+    made._jobs = ProcessJobs(clock, link, reap_wait=0.05)
     return made
 
 

@@ -14,8 +14,8 @@ from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
 from cockpit.model.observed import Phase
-from cockpit.platforms.box.jobs import BoxJobs, View
-from cockpit.platforms.box.lookup import look_up
+from cockpit.platforms.local.jobs import ProcessJobs, View
+from cockpit.platforms.local.lookup import look_up
 from tests.platforms.box.making import Here, files, spec
 from tests.queries import queries_of
 
@@ -30,7 +30,7 @@ def aliased(name: str) -> Here:
 
 async def test_a_path_that_is_a_link_on_one_host_is_none_on_another(tmp_path: Path) -> None:
     actors = {name: aliased(name) for name in ("near", "far")}
-    jobs = BoxJobs(SystemClock(), actors.__getitem__)
+    jobs = ProcessJobs(SystemClock(), actors.__getitem__)
     led = {}
     for host in actors:
         view = await jobs.look(host, [spec(host, tmp_path, host)])
@@ -47,7 +47,7 @@ def started(text: str) -> subprocess.Popen[bytes]:
 async def test_a_job_of_one_host_is_not_gone_from_another(tmp_path: Path) -> None:
     """The run file was edited: nothing of it was ever seen there."""
     asked, child = Here(), started(str(tmp_path))
-    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    jobs = ProcessJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     nothing: dict[str, Any] = {"log": None, "pid_file": None, "exit_file": None}
     here = spec("near", tmp_path, match=str(tmp_path), **nothing)
     there = spec("far", tmp_path, match=f"{tmp_path}/far", **nothing)
@@ -84,7 +84,7 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
     tmp_path: Path, link: Callable[[], Here], phase: Phase
 ) -> None:
     asked = link()
-    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    jobs = ProcessJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     run = spec("near", tmp_path)
     files(run, "pid_file").parent.mkdir(parents=True)
     files(run, "pid_file").write_text(f"{2**31 - 2}\n")
@@ -105,7 +105,7 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
 
 async def test_a_disk_that_is_not_told_hides_no_other_disk_that_hosts_share(tmp_path: Path) -> None:
     asked = mounting(spoilt="/gone")
-    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    jobs = ProcessJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     run, beside = spec("near", tmp_path / "a"), spec("near", tmp_path / "gone", "beside")
     for each in (run, beside):
         files(each, "pid_file").parent.mkdir(parents=True)

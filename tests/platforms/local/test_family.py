@@ -14,9 +14,9 @@ from cockpit.model.jobs import Query
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
-from cockpit.platforms.local.lineage import live_jobs
 from tests.platforms.local.making import local
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, noted, pids, possible, run_spec
+from tests.platforms.reading import live_jobs
 from tests.waiting import until
 
 TRAIN = " ".join((*PYTHON, "-c", shlex.quote(WAIT)))
@@ -298,9 +298,11 @@ def test_who_waits_for_a_job_may_start_it_again(
 AS_NOBODY = """
 import os, sys
 from cockpit.platforms.local.lineage import _beyond
-from cockpit.platforms.local.sight import sight_here
+from cockpit.hosts import agent
+from cockpit.hosts.here import HERE_LINK
+from cockpit.platforms.local.sight import Places, seen_by
 os.setuid(65534)
-look = sight_here()
+look = seen_by(HERE_LINK, agent.about(), agent.processes(), Places())
 print(_beyond(look.processes[int(sys.argv[1])], look))
 """
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from cockpit.hosts import notes
+from cockpit.hosts.here import HereLink
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask
 from cockpit.hosts.notes import boot_id, machine_id
 from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.model.jobs import LaunchState
+from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.census import Census, Process, census
-from cockpit.platforms.local.lookup import look_up
+from cockpit.platforms.local import lookup
+from cockpit.platforms.local.census import Process, census
 from tests.platforms.local.making import spec
+from tests.platforms.reading import waited_for
 
 ID = "toy-i001"
 SUPERVISOR, JOB = 701, 702
@@ -50,55 +53,70 @@ def trainer(run: RunSpec) -> Process:
     return process(JOB, {LAUNCH_ID: ID, LINEAGE: tag_of(run)}, "python", "train.py")
 
 
-def showing(*processes: Process) -> Callable[[], Census]:
-    return lambda: {each.pid: each for each in processes}
+class Staged(HereLink):
+    """The machine we are on, with other processes; ``before`` is done when they are listed."""
+
+    def __init__(self, *processes: Process, before: Callable[[], None] = lambda: None) -> None:
+        self.processes = list(processes)
+        self.before = before
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        wanted = list(asks)
+        answers = dict(await super().ask(wanted, deadline, patience))
+        for each in wanted:
+            if each.call == "processes":
+                self.before()
+                answers[each] = [
+                    [*one[:7], list(one.argv), one.cwd, (one.env or b"").decode(), []]
+                    for one in self.processes
+                ]
+        return answers
+
+
+def look_up(run: RunSpec, launch_id: str, link: Staged) -> LookUp:
+    return waited_for(lookup.look_up(link, run, launch_id))
 
 
 @pytest.mark.parametrize("state", [notes.STARTING, notes.RUNNING])
 def test_while_its_supervisor_lives_a_launch_is_not_over(run: RunSpec, state: str) -> None:
     """The process that becomes the command may show nothing at all in that moment."""
     note(run, state)
-    assert look_up(run, ID, showing(supervisor(run))).found is LaunchState.UNKNOWN
-    assert look_up(run, ID, showing(supervisor(run), trainer(run))).found is LaunchState.LIVE
+    assert look_up(run, ID, Staged(supervisor(run))).found is LaunchState.UNKNOWN
+    assert look_up(run, ID, Staged(supervisor(run), trainer(run))).found is LaunchState.LIVE
 
 
 def test_a_noted_process_that_becomes_its_command_lives(run: RunSpec) -> None:
     note(run, notes.RUNNING)
-    assert look_up(run, ID, showing(process(JOB, {}))).found is LaunchState.LIVE
-    assert look_up(run, ID, showing()).found is LaunchState.ENDED
+    assert look_up(run, ID, Staged(process(JOB, {}))).found is LaunchState.LIVE
+    assert look_up(run, ID, Staged()).found is LaunchState.ENDED
 
 
 def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: RunSpec) -> None:
     """The supervisor let the command go and was killed in between: it is no launch without job."""
     note(run, notes.STARTING)
-    looks = 0
+    link = Staged()
 
-    def look() -> Census:
-        nonlocal looks
-        looks += 1
-        if looks == 1:
-            note(run, notes.RUNNING)
-            return {}
-        return showing(trainer(run))()
+    def let_go() -> None:
+        note(run, notes.RUNNING)
+        link.before = lambda: link.processes.append(trainer(run))
 
-    assert look_up(run, ID, look).found is LaunchState.LIVE
+    link.before = let_go
+    assert look_up(run, ID, link).found is LaunchState.LIVE
 
 
 def test_one_that_ends_while_it_is_looked_at_has_its_exit_status(run: RunSpec) -> None:
     note(run, notes.RUNNING)
 
-    def look() -> Census:
-        note(run, notes.ENDED, exit=3)
-        return {}
-
-    found = look_up(run, ID, look)
+    found = look_up(run, ID, Staged(before=lambda: note(run, notes.ENDED, exit=3)))
     assert found.found is LaunchState.ENDED and "ended with 3" in found.text
 
 
 @pytest.mark.parametrize("state", [notes.STARTING, notes.RUNNING])
 def test_what_another_machine_has_noted_is_not_over_here(run: RunSpec, state: str) -> None:
     note(run, state, machine="0" * 32, host="elsewhere")
-    found = look_up(run, ID, showing())
+    found = look_up(run, ID, Staged())
     assert found.found is LaunchState.UNKNOWN and "elsewhere" in found.text
 
 

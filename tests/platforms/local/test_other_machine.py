@@ -12,21 +12,21 @@ from typing import IO
 
 import pytest
 
+from cockpit.hosts import agent
+from cockpit.hosts.here import HERE_LINK
 from cockpit.hosts.notes import machine_id
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.place import place_of
+from cockpit.model.place import HERE, place_of
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local import files, sight
-from cockpit.platforms.local import jobs as local_jobs
-from cockpit.platforms.local.census import census
-from cockpit.platforms.local.jobs import LocalJobs
-from cockpit.platforms.local.lineage import live_jobs
+from cockpit.platforms.local import files
+from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.runtime.mounts import judged
 from cockpit.runtime.process import process_facts
-from tests.platforms.local.test_jobs import dead_pid, live
+from tests.platforms.local.test_jobs import dead_pid
+from tests.platforms.reading import live_jobs
 from tests.queries import queries_of
 
 NAMELESS = "the pid file is on nfs4, a network file system, and names no machine"
@@ -41,7 +41,7 @@ class Shared:
         paths = {"pid_file": "run.pid", "exit_file": "exit", "log": "log"}
         files = {key: place_of(str(folder / name)) for key, name in paths.items()}
         self.run = RunSpec(name="r", job=JobSpec(kind="local", **files))
-        self.jobs = LocalJobs(SystemClock(), live, reap_wait=0.0)
+        self.jobs = ProcessJobs(SystemClock(), lambda _: HERE_LINK, reap_wait=0.0)
         self.write("log", "step 1\n")
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -55,7 +55,7 @@ class Shared:
         return child
 
     async def look(self) -> Facet[JobValue]:
-        return (await self.jobs.observe(queries_of([self.run])))["r"]
+        return (await self.jobs.observe(HERE, queries_of([self.run])))["r"]
 
     async def phase(self) -> Phase:
         value = (await self.look()).value
@@ -149,8 +149,11 @@ async def test_a_job_that_was_seen_here_is_gone_when_another_process_has_its_num
     child = shared.start(shared.folder)
     shared.write("run.pid", f"{child.pid}\nticks={process_facts(child.pid).ticks}\n")
     assert await shared.phase() is Phase.RUNNING
-    reused = {pid: one._replace(ticks=one.ticks + 1) for pid, one in census().items()}
-    monkeypatch.setattr(sight, "census", lambda: reused)
+    listed = agent.CALLS["processes"]
+    monkeypatch.setitem(
+        agent.CALLS, "processes",
+        lambda **asked: [[*one[:6], one[6] + 1, *one[7:]] for one in listed(**asked)],
+    )  # fmt: skip
     facet = await shared.look()
     assert facet.value is not None and facet.value.phase is Phase.FAILED
     assert f"pid {child.pid} now belongs to another process" in str(facet.value.reason)
@@ -159,11 +162,11 @@ async def test_a_job_that_was_seen_here_is_gone_when_another_process_has_its_num
 async def test_without_the_process_table_a_number_alone_is_nobody(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def late() -> None:
-        return None
+    def late(**asked: object) -> None:
+        raise OSError(5, "it cannot be read")
 
-    monkeypatch.setattr(local_jobs, "_look_around", late)
+    monkeypatch.setitem(agent.CALLS, "processes", late)
     shared.write("run.pid", f"{shared.start(shared.folder).pid}\n")
     facet = await shared.look()
-    assert facet.value is not None and facet.value.phase is Phase.UNKNOWN
-    assert facet.error is not None and "process table was not told" in facet.error.message
+    assert facet.value is None
+    assert facet.error is not None and "it cannot be read" in facet.error.message

@@ -24,7 +24,7 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local.files import PidNote, read_pid
+from cockpit.platforms.local.files import PidNote
 from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (
     REPO,
@@ -41,6 +41,7 @@ from tests.platforms.local.making import (
     text,
     trainers,
 )
+from tests.platforms.reading import read_pid
 from tests.waiting import until
 
 

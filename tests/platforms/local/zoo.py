@@ -13,7 +13,7 @@ from typing import Any
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local.census import census, descendants
-from cockpit.platforms.local.lineage import live_jobs
+from tests.platforms.reading import live_jobs
 from tests.waiting import until
 
 PYTHON = (sys.executable, "-S")
