@@ -290,28 +290,6 @@ def newest(pattern: str) -> str:
     return max(times)[1] if times else pattern
 
 
-def texts(folder: str, most: int, holding: str, lacking: str) -> list[list[str]]:
-    """Return ``[name, text]`` of those of a folder's ``most`` last files by name.
-
-    Only of those whose text holds the one word and not the other. Names with a dot are no notes.
-    """
-    place = os.path.expanduser(folder)
-    try:
-        names = os.listdir(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = []
-    for name in sorted(name for name in names if _is_note(name))[-most:]:
-        text = _text(os.path.join(place, name)) or ""
-        if holding in text and lacking not in text:
-            found.append([name, text])
-    return found
-
-
-def _is_note(name: str) -> bool:
-    return not (name.startswith(".") or name.endswith(".intent"))
-
-
 def real(path: str) -> str:
     """Return a path with its links followed, whether it is there or not."""
     return os.path.realpath(os.path.expanduser(path))
@@ -485,7 +463,7 @@ def _feed(pipe: IO[bytes], text: str) -> None:
 TEXTS: dict[str, str] = {}
 """The modules that were sent, by name: what starts a process of its own sends them on."""
 CALLS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (about, processes, files, texts, real, disk, memory, run)
+    each.__name__: each for each in (about, processes, files, real, disk, memory, run)
 }
 
 

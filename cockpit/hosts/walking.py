@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from cockpit.hosts.agent import CALLS
+from cockpit.hosts.agent import CALLS, _text
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
 BESIDE = 200
@@ -254,5 +254,27 @@ def _piece(path: str, start: int, length: int) -> Any:  # noqa: ANN401 - as said
         return [(error.strerror or str(error)).lower()]
 
 
-for _each in (list_trees, changed_trees, read_pieces):
+def texts(folder: str, most: int, holding: str, lacking: str) -> list[list[str]]:
+    """Return ``[name, text]`` of those of a folder's ``most`` last files by name.
+
+    Only of those whose text holds the one word and not the other. Names with a dot are no notes.
+    """
+    place = os.path.expanduser(folder)
+    try:
+        names = os.listdir(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in sorted(name for name in names if _is_note(name))[-most:]:
+        text = _text(os.path.join(place, name)) or ""
+        if holding in text and lacking not in text:
+            found.append([name, text])
+    return found
+
+
+def _is_note(name: str) -> bool:
+    return not (name.startswith(".") or name.endswith(".intent"))
+
+
+for _each in (texts, list_trees, changed_trees, read_pieces):
     CALLS[_each.__name__] = _each

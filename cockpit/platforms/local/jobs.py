@@ -37,7 +37,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
-import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
+import cockpit.hosts.acting
+import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent
 from cockpit.hosts.agent import ENVIRONMENTS
 from cockpit.hosts.link import DEADLINE, PATIENCE, Link, ask
 from cockpit.hosts.notes import BELOW, RUNNING
