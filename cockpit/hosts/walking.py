@@ -10,6 +10,7 @@ import stat
 import time
 import zlib
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 from cockpit.hosts.agent import CALLS, _text
@@ -259,14 +260,14 @@ def texts(folder: str, most: int, holding: str, lacking: str) -> list[list[str]]
 
     Only of those whose text holds the one word and not the other. Names with a dot are no notes.
     """
-    place = os.path.expanduser(folder)
+    place = Path(os.path.expanduser(folder))  # noqa: PTH111 - ``~`` of no user stays as it is
     try:
-        names = os.listdir(place)
+        names = [path.name for path in place.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for name in sorted(name for name in names if _is_note(name))[-most:]:
-        text = _text(os.path.join(place, name)) or ""
+        text = _text(str(place / name)) or ""
         if holding in text and lacking not in text:
             found.append([name, text])
     return found
