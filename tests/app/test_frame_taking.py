@@ -96,7 +96,8 @@ async def test_its_ages_go_on(size: tuple[int, int], later: float, run_file: Pat
     assert any(aged)
     for y, row in enumerate(told_then):
         if aged[y]:
-            assert row.split() == wanted[y].split()
+            words = row.split()
+            assert wanted[y].split()[: len(words)] == words, "an age that is new may follow"
 
 
 async def test_the_fleet_is_kept_whatever_stands_over_it(run_file: Path) -> None:

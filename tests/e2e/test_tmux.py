@@ -84,7 +84,7 @@ def test_a_killed_run_is_failed_within_seconds(tmux: Tmux, fleet: TinyFleet) -> 
 def test_the_run_screen_its_tabs_and_its_help(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.press("g", "Enter")
-    tmux.see("1 log │ 2 charts", "╭ log ", "step 201/1000", "C-01")
+    tmux.see("1 log │ 2 charts", "╭ log ", "step 201/1000", "Killed by signal 9")
     assert "FAILED" in line_of("torn", tmux.screen)
     for key, words in TABS.items():
         tmux.press(key)

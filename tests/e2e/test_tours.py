@@ -90,11 +90,11 @@ def person(fleet: TinyFleet) -> Iterator[Person]:
 def test_babysitting(person: Person) -> None:
     assert first_run(person.tmux.screen) == "torn", "what needs a person stands first"
     person.press("Enter")
-    person.tmux.see("1 log", "C-01", "step 201/1000")
+    person.tmux.see("1 log", "Killed by signal 9", "step 201/1000")
     person.press("Enter")
     person.tmux.see("evidence")
     person.press("A")
-    person.read("Killed by signal 9", "quiet")
+    person.read("Killed by signal 9", "do not notify")
     person.press("Enter")
     person.tmux.see("acknowledged")
     assert person.keys == 4

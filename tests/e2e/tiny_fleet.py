@@ -37,7 +37,7 @@ resubmit = "false"
 """
 
 
-def until(true: Callable[[], bool], what: Callable[[], str], patience: float = 15.0) -> None:
+def until(true: Callable[[], bool], what: Callable[[], str], patience: float = 120.0) -> None:
     """Wait until ``true``; after ``patience`` seconds fail with ``what`` was there instead."""
     deadline = time.monotonic() + patience
     while not true():

@@ -47,7 +47,7 @@ def test_triage_names_the_class_its_lines_and_the_place(
         {"line": 6, "text": "ModuleNotFoundError: No module named 'flash_atn'"}
     ]
     assert found["step"] == 11 and found["read"]["whole"]
-    assert main(["triage", str(log)]) == 0
+    assert main(["triage", str(log), "--state", "failed"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "small_code_bug: fix_then_relaunch (likely)" and "/w/launch.py:7" in out[1]
 
@@ -57,7 +57,8 @@ def test_the_same_text_is_another_thing_while_the_job_runs(
 ) -> None:
     log = tmp_path / "run.log"
     log.write_text("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***\n")
-    assert said(capsys, "triage", str(log))["action"] == "relaunch"
+    assert said(capsys, "triage", str(log), "--state", "failed")["action"] == "relaunch"
+    assert said(capsys, "triage", str(log))["action"] == "escalate", "whether it ended is not known"
     assert said(capsys, "triage", str(log), "--state", "succeeded")["action"] == "none"
 
 
