@@ -330,6 +330,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    newest_loss: Row | None = Field(default=None, exclude=True)
+    """The newest row with a loss that was ever read of it: ``rows`` has only what is new."""
     told_step: int | None = Field(default=None, exclude=True)
     """The last step in its lines, of a log that only an engine before this one has read."""
     torn: bool = Field(default=False, exclude=True)

@@ -324,11 +324,13 @@ def phase_text(job: Facet[JobValue]) -> str:
 def _newest_row(report: RunReport) -> Row | None:
     """Return the present job's newest row of the log with a loss."""
     log = report.facets.log.value
-    rows = log.rows if log is not None else ()
+    rows, began = log.rows if log is not None else (), _began(report)
     if report.facets.tracker.value is not None and present_tracker(report) is None:
-        began = _began(report)
         rows = tuple(row for row in rows if row.at is not None and row.at >= (began or 0.0))
-    return next((row for row in reversed(rows) if row.loss is not None), None)
+    last = log.newest_loss if log is not None else None
+    if last is not None and (last.at or 0.0) < (began or 0.0):
+        last = None  # a former job's, in the same file
+    return next((row for row in reversed(rows) if row.loss is not None), last)
 
 
 def _is_former(report: RunReport, tracker: TrackerValue) -> bool:

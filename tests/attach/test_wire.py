@@ -23,6 +23,7 @@ from cockpit.attach.wire import (
     report_in,
 )
 from cockpit.model.curve import Curve, Curves, PackedColumns, Point
+from cockpit.model.facet import not_configured
 from cockpit.model.history import (
     Happening,
     KeptFigures,
@@ -34,8 +35,8 @@ from cockpit.model.history import (
     Timeline,
 )
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
-from cockpit.model.observed import Phase
-from cockpit.model.report import RunReport, Verdict
+from cockpit.model.observed import Phase, Row
+from cockpit.model.report import RunReport, Verdict, present_loss
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
 from cockpit.watch.past import PastReading
@@ -70,6 +71,18 @@ async def test_colours_and_lost_numbers_cross() -> None:
     there = report_in((await crossed({"report": sent}))["report"]).facets
     assert there.log.value is not None and there.log.value.lines == (line,)
     assert there.tracker.value is not None and math.isnan(there.tracker.value.loss or 0)
+
+
+async def test_the_loss_of_a_run_without_a_tracker_crosses() -> None:
+    seen = made.log()
+    assert seen.value is not None
+    row = Row(8004, seen.value.mtime, 2.314)
+    read = seen.value.model_copy(update={"newest_loss": row, "rows": (row,)})
+    log = seen.model_copy(update={"value": read})
+    sent = made.report("r", seen=made.facets(log=log, tracker=not_configured("W&B")))
+    there = report_in((await crossed({"report": sent}))["report"])
+    assert there.facets.log.value is not None and there.facets.log.value.rows == ()
+    assert present_loss(there) == ("log", 2.314)
 
 
 async def test_columns_cross_however_they_are_kept() -> None:

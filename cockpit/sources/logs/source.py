@@ -265,6 +265,7 @@ class _Followed:
         self._rows: list[Row] = []
         self._bar = b""
         self._step: int | None = None
+        self._newest_loss: Row | None = None
         self._begin = 0
         self._anew: tuple[float | None, tuple[str, ...]] = None, ()
         self._offset = 0.0
@@ -299,7 +300,7 @@ class _Followed:
             if self._follower is None or self._follower.log.place != log.place:
                 known = self._follower is not None
                 self._follower = Follower(log, from_start=known, whole=self._whole)
-                self._value = None
+                self._value = self._newest_loss = None
                 self._left = Left()
             self._follower.log = log
             news = self._follower.look(TAIL, self.budget.bytes(share.busy))
@@ -377,6 +378,10 @@ class _Followed:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
         self._rows += rows
+        self._newest_loss = next(
+            (row for row in reversed(rows) if row.loss is not None),
+            None if news.anew else self._newest_loss,
+        )
         former = Announced() if self._value is None else self._value.announced
         written = partial(written_until, news.states, mtime=news.mtime, utc=utc, offset=off)
         if news.anew and self._value is not None:
@@ -391,6 +396,7 @@ class _Followed:
             inode=news.inode,
             torn=bool(news.rest) and not self._bar,
             skipped=self._left.value,
+            newest_loss=self._newest_loss,
             rows_begin=self._begin,
             announced=announced(news.states, former, written, news.first),
             clock_offset_s=off or None,
