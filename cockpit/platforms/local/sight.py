@@ -454,7 +454,6 @@ def seen_by(
     """
     if not link.here:
         return sight_of(about, listed, there, sent, got)
-    now = about["now"]
-    return sight_of(
-        about, listed, PlacesHere(), sent or now, got or now, here=True, files=Files(PROC)
-    )
+    now = got or about["now"]  # its clock is ours, also where that was set (``check --now``)
+    about = {**about, "now": now}
+    return sight_of(about, listed, PlacesHere(), now, now, here=True, files=Files(PROC))

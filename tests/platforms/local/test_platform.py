@@ -25,6 +25,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.platform import LocalPlatform
 from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (
     REPO,
@@ -344,8 +345,10 @@ def test_two_cockpits_that_submit_at_once_start_one_job_every_time(tmp_path: Pat
             racer.communicate()
 
 
-def _started_or_over(run: RunSpec) -> bool:
-    return not supervisors(run) or bool(trainers(run))
+def _decided(platform: LocalPlatform, run: RunSpec) -> bool:
+    """Tell whether the supervisor that was left behind has started the job, or has ended."""
+    found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
+    return found.found is not LaunchState.UNKNOWN
 
 
 @pytest.mark.slow
@@ -374,7 +377,7 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
         platform = local(tmp_path)
         found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
         if found.found is LaunchState.UNKNOWN:
-            until(partial(_started_or_over, run))
+            until(partial(_decided, platform, run))
             found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
         assert found.found in counts, found
         counts[found.found] += 1
