@@ -138,8 +138,19 @@ def _sources(context: ActionContext) -> RecoverySources:
     sealed, unknown = _sealed(context)
     lines = _logbook_lines(context.spec)
     named = (each for run in context.file.runs for each in _named_by(run))
-    inside = {str(place.normal()).rstrip("/"): why for place, why in named}
+    roots = spec.path if spec is not None else ()
+    inside = {path: why for place, why in named for path in _spellings(place, roots)}
     return RecoverySources(paths=paths, inside=inside, sealed=sealed, lines=lines, unknown=unknown)
+
+
+def _spellings(place: Place, roots: Sequence[Place]) -> Iterator[str]:
+    """Yield a place as it is written, and as it is listed below a root to which links lead."""
+    yield str(place.normal()).rstrip("/")
+    real = os.path.realpath(place.path) if place.here else None
+    for root in roots:
+        whole = os.path.realpath(root.path)
+        if real is not None and root.here and (real == whole or real.startswith(f"{whole}/")):
+            yield f"{str(root.normal()).rstrip('/')}{real[len(whole) :]}"
 
 
 def _named_by(run: RunSpec) -> Iterator[tuple[Place, str]]:
@@ -166,7 +177,7 @@ def _in_commands(run: RunSpec) -> Iterator[Place]:
     folder = (None if run.job is None else run.job.workdir) or run.workdir
     for words in recorded_commands(run):
         for _, word in arguments(["", *words]):
-            if "/" not in word or _OPEN.search(word):
+            if not word or word.isdigit() or _OPEN.search(word):  # a step names no path
                 continue
             with suppress(ValueError):
                 whole = place_of(word)

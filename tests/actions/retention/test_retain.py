@@ -198,6 +198,8 @@ class Beside(Rest):
         ({"checkpoints": {"initialize_from": "{root}/step-100"}}, "initialize_from of sft"),
         ({"resubmit": "train --init=out/checkpoints/step-100/"}, "the command of sft names it"),
         ({"launch": ["train", "{root}/step-100/d/0c0ffee0"]}, "the command of sft names it"),
+        ({"launch": ["train", "step-100"], "workdir": "{root}"}, "the command of sft names it"),
+        ({"resubmit": "train --init {linked}/step-100"}, "the command of sft names it"),
         ({"output_root": "{root}/step-100/sft"}, "sft has its own files in it"),
         ({"output_root": "{links}"}, "a link of sft leads to it"),
     ],
@@ -211,7 +213,9 @@ async def test_what_another_run_of_the_run_file_needs_stays(
     links.mkdir()
     (links / "base").symlink_to(rest.root / "step-100")
     text = json.dumps({"name": "sft", "workdir": str(tmp_path), **settings})
-    text = text.replace("{root}", str(rest.root)).replace("{links}", str(links))
+    (tmp_path / "linked").symlink_to(rest.root)
+    for name, place in (("root", rest.root), ("links", links), ("linked", tmp_path / "linked")):
+        text = text.replace(f"{{{name}}}", str(place))
     rest.other = RunSpec.model_validate_json(text)
     plan = await rest.plan()
     assert plan.words == "delete 2 from toy"
