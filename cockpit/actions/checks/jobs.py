@@ -172,11 +172,8 @@ async def jobs_of_others(context: ActionContext) -> dict[str, str]:
 
     Two runs that write to one place are one lineage: a stop of one is none of the other.
     """
-    platform, others = context.acting_platform, []
-    for run in context.file.runs:
-        beside = run.name != context.spec.name and shared_place(context.spec, run) is not None
-        if beside and context.parts.platforms(run) is context.platform:
-            others.append(run)
+    platform = context.acting_platform
+    others = [run for run in _others(context) if shared_place(context.spec, run) is not None]
     if platform is None or not others:
         return {}
     found = await platform.live(others)
@@ -187,6 +184,23 @@ async def jobs_of_others(context: ActionContext) -> dict[str, str]:
         for job in found[run.name].jobs
         if job.id not in mine and _names(run, job)
     }
+
+
+def _others(context: ActionContext) -> list[RunSpec]:
+    """Return the other runs of the run file for whose jobs the same system answers.
+
+    A process id, or a job's number, is another job's on another host or cluster.
+    """
+    platform, own = context.acting_platform, context.spec
+    if platform is None:
+        return []
+    return [
+        run
+        for run in context.file.runs
+        if run.name != own.name
+        and context.parts.platforms(run) is platform
+        and platform.endpoint(run) == platform.endpoint(own)
+    ]
 
 
 def _names(run: RunSpec, job: LiveJob) -> bool:
@@ -292,12 +306,7 @@ async def whose_else(context: ActionContext, job: NamedJob) -> str | None:
 
     A relative path or a wrapper's words tell nothing of it; the files that it writes do.
     """
-    platform = context.acting_platform
-    others = [
-        run
-        for run in context.file.runs
-        if run.name != context.spec.name and context.parts.platforms(run) is platform
-    ]
+    platform, others = context.acting_platform, _others(context)
     if platform is None or not others or job.id in {each.id for each in context.live.jobs}:
         return None
     found = await platform.live(others)

@@ -48,3 +48,17 @@ async def test_the_job_of_another_run_is_not_adopted(
     found = blocks(plan)
     assert ("whose" in found) is blocked
     assert not blocked or found["whose"] == "it is a job of other: its launch id"
+
+
+class OnTwoHosts(OfOne):
+    """Each run has a host of its own: a process id of the one is another process on the other."""
+
+    def endpoint(self, run: RunSpec) -> str:
+        return f"host of {run.name}"
+
+
+async def test_the_same_number_on_another_host_is_another_job(tmp_path: Path) -> None:
+    world = TwoRuns(tmp_path, Adopt())
+    world.platform = OnTwoHosts("other")
+    world.service = world.another()
+    assert "whose" not in blocks(await world.plan(job_id="pid:9"))
