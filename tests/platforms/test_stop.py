@@ -17,7 +17,7 @@ from cockpit.hosts import agent, here
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.local.census import census
+from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.ending import Ending, ProcessTarget
 from cockpit.runtime.process import process_facts
 from tests.platforms.conftest import Host
@@ -63,6 +63,10 @@ def record(run: RunSpec, pid: int) -> Path:
     note = Path(run.job.pid_file.path)
     note.write_text(f"{pid}\n")
     return note
+
+
+def at_work(folder: Path) -> list[Process]:
+    return [one for one in census().values() if one.cwd == str(folder)]
 
 
 async def started(host: Host, run: RunSpec, code: str) -> LiveJob:
@@ -265,15 +269,15 @@ async def test_a_launcher_of_two_runs_is_not_stopped_for_one(
     shell = host.start("sh", "-c", f"{' '.join(lines)} echo up; wait", cwd=tmp_path)
     record(mine, shell.pid)
     try:
-        until(lambda: len([one for one in census().values() if one.cwd == str(tmp_path)]) == 3)
+        until(lambda: len([each for each in at_work(tmp_path) if "t.py" in each.argv]) == 2)
         (job,) = (await living(host.platform, mine)).jobs
         assert job.id == f"pid:{shell.pid}"
         assert "may be another run's job (it writes elsewhere (out is runs/other)" in str(
             job.beyond
         )
     finally:
-        for one in census().values():
-            if one.cwd == str(tmp_path) and one.pid != shell.pid:
+        for one in at_work(tmp_path):
+            if one.pid != shell.pid:
                 os.kill(one.pid, signal.SIGKILL)
 
 
@@ -355,11 +359,10 @@ async def test_a_stop_of_a_pipeline_ends_its_trainer_whichever_end_is_recorded(
         assert job.id == f"pid:{text(run.job.pid_file.path).strip()}"
         await host.platform.stop(run, [job])
         assert (tmp_path / "saved").exists() and not (tmp_path / "broken").exists()
-        left = [one for one in census().values() if one.cwd == str(tmp_path)]
-        assert not [one.argv for one in left if one.pid != shell.pid]
+        assert not [one.argv for one in at_work(tmp_path) if one.pid != shell.pid]
     finally:
-        for one in census().values():
-            if one.cwd == str(tmp_path) and one.pid != shell.pid:
+        for one in at_work(tmp_path):
+            if one.pid != shell.pid:
                 os.kill(one.pid, signal.SIGKILL)
         shell.kill()
         shell.wait()
