@@ -319,8 +319,9 @@ def memory(pids: Sequence[int]) -> dict[str, str]:
 
 def _text(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(20_000)
+        with open(path, encoding="utf-8", errors="replace", opener=_at_once) as file:
+            regular = modes.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return file.read(20_000) if regular else None
     except OSError:
         return None
 

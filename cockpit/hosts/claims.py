@@ -24,6 +24,7 @@ from cockpit.hosts.own_folder import (
     OWN,
     follow,
     make_folder,
+    read_whole,
     refuse_links,
     settle_folder,
     write_whole,
@@ -78,8 +79,7 @@ def _launches(own: Path, run: str) -> list[str]:
 
 def _text(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            return file.read(MOST).decode("utf-8", "surrogateescape")
+        return read_whole(path, MOST).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -138,7 +138,7 @@ def _locked(own: Path) -> Iterator[bool]:
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         follow(handle, own)
     except PermissionError:  # another user's: it can be locked all the same
-        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield _lock(handle)
     finally:

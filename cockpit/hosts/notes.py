@@ -33,6 +33,7 @@ from pathlib import Path
 from cockpit.hosts.own_folder import (
     follow,
     make_folder,
+    read_whole,
     refuse_links,
     settle_folder,
     write_whole,
@@ -240,8 +241,7 @@ def read_note(path: Path) -> dict[str, str] | None:
     A note that is there and says nothing (the disk was full) counts as ``starting``.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST).decode("utf-8", "replace")
+        text = read_whole(path, MOST).decode("utf-8", "replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
     return parsed_note(text)
@@ -363,7 +363,7 @@ def _open_lock(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | flags, 0o644)
     except PermissionError:  # another user's: it can be locked all the same
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return os.open(path, os.O_RDONLY | flags & ~os.O_CREAT)
     follow(handle, path.parent)
     return handle
 

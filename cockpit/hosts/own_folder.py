@@ -94,6 +94,14 @@ def _shared(above: os.stat_result) -> bool:
     return bool(above.st_mode & 0o020) and not scratch
 
 
+def read_whole(path: Path, most: int = -1) -> bytes:
+    """Read a file of ours; raises ``OSError``. No named pipe in its place is waited for."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a file", str(path))
+        return file.read(most)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file of our own and have the disk take it; raises ``OSError``."""
     with path.open("w", encoding="utf-8") as file:

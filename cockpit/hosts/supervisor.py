@@ -73,7 +73,7 @@ from cockpit.hosts.notes import (
     write_atomically,
     write_note,
 )
-from cockpit.hosts.own_folder import follow, make_folder
+from cockpit.hosts.own_folder import follow, make_folder, read_whole
 
 CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 74, 75, 76, 126, 127
 """Exit statuses of a supervisor that has started nothing, and never will."""
@@ -450,7 +450,7 @@ def pid_text(
 
 def _text_of(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_whole(path).decode("utf-8", "replace")
     except OSError:
         return None
 

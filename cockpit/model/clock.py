@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 FILE_SKEW: Final = 2.0
 """Seconds by which the clock of a file system and that of a job's start may differ."""
+SAME_CLOCK: Final = 2.0
+"""Seconds by which another machine's clock may differ from ours and count as the same."""
 SOONEST: Final = 0.25
 """The share of a beat that must lie before it, else the one behind it is waited for."""
 _STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -63,6 +65,42 @@ class FixedClock(SystemClock):
     def now(self) -> float:
         """Return the fixed instant."""
         return self._instant
+
+
+def machine_time(clock: Clock) -> float:
+    """Return this machine's own time, also where the clock stands still: others are measured by it.
+
+    A host's clock is not off by what ``check --now`` has set ours.
+    """
+    return time.time() if isinstance(clock, FixedClock) else clock.now()
+
+
+def ahead_of_ours(shown: float, sent: float, got: float) -> float:
+    """Return by how many seconds a clock is ahead that was read between ``sent`` and ``got``.
+
+    Those are ``machine_time``: only beyond them is it known to be off.
+    """
+    return min(0.0, shown - sent) + max(0.0, shown - got)
+
+
+class OtherClock:
+    """Another machine's clock: by how many seconds it is ahead of ours, 0 where that is little.
+
+    It stays as it was found while the next answers can tell no difference: else every time of that
+    machine would move with the length of the way.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def heed(self, shown: float, sent: float, got: float) -> float:
+        """Take in what it has shown between sending and getting (by ours); return ``ahead``."""
+        off = ahead_of_ours(shown, sent, got)
+        if abs(off) <= SAME_CLOCK:
+            self.ahead = 0.0
+        elif abs(off - self.ahead) > SAME_CLOCK:
+            self.ahead = off
+        return self.ahead
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
 
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, machine_time
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_client import BucketError, Settings, no_listing, settings_of, trouble
 from cockpit.runtime.http import Http, HttpError
@@ -197,7 +197,7 @@ class Bucket:
             return self._skew
         self._asked_clock = now
         settings = self._settings or settings_of(self.scheme, self.name)
-        began = self.clock.now()
+        began = machine_time(self.clock)
         try:
             answer = await self.http.send("HEAD", settings.url)
             theirs = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
@@ -205,7 +205,7 @@ class Bucket:
             return self._skew
         if settings.region is None:
             settings.region = answer.headers.get("x-amz-bucket-region")
-        found = theirs + 0.5 - (began + self.clock.now()) / 2
+        found = theirs + 0.5 - (began + machine_time(self.clock)) / 2
         if abs(found) < SKEWED:
             self._skew = 0.0
         elif abs(found - self._skew) >= SKEWED:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from cockpit.model.jobs import LiveJob
+from cockpit.hosts.notes import BELOW
+from cockpit.model.clock import FixedClock
+from cockpit.model.jobs import LaunchState, LiveJob, Query
+from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.marks import locks_of
+from cockpit.sources.logs.source import Logs
 from tests.platforms.conftest import Host
 from tests.platforms.local.making import TRAINER, submission, submit, text, trainers
 from tests.waiting import until
@@ -115,3 +122,63 @@ async def test_evidence_says_what_is_there_and_what_is_not(host: Host) -> None:
     if shutil.which("nvidia-smi") is None:
         assert found["gpu.txt"].startswith(b"missing: there is no nvidia-smi")
     assert trainers(run) == [int(job.id[4:])]
+
+
+async def seen(host: Host, run: RunSpec) -> JobValue:
+    """Return the job as it is seen; a look that hangs is an error."""
+    facets = await asyncio.wait_for(host.platform.jobs([Query(run=run)]), 10.0)
+    value = facets[run.name].value
+    assert value is not None, facets[run.name]
+    return value
+
+
+async def ended(host: Host, run: RunSpec) -> Path:
+    """Start a job that ends with 3; return the note of its launch."""
+    await submit(host.platform, run, submission(run, code="raise SystemExit(3)"))
+    assert run.output_root is not None
+    note = Path(run.output_root.path) / BELOW / f"{run.name}-i001"
+    until(lambda: "state=ended" in text(note))
+    return note
+
+
+async def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(host: Host) -> None:
+    run = host.spec()
+    note = await ended(host, run)
+    os.mkfifo(note.with_name("toy-i002"))
+    assert (await seen(host, run)).exit_code == 3
+    looked = await asyncio.wait_for(host.platform.look_up(run, "toy-i002"), 10.0)
+    assert looked.found is LaunchState.UNKNOWN and "is no file of ours" in looked.text
+
+
+async def test_a_damaged_note_leaves_what_the_exit_file_says(host: Host) -> None:
+    run = host.spec()
+    note = await ended(host, run)
+    assert (await seen(host, run)).exit_code == 3
+    note.write_text(f"{note.read_text()}exit=²\npid=²\n")
+    assert (await seen(host, run)).exit_code == 3
+    looked = await host.platform.look_up(run, "toy-i001")
+    assert looked.found is LaunchState.ENDED
+
+
+@pytest.mark.parametrize("line", ["ticks=9²", "ticks=-1"])
+async def test_a_damaged_line_of_a_pid_file_hides_no_process(host: Host, line: str) -> None:
+    run = host.spec()
+    mine = host.start(sys.executable, "-S", "-c", UP, "--pid", "²", "--pid", "9" * 5000)
+    write_pid_file(run, f"{mine.pid}\n{line}\n")
+    assert (await seen(host, run)).id == f"pid:{mine.pid}"
+    assert [job.id for job in (await host.live(run)).jobs] == [f"pid:{mine.pid}"]
+
+
+def write_pid_file(run: RunSpec, text: str) -> None:
+    assert run.job is not None and run.job.pid_file is not None
+    Path(run.job.pid_file.path).write_text(text)
+
+
+async def test_a_set_clock_does_not_move_the_start_of_a_job(host: Host) -> None:
+    run = host.spec()
+    await submit(host.platform, run, submission(run))
+    started = (await seen(host, run)).started_at
+    clock = FixedClock(time.time() - 86_400)
+    host.platform = type(host.platform)(clock, Logs(clock))  # type: ignore[call-arg]
+    value = await seen(host, run)
+    assert value.started_at == pytest.approx(started, abs=0.1)

@@ -184,7 +184,7 @@ async def _state_file(execution: Execution) -> str:
 
 def _number(execution: Execution, name: str) -> int | None:
     text = execution.facts.get(name, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _followup(execution: Execution, run: RunSpec) -> Followup:
@@ -240,7 +240,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
             "its steps advance and a checkpoint is saved",
         )
         doing = "is accepted and waiting" if execution.facts.get(WAITS) else "runs"
-        if failed.isdigit():
+        if failed.isdecimal():
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
             title=f"{word} {execution.launch_id}",

@@ -208,7 +208,7 @@ def _sealed(context: ActionContext) -> tuple[frozenset[int], str | None]:
     begun = (each.plan for each in seals if each.outcome is not Outcome.REFUSED)
     told = (plan.facts.get("step", "") for plan in begun)
     tags = () if code is None else code.sealed_steps or ()
-    return frozenset((*tags, *(int(step) for step in told if step.isdigit()))), None
+    return frozenset((*tags, *(int(step) for step in told if step.isdecimal()))), None
 
 
 def _logbook_lines(run: RunSpec) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def lines_of(document: Mapping[str, Any]) -> tuple[list[IrisLogLine], int]:
     """Return the lines of a ``FetchLogs`` answer and its cursor; raises ``HttpError``."""
     entries = [_mapping(each, "log entry") for each in _list(document, "entries")]
     cursor = document.get("cursor", "0")
-    if not isinstance(cursor, str | int) or not str(cursor).isdigit():
+    if not isinstance(cursor, str | int) or not str(cursor).isdecimal():
         raise bad("cursor")
     return [_log_line(each) for each in entries], int(cursor)
 
@@ -215,7 +215,7 @@ def _number(value: object) -> int:
     """Return a count; protocol buffers print 64-bit ones as text."""
     if isinstance(value, bool):
         return 0
-    if isinstance(value, str) and value.lstrip("-").isdigit() and len(value) < 19:
+    if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and abs(value) < 1 << 62 else 0
 

@@ -105,18 +105,18 @@ def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: f
 def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNote | BadNote:
     """Return what the text of a pid file says."""
     first, *rest = text.splitlines() or [""]
-    pid = _integer(first)
+    pid = whole_number(first)
     if pid is None or not 0 < pid <= LARGEST_PID:
         return BadNote(f"{path}: expected a process id, found {_shown(first)}")
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
-    start = _seconds(fields.get("start"))
+    start, ticks = _seconds(fields.get("start")), whole_number(fields.get("ticks", ""))
     words = ("launch_id", "boot", "machine", "host", "space", "run")
     given = {name: clean(fields[name], 200).strip() or None for name in words if name in fields}
     return PidNote(
         pid,
         start,
         written_at=written_at,
-        ticks=_integer(fields.get("ticks", "")),
+        ticks=None if ticks is None or ticks < 0 else ticks,
         log=_mark(fields.get("log", "")),
         uid=uid,
         **({"launch_id": None} | given),
@@ -125,19 +125,25 @@ def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNot
 
 def exit_note(text: str, path: str, written_at: float) -> ExitNote | BadNote:
     """Return what the text of an exit file says."""
-    status = _integer(text)
-    if status is None or not -128 <= status <= 255:
+    status = _status(text)
+    if status is None:
         return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
     return ExitNote(status, written_at)
 
 
 def _mark(text: str) -> LogMark | None:
-    numbers = [_integer(part) for part in text.split(":")]
+    numbers = [whole_number(part) for part in text.split(":")]
     known = [number for number in numbers if number is not None and number >= 0]
     return LogMark(*known) if len(numbers) == len(known) == 3 else None
 
 
-def _integer(text: str) -> int | None:
+def _status(text: str) -> int | None:
+    status = whole_number(text)
+    return None if status is None or not -128 <= status <= 255 else status
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a file of a job holds, where it is one."""
     return int(text) if _NUMBER.fullmatch(text := text.strip()) else None
 
 
@@ -210,10 +216,9 @@ class JobFiles(NamedTuple):
             str(note.pid),
             str(note.ticks),
         )
-        status = self.launch.get("exit", "")
         if self.launch.get("state") != notes.ENDED or not ours:
             return None
-        return int(status) if status.lstrip("-").isdigit() else None
+        return _status(self.launch.get("exit", ""))
 
 
 class _Answer(NamedTuple):

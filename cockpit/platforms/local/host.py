@@ -117,7 +117,7 @@ class MemoryLook:
         """Return the number behind ``name`` in a file of ``name number`` lines."""
         for line in self._text(path).splitlines():
             key, _, value = line.partition(" ")
-            if key == name and (number := value.split()[:1]) and number[0].isdigit():
+            if key == name and (number := value.split()[:1]) and number[0].isdecimal():
                 return int(number[0])
         return None
 
@@ -127,7 +127,7 @@ class MemoryLook:
 
 def _integer(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 GPU_QUERY: Final = (
@@ -200,7 +200,7 @@ def _pid(query: Query) -> int | None:
     """Return the process of the run's job, as it was last seen."""
     name = "" if query.job is None or query.alive is False else query.job.id or ""
     kind, _, number = name.partition(":")
-    return int(number) if kind == "pid" and number.isdigit() else None
+    return int(number) if kind == "pid" and number.isdecimal() else None
 
 
 def disk_asks(places: Iterable[Place]) -> dict[Place, Ask]:
@@ -304,7 +304,7 @@ _LOST: Final = late_regex(
 
 def _gpu(line: str) -> Gpu | None:
     fields = [field.strip() for field in line.split(",")]
-    if len(fields) < 5 or not fields[0].isdigit():
+    if len(fields) < 5 or not fields[0].isdecimal():
         return None
     name = ", ".join(fields[1:-3])
     util, used, total = (_number(field) for field in fields[-3:])

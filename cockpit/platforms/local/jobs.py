@@ -43,7 +43,7 @@ from cockpit.hosts.agent import ENVIRONMENTS
 from cockpit.hosts.link import DEADLINE, PATIENCE, Link, ask
 from cockpit.hosts.notes import BELOW, RUNNING
 from cockpit.hosts.supervisor import SUPERVISES
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, OtherClock, machine_time
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import STARTING, JobValue, Phase
@@ -161,6 +161,7 @@ class ProcessJobs:
         self._marks: dict[str, RunMarks] = {}
         """What the jobs of each run are known by, for as long as it is the same run and links."""
         self._machines: dict[str, str] = {}
+        self._clocks: dict[str, OtherClock] = {}
         self._alive: dict[tuple[str | None, ...], Found] = {}
         """What was seen to live, by run and by where and how it was looked for (``_sought``)."""
         self._over: dict[str, Place | None] = {}
@@ -267,14 +268,15 @@ class ProcessJobs:
         }  # fmt: skip
         panes = PANES if any(run.job and run.job.session for run in runs) else ()
         asks = [ABOUT, processes, *panes, *files.values(), *launches.values()]
-        sent = self._clock.now()
+        sent = machine_time(self._clock)
         patience = DEADLINE if anew else PATIENCE  # before an action the whole answer counts
         answers = await link.ask(asks, patience=patience)
         about, listed = answers[ABOUT], answers[processes]
         for each in (about, listed):
             if isinstance(each, Problem):
                 return each
-        got = self._clock.now()
+        clock = self._clocks.setdefault(host, OtherClock())
+        ahead = clock.heed(about["now"], sent, machine_time(self._clock))
         self._machines[host] = str(about["machine"])
         said = {run.name: (run, answers[files[run.name]]) for run in runs}
         found = {
@@ -283,7 +285,7 @@ class ProcessJobs:
         }
         logs = {name: each for name, each in found.items() if isinstance(each, JobFiles)}
         places = HostPlaces(led(runs, self._links), logs, self._disks, self._marks)
-        sight = seen_by(link, about, listed, places, sent, got)
+        sight = seen_by(link, about, listed, places, self._clock.now(), ahead)
         noted = {name: answers[each] for name, each in launches.items()}
         known_notes = {name: each for name, each in noted.items() if not isinstance(each, Problem)}
         return View(sight, found, multiplexed(answers), known_notes)

@@ -21,7 +21,15 @@ from cockpit.model.lineage import related, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process
-from cockpit.platforms.local.files import ABSENT, MOST, JobFiles, PidNote, files_ask, job_files
+from cockpit.platforms.local.files import (
+    ABSENT,
+    MOST,
+    JobFiles,
+    PidNote,
+    files_ask,
+    job_files,
+    whole_number,
+)
 from cockpit.platforms.local.host import disk_asks, disks_of, shared_by
 from cockpit.platforms.local.programs import is_helper
 from cockpit.platforms.local.recorded import identify
@@ -262,8 +270,8 @@ def _named(processes: Census, note: Mapping[str, str] | None, mine: Machine) -> 
     """Return the process that a note names, if it is that very one."""
     if note is None or where(_machine(note), mine) is not Where.HERE:
         return None
-    pid = note.get("pid", "")
-    found = processes.get(int(pid)) if pid.isdigit() else None
+    pid = whole_number(note.get("pid", ""))
+    found = None if pid is None else processes.get(pid)
     return None if found is None or note.get("ticks") not in (None, str(found.ticks)) else found
 
 

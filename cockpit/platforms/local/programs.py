@@ -296,7 +296,9 @@ def is_helper(argv: Sequence[str]) -> bool:
 def serves(argv: Sequence[str]) -> int | None:
     """Return the process that a helper says that it serves."""
     told = (value for name, value in arguments(argv) if name in _SERVES)
-    return next((int(pid) for pid in told if pid.isdigit() and int(pid) > 1), None)
+    return next(
+        (int(pid) for pid in told if pid.isdecimal() and len(pid) < 10 and int(pid) > 1), None
+    )
 
 
 def inner(argv: Sequence[str]) -> list[str]:

@@ -52,9 +52,6 @@ from cockpit.platforms.local.programs import (
 from cockpit.runtime.process import PROC, Machine
 from cockpit.runtime.ssh import ASKING
 
-SKEW: Final = 2.0
-"""Seconds by which a host's clock may differ from ours and count as the same."""
-
 
 def on_its_host(run: RunSpec, place: Place) -> bool:
     """Tell whether a place lies on the machine where the run's job is."""
@@ -290,10 +287,10 @@ def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
 
 
 class Sight:
-    """A machine's processes at one moment: between ``sent`` and ``got`` (our clock, in seconds).
+    """A machine's processes at one moment: ``got`` is when they were, by our clock.
 
-    ``about`` are the machine's facts as its agent tells them, ``own`` those that look and what
-    they descend from: nobody's job.
+    ``ahead`` are the seconds by which the machine's clock is ahead of ours. ``about`` are its facts
+    as its agent tells them, ``own`` those that look and what they descend from: nobody's job.
     """
 
     def __init__(
@@ -303,16 +300,16 @@ class Sight:
         files: Files,
         own: set[int],
         places: Places | None = None,
-        sent: float = 0.0,
-        got: float = 0.0,
+        got: float | None = None,
+        ahead: float = 0.0,
     ) -> None:
         self.about = about
         self.processes = processes
         self.files = files
         self.own = own
         self.places = places or Places()
-        self.sent = sent
-        self.got = got
+        self.got = about["now"] if got is None else got
+        self.ahead = ahead
         self.uid = int(about.get("uid", -1))
         self.again: Known = {}
         """The loops above processes that were found in this look."""
@@ -330,16 +327,6 @@ class Sight:
     def boot(self) -> float | None:
         """When the machine came up, by its clock."""
         return self.about.get("btime")
-
-    @cached_property
-    def ahead(self) -> float:
-        """Seconds by which its clock is ahead of ours; 0 where nobody could tell the difference.
-
-        It was read somewhere between sending and getting.
-        """
-        now = self.about["now"]
-        off = float(min(0.0, now - self.sent) + max(0.0, now - self.got))
-        return off if abs(off) > SKEW else 0.0
 
     @property
     def now(self) -> float:
@@ -409,13 +396,13 @@ def sight_of(
     about: Mapping[str, Any],
     listed: Sequence[Any],
     places: Places | None = None,
-    sent: float = 0.0,
-    got: float = 0.0,
+    got: float | None = None,
+    ahead: float = 0.0,
     *,
     here: bool = False,
     files: Files | None = None,
 ) -> Sight:
-    """Return a machine from the agent's answers, asked and answered at these times (ours).
+    """Return a machine from the agent's answers, which were ``got`` then by our clock.
 
     ``files`` are the open ones, where they were not asked for with the processes.
     """
@@ -424,7 +411,7 @@ def sight_of(
         held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
         files = Files(Path("/nowhere"), about["uid"], held)
     own = _own(processes, about["pid"], here=here)
-    return Sight(about, processes, files, own, places, sent, got)
+    return Sight(about, processes, files, own, places, got, ahead)
 
 
 def _own(processes: Census, agent: int, *, here: bool) -> set[int]:
@@ -445,15 +432,13 @@ def seen_by(
     about: Mapping[str, Any],
     listed: Sequence[Any],
     there: Places,
-    sent: float = 0.0,
-    got: float = 0.0,
+    got: float | None = None,
+    ahead: float = 0.0,
 ) -> Sight:
     """Return the machine of a link from its answers; of this one the system tells the rest.
 
-    ``there`` is what is known of the paths of another machine.
+    ``there`` is what is known of the paths of another machine, ``ahead`` what of its clock.
     """
     if not link.here:
-        return sight_of(about, listed, there, sent, got)
-    now = got or about["now"]  # its clock is ours, also where that was set (``check --now``)
-    about = {**about, "now": now}
-    return sight_of(about, listed, PlacesHere(), now, now, here=True, files=Files(PROC))
+        return sight_of(about, listed, there, got, ahead)
+    return sight_of(about, listed, PlacesHere(), got, here=True, files=Files(PROC))

@@ -22,6 +22,7 @@ from cockpit.hosts.link import CallHost, NoPythonError, call_blocking
 from cockpit.hosts.link import ask as question_of
 from cockpit.hosts.ranges import SEARCHING
 from cockpit.hosts.script import script_call
+from cockpit.model.clock import ahead_of_ours
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import SSH, Place
 from cockpit.runtime.offload import offload
@@ -154,7 +155,7 @@ def on_our_clock(told: Told, sent: float, got: float) -> Told:
     """
     if isinstance(told, OSError) or told.now <= 0.0:
         return told
-    off = min(0.0, told.now - sent) + max(0.0, told.now - got)
+    off = ahead_of_ours(told.now, sent, got)
     beside = tuple(each._replace(mtime=each.mtime - off) for each in told.beside)
     return told._replace(mtime=told.mtime - off, beside=beside)
 

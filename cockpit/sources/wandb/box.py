@@ -15,6 +15,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from cockpit.hosts.link import CallHost, call_blocking
+from cockpit.model.clock import OtherClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.ssh import RemoteError
@@ -204,8 +205,6 @@ HELD_OF_ONE: Final = 24 << 20
 """Bytes that are kept of all files, and of one."""
 LEAST_SCALE: Final = 1 / 16
 """The least share of the usual bytes that is asked for over a slow link."""
-SAME_CLOCK: Final = 2.0
-"""Seconds by which two readings of one clock may differ."""
 WORTH_IT: Final = 1.0
 """Seconds that must be left for another trip."""
 MOST_TRIPS: Final = 4
@@ -288,7 +287,7 @@ class Box:
         self._call = call
         self._now = now
         self._cache = PageCache(HELD_OF_ONE, HELD)
-        self._off = 0.0
+        self._clock = OtherClock()
         self._scale = 1.0
         self._turn = 0
         self._looking = Lock()
@@ -364,16 +363,10 @@ class Box:
         except OSError as error:
             text = f"{self.name}: {error.strerror}"
             raise HostError(ErrorKind.BAD_ANSWER, text) from error
-        self._heed(value[0], sent, self._now())
+        self._clock.heed(value[0], sent, self._now())
         for (file, _), told in zip(asked, answers(asks, value), strict=True):
-            file.take(told, self._off)
+            file.take(told, self._clock.ahead)
         return list(value[2:])
-
-    def _heed(self, now: float, sent: float, got: float) -> None:
-        """Take note of the host's clock, read between sending and getting."""
-        off = min(0.0, now - sent) + max(0.0, now - got)
-        if not off or abs(off - self._off) > SAME_CLOCK:
-            self._off = off
 
 
 def _files_of(run: BoxRun, answer: object, written: Written, zone: str) -> Files | OSError:

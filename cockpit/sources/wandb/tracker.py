@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from cockpit.hosts.link import CallHost, call_blocking
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, machine_time
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
@@ -166,7 +166,7 @@ class OfflineWandb:
 
     def _host(self, name: str) -> _Host:
         if name not in self._boxes:
-            self._boxes[name] = _Host(Box(name, self._call, self._clock.now))
+            self._boxes[name] = _Host(Box(name, self._call, partial(machine_time, self._clock)))
         return self._boxes[name]
 
     def _files_or_reason(

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from cockpit.platforms.local.belonging import Files
+from cockpit.model.clock import OtherClock
 from cockpit.platforms.local.finding import screens, sessions
-from cockpit.platforms.local.sight import Sight, sight_of
+from cockpit.platforms.local.sight import sight_of
 
 
 def test_a_clock_is_off_only_beyond_what_the_trip_can_explain() -> None:
-    def ahead(now: float, sent: float = 9000.0, got: float = 9004.0) -> float:
-        about = {"now": now}
-        return Sight(about, {}, Files(Path("/nowhere"), 0), set(), None, sent, got).ahead
+    def ahead(now: float) -> float:
+        return OtherClock().heed(now, 9000.0, 9004.0)
 
     assert [ahead(now) for now in (8998, 8999, 9000, 9004, 9006)] == [0.0] * 5
     assert (ahead(12604), ahead(5400)) == (3600.0, -3600.0)
 
 
+def test_a_clock_is_as_it_was_found_while_no_answer_tells_a_difference() -> None:
+    clock = OtherClock()
+    assert clock.heed(12_604.0, 9000.0, 9004.0) == 3600.0
+    assert clock.heed(12_702.0, 9100.0, 9101.5) == 3600.0, "the trip was shorter"
+    assert clock.heed(13_200.0, 9200.0, 9200.0) == 4000.0, "it was set"
+    assert clock.heed(9301.0, 9300.0, 9300.0) == 0.0
+
+
 def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
     about = {"pid": 1, "now": 8600.0, "uid": 0, "hz": 100, "btime": 1000}
     listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, []]]
-    host = sight_of(about, listed, None, 5000.0, 5000.0)
+    host = sight_of(about, listed, None, 5000.0, 3600.0)
     assert host.processes[7].argv == ("python", "train.py")
     assert host.started_at(host.processes[7]) == 7000.0
     assert host.ours(7000.0) == 3400.0

@@ -142,10 +142,13 @@ async def test_only_the_claim_that_was_surveyed_is_taken_over(
 
 async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
+    claim_file(tmp_path / "piped").parent.mkdir(parents=True)
+    os.mkfifo(claim_file(tmp_path / "piped"))
     for root, why in (
         ("gs://bucket/x", "not on this machine"),
         (tmp_path / "file" / "such", f"may not make it in {tmp_path / 'file'}"),
         (tmp_path / "file", "is not a folder"),
+        (tmp_path / "piped", "it is not a file"),
     ):
         claim = await guard().survey(run_at(root))
         assert claim.level == "warn" and why in claim.text

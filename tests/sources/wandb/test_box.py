@@ -13,7 +13,7 @@ import pytest
 
 from cockpit.hosts import ranges
 from cockpit.hosts.link import Ask
-from cockpit.model.clock import SystemClock
+from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import FILE, Place, on_host
@@ -330,6 +330,14 @@ async def test_an_hour_of_clock_skew_is_told_by_the_host_s_own_clock(
     assert found.last_step_at == pytest.approx(now - 11, abs=5.0)
     assert found.last_record_at == pytest.approx(now - 8, abs=5.0)
     assert found.clock_offset_s == pytest.approx(ahead, abs=5.0) and found.state == "running"
+
+
+async def test_a_clock_that_was_set_here_is_none_of_the_host_s(tmp_path: Path) -> None:
+    then = time.time() - 86_400
+    path = launch(tmp_path, "abc", *[writer.row(step, "2.5", then + step) for step in range(9)])
+    os.utime(path, (then + 9, then + 9))
+    source = OfflineWandb(FixedClock(then + 10), CallsHere())
+    assert (await value(source, spec(tmp_path, id="abc"))).file_mtime == pytest.approx(then + 9)
 
 
 async def test_a_host_that_is_gone_is_unknown_and_comes_back(tmp_path: Path) -> None:
