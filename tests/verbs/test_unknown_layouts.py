@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
+from cockpit.sources.checkpoints.contents import TreeListing
+from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.layouts import ZIP
 from tests.sources.checkpoints.test_layout_rows import STRANGE, grown
 
@@ -220,3 +222,68 @@ def test_a_save_in_an_unknown_state_is_not_passed_over_for_step_0(
     out = capsys.readouterr().out
     assert "its latest names global_step9, which is not in it): find out about step 8" in out
     assert "from scratch" not in out
+
+
+def hf_saves(*names: str) -> dict[str, bytes]:
+    return {path: data for name in names for path, data in full(name, *HF).items()}
+
+
+def test_a_folder_whose_names_come_late_keeps_a_pick_from_being_sure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, hf_saves("checkpoint-100", "checkpoint-200", "checkpoint-300", "final"), 1)
+    asked = HostTree.fetch
+
+    async def without_one(tree: HostTree, *what: Any, **more: Any) -> TreeListing:
+        found = await asked(tree, *what, **more)
+        found.levels.pop(str(tmp_path / "saves" / "final"), None)
+        return found
+
+    monkeypatch.setattr(HostTree, "fetch", without_one)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert value["unjudged"] == 1 and len(value["items"]) == 3
+    assert value["relaunch_from"] is value["latest_complete"] is None
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    assert "not everything was listed in time: 1 folder" in capsys.readouterr().out
+    main(["relaunch", "odd", "--dry-run"])
+    assert "the newest may lie there: plan again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "noted"), [("final", True), ("lost+found", False)])
+def test_a_folder_that_may_not_be_read_is_noted(
+    name: str,
+    noted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world(tmp_path, hf_saves("checkpoint-100", name), 1)
+    denied, listed = str(tmp_path / "saves" / name), os.scandir
+
+    def refused(path: str) -> Any:
+        if path == denied:
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert value["latest_complete"] == 100
+    assert value.get("notes", []) == [f"{denied} may not be read (permission denied)"] * noted
+
+
+@pytest.mark.parametrize("second", ["saves/run", "link"])
+def test_a_root_that_is_named_twice_is_counted_once(
+    second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, hf_saves("run/checkpoint-100", "run/checkpoint-200", "run/checkpoint-300"), 1)
+    (tmp_path / "link").symlink_to("saves/run")
+    run_file = tmp_path / "cockpit.toml"
+    path = f'path = ["saves", "{second}"]'
+    run_file.write_text(run_file.read_text().replace('path = "saves"', path))
+    items = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]["items"]
+    assert [item["step"] for item in items] == [100, 200, 300]
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "delete 1 from odd" in out and "2 complete checkpoints will be left" in out

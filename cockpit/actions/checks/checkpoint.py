@@ -92,8 +92,9 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
     """Say that nothing can be resumed from, and what lies there all the same."""
     there = ", ".join(f"{called(item)} {item.state.value}" for item in value.items[-3:])
     if value.unjudged:
-        text = f"{unlooked(value)}, and none of the others is complete"
-        return finding(rows.NOTHING_WHOLE, f"{text}: plan again")
+        whole = any(item.complete for item in value.items)
+        why = "the newest may lie there" if whole else "none of the others is complete"
+        return finding(rows.NOTHING_WHOLE, f"{unlooked(value)}, and {why}: plan again")
     if value.unrecognised and not any(item.complete for item in value.items):
         text = "; ".join(value.notes) or "saves of an unknown layout"
         text += "; name it in cockpit.toml ([run.checkpoints] layout, or custom)"

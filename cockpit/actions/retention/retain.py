@@ -33,6 +33,7 @@ from cockpit.actions.retention.ways import Half, RootError, RootLostError
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
 from cockpit.model.base import Frozen
+from cockpit.model.lineage import unlooked
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request, Target
@@ -328,6 +329,8 @@ def _hard(
         text = f"whose the saves are is not certain: {value.mixed}; nothing is deleted:"
         text = f"{text} move those of another run to a folder of their own"
         yield finding(rows.MIXED_SAVES, text)
+    elif value.unjudged:
+        yield finding(rows.LISTED, f"not everything was listed in time: {unlooked(value)}")
     yield from two_writers(context)
     remote = RunRoots(context).unknown
     if remote is not None:

@@ -58,8 +58,8 @@ NAMES: Final = 64
 """Files in a root at most that are asked whether they name a checkpoint."""
 FAN: Final = 200
 """Subfolders at most that are looked into on the way down."""
-ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
-"""What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
+ASIDE: Final = re.compile(r"\.cockpit|lost\+found|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
+"""What was moved aside or is being deleted, and a disk's own folder: never a checkpoint."""
 
 
 def below(name: str, depth: int) -> int | None:
@@ -148,6 +148,8 @@ class Outcome:
     """Folders whose names were needed."""
     listed: set[str] = field(default_factory=set)
     """Those of them whose names are known."""
+    late: set[str] = field(default_factory=set)
+    """Those of them for which there was no time."""
     fruitful: set[str] = field(default_factory=set)
     """Those of them in or below which there are checkpoints."""
     fresh: dict[str, tuple[Folder, Stamp | None]] = field(default_factory=dict)
@@ -165,6 +167,8 @@ class Assembly:
         self._out = outcome
         self._marks: dict[str, Listed] = {}
         self._pending = 0
+        self._late: set[str] = set()
+        """Folders whose names were not listed in time: what lies in them is not known."""
         self._unread: list[str] = []
         """What the folders hold that could not be read."""
 
@@ -175,16 +179,17 @@ class Assembly:
             found = merged_ranks(list(self._below(path, DEPTH)), self._address(path))
         except ListingError as error:
             return error
-        if path in self._out.missing.levels:
+        if path in self._late:
             return late(str(self._want.place))
         prefer = self._want.prefer
         chosen = [root for root in found if self._parts(root) & prefer]
         kept = (chosen or found) if len(found) > 1 else found
-        if self._unread and not kept and not self._pending:
+        if self._unread and not kept and not self._pending and not self._late:
             return ListingError(ErrorKind.BAD_ANSWER, self._unread[0], whole=False)
         roots = kept or [Root(self._address(path))]
-        roots[0] = replace(roots[0], notes=tuple(dict.fromkeys(self._unread)))
-        return Surveyed(tuple(roots), self._marks, self._pending)
+        notes, unnamed = tuple(dict.fromkeys(self._unread)), len(self._late)
+        roots[0] = replace(roots[0], notes=notes, unnamed=unnamed)
+        return Surveyed(tuple(roots), self._marks, self._pending + unnamed)
 
     def _below(self, path: str, depth: int) -> Iterator[Root]:
         level = self._level(path)
@@ -234,8 +239,28 @@ class Assembly:
         try:
             yield from self._below(path, depth)
         except ListingError as error:
-            if error.whole:
-                raise
+            self._left_out(path, error)
+
+    def _left_out(self, path: str, error: ListingError) -> None:
+        """Note that a folder could not be looked into; raises what nothing there survives."""
+        if error.whole:
+            raise error
+        if error.kind is ErrorKind.TIMEOUT:
+            self._note_late(path)
+        elif not error.missing:
+            self._unread.append(str(error))
+
+    def _note_late(self, path: str) -> None:
+        self._late.add(path)
+        self._out.late.add(path)
+
+    def _names(self, path: str) -> Level | None:
+        """Return what lies in one folder of many; that it cannot be listed is noted."""
+        try:
+            return self._level(path)
+        except ListingError as error:
+            self._left_out(path, error)
+            return None
 
     def _level(self, path: str) -> Level | None:
         """Return what lies in a folder, if it is known yet; raises what listing it has met."""
@@ -243,6 +268,7 @@ class Assembly:
         level = self._told.level(path)
         if level is None:
             self._out.missing.levels[path] = None
+            self._note_late(path)
         if isinstance(level, ListingError):
             raise level
         if level is not None:
@@ -297,12 +323,7 @@ class Assembly:
         """Yield what looks like a save of whatever trainer, though no known name is in it."""
         if name.startswith(".") or path in self._told.barren:
             return
-        try:
-            level = self._level(path)
-        except ListingError as error:
-            if error.whole:
-                raise
-            return
+        level = self._names(path)
         names = (*level.folders, *(each.path for each in level.files)) if level is not None else ()
         if may_look_like_save(name, names, alone=alone or is_named(name)):
             folder = self._folder(path)
@@ -368,12 +389,7 @@ class Assembly:
             return True
         if name.startswith(".") or path in self._told.barren:
             return False
-        try:
-            level = self._level(path)
-        except ListingError as error:
-            if error.whole:
-                raise
-            return False
+        level = self._names(path)
         if level is None:
             return False
         # One that is named like any number is one of Orbax's if it has a marker.

@@ -249,6 +249,8 @@ class Root:
     files: tuple[Listed, ...] = ()
     temporary: bool | None = None
     notes: tuple[str, ...] = ()
+    unnamed: int = 0
+    """Folders in or beside it whose names were not listed in time."""
     lookalikes: tuple[Folder, ...] = ()
     links: tuple[Link, ...] = ()
     singles: tuple[Folder, ...] = ()

@@ -204,7 +204,7 @@ def joined(
     none of those that were asked can be listed, or no root exists at all.
     """
     there = {place: listings[place] for place in places if place in listings}
-    roots = [root for listing in there.values() for root in listing.roots]
+    roots = _each_once(there)
     own = {place: listing for place, listing in there.items() if place in asked}
     failed = {place: each.error for place, each in own.items() if each.error is not None}
     errors = {place: error for place, error in failed.items() if not own[place].missing}
@@ -213,6 +213,21 @@ def joined(
     if failed and not answered and (errors or nothing):
         raise next(iter((*errors.values(), *failed.values())))
     return roots, errors, sum(each.unjudged for each in there.values())
+
+
+def _each_once(listings: Mapping[Place, Listing]) -> list[Root]:
+    """Return the roots, each folder once: one root may lie in another one, or be a link to it.
+
+    Whoever names the folder itself comes first, then the first of the run file.
+    """
+    every = [(place, root) for place, listing in listings.items() for root in listing.roots]
+    own = sorted(every, key=lambda each: _address(each[0]) != each[1].path)
+    first = {root.real or root.path: place for place, root in reversed(own)}
+    return [root for place, root in every if first[root.real or root.path] == place]
+
+
+def _address(place: Place) -> str:
+    return plain(place.path) if place.here else str(place).rstrip("/")
 
 
 def marked(listings: Collection[Listing]) -> tuple[Rejected, ...]:
@@ -243,14 +258,16 @@ def as_far_as_judged(
 ) -> CheckpointsValue:
     """Return a listing of which some folders have had no turn yet: the newest have.
 
-    A trainer may go by other things than the step, and where nothing is complete among the
-    newest, the one to resume from lies among the others.
+    A trainer may go by other things than the step. Where nothing is complete among the newest, or
+    the names in a folder are not known yet, the one to resume from may lie among the others.
     """
     if not unjudged:
         return value
     known = {"unjudged": unjudged, "trainer_would_load": None, "notes": ()}
     value = value.model_copy(update=known)
-    return value if value.latest_complete is not None else unpicked(value, [r.path for r in roots])
+    if value.latest_complete is not None and not any(root.unnamed for root in roots):
+        return value
+    return unpicked(value, [root.path for root in roots])
 
 
 def complete_of(value: CheckpointsValue) -> set[str]:
@@ -263,7 +280,7 @@ _PAIR: Final = re.compile(r"/non_persistent$|[-_.]?(?:temporary|permanent|temp|t
 
 def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
     """Refuse to mix lineages (C-17): a path above the folders of several runs names none."""
-    own = {plain(place.path) if place.here else str(place).rstrip("/") for place in places}
+    own = set(map(_address, places))
     below = sorted({item.root for item in value.items} - own)
     runs = {_PAIR.sub("", root) for root in below}
     if len(runs) > 1:

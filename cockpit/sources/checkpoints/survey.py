@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.place import Place
@@ -147,6 +148,8 @@ class Survey:
             del self._kept[path]
         self._contents.forget(gone)
         self._levels = tuple(outcome.used & outcome.fruitful)
-        barren = dict.fromkeys(outcome.used - outcome.fruitful - outcome.seen, self._looks)
+        above = {each for path in outcome.late for each in map(str, PurePosixPath(path).parents)}
+        known = outcome.listed - outcome.fruitful - outcome.seen - above
+        barren = dict.fromkeys(known, self._looks)
         oldest = self._looks - self._tree.limits.barren
         self._barren = {p: at for p, at in {**self._barren, **barren}.items() if at > oldest}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.sources.checkpoints import host
-from cockpit.sources.checkpoints.contents import HERE
+from cockpit.sources.checkpoints.contents import HERE, TreeListing
+from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.sources.checkpoints.test_source import observed, run_of, value_of
 from tests.sources.checkpoints.trees import NOW, levanter
@@ -74,3 +76,24 @@ async def test_one_that_goes_bad_later_is_noticed_when_its_turn_comes(root: Path
     for _ in range(3):
         value = value_of(await observed(source, run, alive=True))
     assert [item.step for item in value.items if not item.complete] == [7]
+
+
+async def test_a_folder_above_one_that_came_late_is_looked_into_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levanter(tmp_path / "c" / "run" / "checkpoints", 7)
+    monkeypatch.setattr(host, "HERE", HERE._replace(barren=5))
+    asked, late = HostTree.fetch, {str(tmp_path / "c" / "run" / "checkpoints")}
+
+    async def without_some(tree: HostTree, *what: Any, **more: Any) -> TreeListing:
+        found = await asked(tree, *what, **more)
+        for path in late:
+            found.levels.pop(path, None)
+        return found
+
+    monkeypatch.setattr(HostTree, "fetch", without_some)
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path / "c")
+    first = value_of(await observed(source, run, alive=True))
+    assert first.items == () and first.unjudged
+    late.clear()
+    assert value_of(await observed(source, run, alive=True)).latest_complete == 7
