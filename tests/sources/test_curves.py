@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cockpit.attach.wire import as_text
 from cockpit.model.clock import FixedClock
-from cockpit.model.curve import Curve, Curves, Part, Restart, Span, curves_in, step_at
+from cockpit.model.curve import Curve, Curves, Part, Span, curves_in, step_at
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.curve_fold import CurveFold
@@ -51,22 +51,6 @@ def test_property_extremes_and_counts_survive_any_merge(
         max(finite, default=0),
     )
     assert all(part.low <= part.mean <= part.high for part in parts if part.finite)  # type: ignore[operator]
-
-
-def test_what_is_trained_again_is_kept_apart() -> None:
-    logged = [(step, 5.0) for step in range(60)] + [(step, 1.0) for step in range(20, 40)]
-    curve = folded(logged, most=500)
-    assert curve.restarts == (Restart(20, 1060.0),)
-    assert [part.mean for part in curve.parts if part.first >= 20] == [1.0] * 20
-    assert [(part.first, part.mean) for part in curve.former] == [(n, 5.0) for n in range(20, 60)]
-    assert curve.extent == (0, 59) and curve.newest is not None and curve.newest.step == 39
-
-
-def test_non_numbers_that_go_on_to_the_newest_row_are_told_apart_from_one_that_passed() -> None:
-    passed = folded([(0, 1.0), (1, math.nan), (2, 1.0)])
-    assert passed.broken is None
-    broken = folded([(0, 1.0), (1, math.nan), (2, 1.0), (3, math.inf), (4, math.nan)])
-    assert broken.broken is not None and broken.broken.step == 3 and broken.broken_rows == 2
 
 
 def test_an_extent_is_of_steps_or_of_times() -> None:

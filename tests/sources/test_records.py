@@ -142,16 +142,6 @@ async def test_without_an_upstream_nothing_is_pushed(tmp_path: Path) -> None:
     assert (await value_of(path)).pushed is False
 
 
-async def test_a_new_entry_is_seen_by_the_same_source(tmp_path: Path) -> None:
-    path = tmp_path / "toy.md"
-    path.write_text("### 2026-01-09 08:00 UTC - a\n")
-    source = Records(FixedClock(NOW))
-    before = (await value_of(path, source)).last_entry_at
-    path.write_text("### 2026-01-10 08:00 UTC - b\n### 2026-01-09 08:00 UTC - a\n")
-    after = (await value_of(path, source)).last_entry_at
-    assert before is not None and after == before + 86400
-
-
 async def test_no_logbook_no_file_nothing_configured(tmp_path: Path) -> None:
     assert (await value_of(None)) == RecordsValue(logbook=None, issue="https://example.org/7")
     gone = await look(tmp_path / "nowhere.md")

@@ -61,13 +61,6 @@ def test_rows_without_a_time_are_taken_one_per_ten_seconds_from_the_last_one_wit
     assert [row.at for row in rows] == [0.0, 500.0, 500.0 + EVERY]
 
 
-def test_what_c_10_reads_may_stand_beside_the_loss() -> None:
-    line = b'{"step": 3, "loss": 2.5, "z_loss": 1e-4, "router_entropy": "NaN", "skipped": 1}'
-    (row,), _ = rows_of(line)
-    assert (row.loss, row.z_loss, row.router_loss, row.skipped) == (2.5, 1e-4, None, 1.0)
-    assert row.router_entropy is not None and math.isnan(row.router_entropy)
-
-
 def test_a_row_may_tell_its_learning_rate_and_its_batch() -> None:
     (row, plain), _ = rows_of(b'{"step": 3, "lr": 3e-4, "batch_size": 512}', b'{"step": 4}')
     assert (row.lr, row.batch, row.skipped) == (3e-4, 512.0, None)

@@ -48,11 +48,6 @@ def test_what_is_logged_beside_the_loss_comes_with_its_row() -> None:
     assert row == Row(7, 1.7e9, 2.5, None, 1.2, False, 1e-4, 1.03, 2.1, 1.0)
 
 
-def test_a_metric_that_a_record_lacks_is_absent() -> None:
-    keys = choose([frozenset(("step", "loss", "z_loss"))], MetricNames())
-    assert row_of(Record(3, None, {"step": 3.0}), keys, 0.0) == Row(3, None)
-
-
 DATA = Path(__file__).resolve().parents[1] / "data"
 SCALARS = (DATA / "tensorboard" / "scalars.tfevents").read_bytes()
 FIRST = "events.out.tfevents.1795340000.node-1"

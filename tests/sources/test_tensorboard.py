@@ -152,13 +152,6 @@ async def test_of_a_folder_for_each_start_the_newest_is_read(tmp_path: Path) -> 
     assert value.notes == ("version_0 lies there too; version_1 is read",)
 
 
-async def test_a_start_that_wrote_nothing_does_not_hide_the_run(tmp_path: Path) -> None:
-    begun(tmp_path / "version_0", 1795340000, 1795341000.0)
-    begun(tmp_path / "version_1", 1795350000, 1795350000.0, SCALARS[:40])
-    value = (await facet_of(tmp_path)).value
-    assert value is not None and value.name == "version_0"
-
-
 async def test_an_evaluation_begun_later_does_not_hide_the_run_that_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -180,24 +173,6 @@ def framed(data: bytes) -> bytes:
     head = struct.pack("<Q", len(data))
     crcs = struct.pack("<I", masked_crc(head)), struct.pack("<I", masked_crc(data))
     return head + crcs[0] + data + crcs[1]
-
-
-def scalar(tag: str, figure: float, step: int, at: float) -> bytes:
-    """Return an event as tensorboardX writes it, framed."""
-    value = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x15" + struct.pack("<f", figure)
-    summary = b"\x0a" + bytes([len(value)]) + value
-    step_field = b"\x10" + bytes([step])
-    event = b"\x09" + struct.pack("<d", at) + step_field + b"\x2a" + bytes([len(summary)])
-    return framed(event + summary)
-
-
-async def test_a_validation_logged_by_epoch_is_no_step(tmp_path: Path) -> None:
-    path = tmp_path / FIRST
-    epochs = (scalar("Acc/valid", 0.5, epoch, 1795341000.0 + epoch) for epoch in (1, 2, 3, 4))
-    path.write_bytes(SCALARS + b"".join(epochs))
-    source = Trackers(SystemClock())
-    value = (await facet_of(tmp_path, source)).value
-    assert value is not None and value.step == 2000
 
 
 async def test_where_add_scalars_has_put_the_loss_is_said(tmp_path: Path) -> None:
@@ -231,22 +206,7 @@ async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> No
         log.after(None)
 
 
-async def test_an_empty_file_is_a_run_that_starts(tmp_path: Path) -> None:
-    (tmp_path / FIRST).write_bytes(b"")
-    value = (await facet_of(tmp_path)).value
-    assert value is not None and value.state == "starting" and value.step is None
-
-
 WHOLE = deframe(SCALARS, 0).records
-
-
-@settings(max_examples=12, deadline=None)
-@given(cut=st.integers(0, len(SCALARS)))
-def test_a_cut_anywhere_is_not_written_yet(cut: int) -> None:
-    piece = deframe(SCALARS[:cut], 0)
-    assert piece.records == WHOLE[: len(piece.records)] and piece.skipped == 0
-    rest = deframe(SCALARS[piece.offset :], piece.offset)
-    assert [*piece.records, *rest.records] == WHOLE
 
 
 @settings(max_examples=12, deadline=None)
@@ -261,13 +221,6 @@ def test_a_flipped_bit_costs_one_record_and_is_counted(at: int, bit: int) -> Non
     assert len(events) == len(piece.records)
 
 
-@settings(max_examples=10, deadline=None)
-@given(start=st.integers(1, len(SCALARS) - 200))
-def test_reading_can_begin_anywhere(start: int) -> None:
-    piece = deframe(SCALARS[start:], start, synced=False)
-    assert piece.records == WHOLE[len(WHOLE) - len(piece.records) :] and piece.records
-
-
 @settings(max_examples=40, deadline=None)
 @given(data=st.binary(max_size=200))
 def test_no_bytes_break_an_event(data: bytes) -> None:
@@ -276,18 +229,6 @@ def test_no_bytes_break_an_event(data: bytes) -> None:
     except BadEventError:
         return
     assert all(isinstance(value, float) for value in event.scalars.values())
-
-
-def test_a_length_that_comes_again_is_not_summed_up_anew() -> None:
-    """200,000 empty records took longer than the deadline, and the run was unknown."""
-    tensorboard._short_crc.cache_clear()
-    empty = framed(b"")
-    assert len(deframe(empty * 20_000, 0).records) == 20_000
-    assert tensorboard._short_crc.cache_info().misses == 2  # the head, and the record
-
-
-def test_the_checksum_is_the_one_of_the_format() -> None:
-    assert masked_crc(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) % 2**32
 
 
 def field(number: int, wire: int, data: bytes) -> bytes:

@@ -110,13 +110,6 @@ async def test_what_was_heard_stays_while_the_remote_is_silent(tmp_path: Path) -
     assert len(kept.told) == 2 and kept.trouble is not None
 
 
-async def test_a_logbook_without_a_repository_or_a_remote_tells_nothing_more(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "alone.md").write_text("# x\n")
-    assert await Remotes(SystemClock()).heard(str(tmp_path / "alone.md")) == module.NOTHING
-
-
 async def test_a_git_that_refused_is_asked_again_though_its_files_stay_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import sqlite3
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import HERE, place_of
-from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
+from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.sources import sqlite_copies
 from cockpit.sources.trackers import Trackers, folders, places
 
@@ -141,21 +140,6 @@ async def test_a_writers_log_counts_and_is_left_alone(db: Path) -> None:
     writer.close()
 
 
-async def test_a_log_that_its_writer_left_behind_is_read(db: Path, tmp_path: Path) -> None:
-    writer = sqlite3.connect(db)
-    write(writer, 3010, {"train/loss": 1.5})
-    left = tmp_path / "left"
-    left.mkdir()
-    for name in ("proj.db", "proj.db-wal"):
-        copied(db.parent / name, left / name)
-    writer.close()
-    torn = (left / "proj.db-wal").read_bytes()[:-100]
-    assert (await value_of(run_of(left / "proj.db"))).step == 3010
-    (left / "proj.db-wal").write_bytes(torn)
-    assert (await value_of(run_of(left / "proj.db"))).step == 3000, "half a row does not count"
-    assert names_in(left) == ["proj.db", "proj.db-wal"]
-
-
 async def test_a_huge_file_is_read_where_it_lies(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_copies, "MOST", 1000)
     assert (await value_of(run_of(db))).step == 3000
@@ -225,15 +209,6 @@ async def test_a_file_that_is_not_there_yet_and_then_is(db: Path) -> None:
     assert (await value_of(run_of(db), source)).step == 3000
 
 
-async def test_another_file_in_its_place_begins_anew(db: Path) -> None:
-    source, run = Trackers(SystemClock()), run_of(db)
-    assert len(await rows_of(source, run)) == 301
-    other = db.with_name("other")
-    copied(db, other)
-    rename(other, db)
-    assert len(await rows_of(source, run)) == 301
-
-
 async def test_an_older_file_has_less_and_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as writer:
@@ -265,11 +240,6 @@ async def test_foreign_values_are_taken_for_what_they_are(db: Path) -> None:
     assert [row.loss for row in rows if row.loss is not None] == [1.25, math.inf, 4.0]
     value = await value_of(run, source)
     assert value.step == 3 and value.skipped_blocks == 5 and value.grad_norm == -math.inf
-
-
-async def test_metrics_that_the_run_file_names_win(db: Path) -> None:
-    names = MetricNames(loss="eval/loss")
-    assert (await value_of(run_of(db, metrics=names))).loss == 9.0
 
 
 async def test_many_runs_of_a_project_share_one_copy(
@@ -317,29 +287,6 @@ async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
     answer = await source.observe([Query(run=run_of(db))], HERE)
     joined = source.join(HERE, answer)["toy"]
     assert joined.value is not None and joined.source == f"trackio in {db}"
-
-
-async def test_a_time_that_is_none_moves_no_other(db: Path) -> None:
-    before = await value_of(run_of(db))
-    with sqlite3.connect(db) as writer:
-        write(writer, 3001, {"train/loss": 2.0})
-        writer.execute("UPDATE metrics SET timestamp = '9999-01-01T00:00:00' WHERE step = 3001")
-    writer.close()
-    value = await value_of(run_of(db))
-    assert (value.step, value.clock_offset_s) == (3001, None)
-    assert value.last_step_at == before.last_step_at
-
-
-async def test_a_run_that_is_deleted_and_made_again_is_read_anew(db: Path) -> None:
-    source, run = Trackers(SystemClock()), run_of(db)
-    assert len(await rows_of(source, run)) == 301
-    with sqlite3.connect(db) as writer:
-        writer.execute("DELETE FROM metrics WHERE run_name = 'run-a'")
-        for step in range(3):
-            write(writer, step, {"train/loss": 9.0})
-    writer.close()
-    chunk = await source.more_rows(run)
-    assert chunk.restarted and [row.step for row in chunk.rows] == [0, 1, 2]
 
 
 async def test_of_two_runs_of_one_name_the_newest_alone_is_read(db: Path) -> None:
@@ -405,21 +352,3 @@ async def test_two_living_runs_of_the_name_that_is_given_are_not_told_apart(db: 
     assert error is not None
     assert error.message.endswith("two, one log at once; set trackio.run to the id of one")
     assert (await value_of(run_of(db, "one"))).step == 0
-
-
-async def test_a_run_that_logs_seldom_is_not_taken_for_over(db: Path) -> None:
-    logs(db, "train", 0, 900, 1800)
-    logs(db, "eval", *range(1000, 1830, 10))
-    logs(db, "train", 1840)
-    logs(db, "eval", *range(1840, 2700, 10))
-    error = (await facet_of(run_of(db, None))).error
-    assert error is not None and "eval, train log at once" in error.message
-
-
-async def test_what_another_run_writes_is_no_sign_of_life_of_this_one(db: Path) -> None:
-    now = time.time()
-    logs(db, "old", *(now - LATE - 7200.0 + each for each in range(20)))
-    logs(db, "living", *(now - LATE - 20.0 + each for each in range(20)))
-    old, living = await value_of(run_of(db, "old")), await value_of(run_of(db, "living"))
-    assert (old.state, living.state) == ("silent", "running")
-    assert old.last_step_at == pytest.approx(now - 7181.0) and old.clock_offset_s is None

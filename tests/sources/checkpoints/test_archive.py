@@ -101,10 +101,6 @@ def test_the_step_is_what_the_trainer_wrote(
     assert found.whole and found.step == step
 
 
-def test_the_epoch_is_no_step_but_it_is_said(tmp_path: Path) -> None:
-    assert says(tmp_path, archive({"epoch": 4}))[1:3] == (None, 4)
-
-
 class Evil:
     def __init__(self, path: str) -> None:
         self.path = path

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cockpit.hosts import link, walking
+from cockpit.hosts import link
 from cockpit.hosts.here import ask_host
 from cockpit.hosts.link import Answers, Ask, know_pythons
 from cockpit.model.clock import SystemClock
@@ -20,7 +20,6 @@ from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.sources.checkpoints import host
 from cockpit.sources.checkpoints import source as reading
-from cockpit.sources.checkpoints.contents import AWAY
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.test_archive import archive
@@ -164,24 +163,6 @@ async def test_data_that_goes_later_is_missed(
     assert found[-1] == "incomplete"
 
 
-async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
-    asked: list[list[Ask]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for step in range(1, 41):
-        levanter(tmp_path, step, at=time.time() - QUIET)
-    monkeypatch.setattr(host, "MOST", 40)
-    monkeypatch.setattr(host, "AWAY", AWAY._replace(rounds=3))
-    source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
-    first = await looked(source, run)
-    assert first.value is not None and first.value.unjudged
-    assert len(first.value.items) + first.value.unjudged == 40
-    assert first.value.latest_complete == 40 and first.value.trainer_would_load is None
-    for _ in range(6):
-        last = await looked(source, run)
-    assert last.value is not None and not last.value.unjudged
-    assert [step for step, state in states(last) if state == "complete"] == list(range(1, 41))
-
-
 @pytest.mark.parametrize(
     ("path", "kind", "told"),
     [
@@ -255,25 +236,6 @@ async def test_a_real_host_is_listed_with_its_own_clock_and_loses_its_link(
     box.start()
     assert states(await looked(source, run)) == [(100, "complete"), (200, "writing")]
     link._load.cache_clear()
-
-
-async def test_what_was_listed_before_the_time_was_over_counts(
-    asked: list[list[Ask]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for step in range(1, 31):
-        levanter(tmp_path, step, at=time.time() - QUIET)
-    monkeypatch.setattr(host, "AWAY", AWAY._replace(rounds=3))
-    moments = iter(range(10_000))
-    monkeypatch.setattr(walking, "time", Clock(lambda: next(moments) / 10))
-    source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
-    first = await looked(source, run)
-    assert first.value is not None and first.value.latest_complete == 30
-    assert first.value.unjudged == 30 - len(first.value.items) > 0
-    monkeypatch.undo()
-    monkeypatch.setattr(
-        host, "ask_host", lambda where, *more, **limits: ask_host(None, *more, **limits)
-    )
-    assert len(states(await looked(source, run))) == 30
 
 
 class Clock(NamedTuple):

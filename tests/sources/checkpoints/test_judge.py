@@ -17,8 +17,6 @@ from cockpit.sources.checkpoints.listing import (
     Folder,
     Listed,
     Root,
-    compact,
-    read_marker,
 )
 from cockpit.sources.checkpoints.source import list_checkpoints
 from tests.sources.checkpoints.trees import NOW, metadata, put, root_from_files
@@ -66,13 +64,6 @@ def states(value: CheckpointsValue) -> list[tuple[int | None, str]]:
     return [(item.step, item.state.value) for item in value.items]
 
 
-def test_steps_are_numbers_not_text() -> None:
-    value = judge(save(9000), save(500), save(10000), save(1000))
-    assert states(value) == [(n, "complete") for n in (500, 1000, 9000, 10000)]
-    assert value.latest_complete == 10000
-    assert value.relaunch_from is not None and value.relaunch_from.path == "/r/step-10000"
-
-
 @pytest.mark.parametrize("name", ["step-9\n", "step-9\x1b[31m", "step-9\u200b", "step-9\udcff"])
 def test_one_that_no_path_leads_to_is_not_picked(name: str) -> None:
     """Beside it may lie another one whose name is what is left of its own."""
@@ -81,24 +72,6 @@ def test_one_that_no_path_leads_to_is_not_picked(name: str) -> None:
     assert value.latest_complete == 7
     (odd,) = [each for each in value.items if each.note and "no path leads to it" in each.note]
     assert odd.state is CheckpointState.UNKNOWN and odd.saved_at is None
-
-
-def test_step_zero_is_a_step() -> None:
-    value = judge(save(0))
-    assert value.latest_complete == 0
-    assert value.relaunch_from is not None and value.relaunch_from.step == 0
-
-
-def test_nothing_there_is_no_checkpoint_and_no_error() -> None:
-    value = judge()
-    assert (value.items, value.latest_complete, value.relaunch_from) == ((), None, None)
-    assert value.trainer_would_load is None
-
-
-def test_the_marker_beats_the_name_and_the_disagreement_is_said() -> None:
-    [item] = judge(save(50, name="step-500")).items
-    assert (item.step, item.name_step) == (50, 500)
-    assert item.note is not None and "500" in item.note and "50" in item.note
 
 
 @pytest.mark.parametrize(
@@ -127,32 +100,6 @@ def test_a_marker_that_does_not_tell_a_step_makes_it_incomplete(
     assert "step 800 is incomplete" in value.relaunch_from.why
 
 
-def test_an_empty_marker_is_empty_whatever_was_read() -> None:
-    assert read_marker(Listed("metadata.json", 0, 0.0, None)).problem == "is empty"
-
-
-@pytest.mark.parametrize(
-    ("alive", "state"), [(True, "writing"), (None, "writing"), (False, "incomplete")]
-)
-def test_only_a_job_that_may_live_is_writing(alive: bool | None, state: str) -> None:
-    value = judge(save(700), save(800, at=NOW - 20, marker=None), alive=alive)
-    assert value.items[-1].state == state
-
-
-def test_two_quiet_minutes_mean_torn_even_while_the_job_lives() -> None:
-    assert judge(save(8, at=NOW - 118, marker=None), alive=True).items[0].state == "writing"
-    assert judge(save(8, at=NOW - 121, marker=None), alive=True).items[0].state == "incomplete"
-
-
-def test_growth_since_the_former_look_is_writing_whatever_the_clock_says() -> None:
-    files = save(8, at=NOW - 900, marker=None)
-    grown = {"/r/step-8": SeenFolder(size=500, files=2, complete=False)}
-    still = {"/r/step-8": SeenFolder(size=1200, files=2, complete=False)}
-    assert judge(files, alive=True, before=grown).items[0].state == "writing"
-    assert judge(files, alive=True, before=still).items[0].state == "incomplete"
-    assert judge(files, alive=False, before=grown).items[0].state == "incomplete"
-
-
 def test_files_from_the_future_prove_nothing() -> None:
     assert judge(save(8, at=NOW + 9999, marker=None), alive=True).items[0].state == "incomplete"
 
@@ -169,58 +116,6 @@ def test_a_complete_one_that_loses_its_marker_is_being_deleted_not_torn() -> Non
     assert later.items[0].state is CheckpointState.INCOMPLETE
 
 
-def test_what_was_complete_once_stays_so_in_memory() -> None:
-    root = root_from_files("/r", save(7))
-    seen = remember(judge_listing([root], Circumstances(NOW)), [root], {})
-    torn = root_from_files("/r", save(7, marker=None))
-    value = judge_listing([torn], Circumstances(NOW, before=seen))
-    assert remember(value, [torn], seen)["/r/step-7"].complete
-
-
-def test_temporary_and_permanent_come_from_the_marker_then_from_the_root() -> None:
-    first = Root(
-        "/p", root_from_files("/p", [*save(7), *save(8, temporary=True)]).folders, (), False
-    )
-    second = Root("/t", root_from_files("/t", save(9, at=OLD, marker=None)).folders, (), True)
-    value = judge_listing([first, second], Circumstances(NOW))
-    assert [(i.step, i.permanent, i.root) for i in value.items] == [
-        (7, True, "/p"),
-        (8, False, "/p"),
-        (9, False, "/t"),
-    ]
-    assert value.relaunch_from is not None and "temporary" in value.relaunch_from.why
-
-
-def test_the_newest_is_sought_over_all_roots() -> None:
-    roots = [root_from_files("/p", save(1000)), root_from_files("/t", save(1015, temporary=True))]
-    value = judge_listing(roots, Circumstances(NOW))
-    assert value.relaunch_from is not None and value.relaunch_from.path == "/t/step-1015"
-    assert value.trainer_would_load is not None
-    assert value.trainer_would_load.path == "/t/step-1015"
-
-
-def test_after_a_rollback_both_rules_of_the_trainer_are_told() -> None:
-    value = judge(save(900, at=OLD), save(800, at=OLD + 60))
-    assert value.trainer_would_load is not None
-    assert value.trainer_would_load.step == 900
-    assert "by timestamp: /r/step-800" in value.trainer_would_load.why
-
-
-def test_a_marker_without_a_time_stamp_is_not_found_by_the_trainer() -> None:
-    value = judge(save(700), save(800, marker=b'{"step": 800}'))
-    assert value.latest_complete == 800
-    assert value.trainer_would_load is not None and value.trainer_would_load.step == 700
-    assert value.items[-1].note is not None and "timestamp" in value.items[-1].note
-
-
-def test_saved_at_is_the_markers_time_and_size_the_sum() -> None:
-    [item] = judge(save(7, at=OLD)).items
-    assert item.saved_at == OLD
-    assert item.size == 1200 + len(meta(7))
-    assert item.marker == "metadata.json"
-    assert "touched_at" not in item.to_json()
-
-
 def test_protection_names_its_reasons() -> None:
     spec = CheckpointSpec(protect=(20, 30), initialize_from="/r/step-10/")
     value = judge(save(10), save(20), save(30, marker=None), save(99), spec=spec, final_step=100)
@@ -230,11 +125,6 @@ def test_protection_names_its_reasons() -> None:
         30: (),
         99: ("newest complete", "final"),
     }
-
-
-def test_an_export_beside_the_checkpoints_is_not_a_torn_one() -> None:
-    export = [Listed("step-800/config.json", 9, OLD), Listed("step-800/model.safetensors", 9, OLD)]
-    assert states(judge(save(700), export)) == [(700, "complete")]
 
 
 def test_a_folder_of_another_name_counts_by_its_marker_alone() -> None:
@@ -251,13 +141,6 @@ def test_an_unreadable_folder_or_marker_is_unknown_not_torn() -> None:
     assert {item.state.value for item in value.items} == {"unknown"}
     assert all("permission denied" in (item.note or "") for item in value.items)
     assert value.items[0].size is None
-
-
-def test_summing_up_a_folder_changes_nothing_that_is_shown() -> None:
-    root = root_from_files("/r", save(7))
-    small = Root("/r", tuple(map(compact, root.folders)))
-    around = Circumstances(NOW)
-    assert judge_listing([small], around) == judge_listing([root], around)
 
 
 # other layouts
@@ -340,13 +223,6 @@ def test_megatron_goes_by_its_tracker() -> None:
     assert {state for _, state in states(released)} == {"unknown"}
 
 
-def test_torchtitan_has_a_hidden_marker() -> None:
-    value = judge(
-        plain("step-500/.metadata", "step-500/__0_0.distcp"), plain("step-1000/__0_0.distcp")
-    )
-    assert states(value) == [(500, "complete"), (1000, "incomplete")]
-
-
 def test_lightning_is_one_file_per_step() -> None:
     whole = b"PK\x03\x04" + b"\0" * 18 + b"PK\x05\x06"
     files = [
@@ -355,12 +231,6 @@ def test_lightning_is_one_file_per_step() -> None:
         Listed("epoch=3-step=600.ckpt", 0, OLD, b""),
     ]
     assert states(judge(files)) == [(200, "complete"), (400, "incomplete"), (600, "incomplete")]
-
-
-def test_nanogpt_has_no_step_and_never_shows_zero() -> None:
-    value = judge(plain("ckpt.pt"))
-    assert states(value) == [(None, "unknown")]
-    assert value.items[0].size == 100 and value.relaunch_from is None
 
 
 def test_a_layout_of_ones_own() -> None:
@@ -420,12 +290,6 @@ def test_no_listing_raises_and_all_are_in_order(
     assert value.latest_complete == max(complete, default=None)
     assert (value.relaunch_from is None) == (not complete)
     json.dumps(value.to_json())
-
-
-@given(st.lists(st.integers(0, 10**12), unique=True, max_size=8), st.integers(0, 12))
-def test_order_is_numeric_whatever_the_padding(steps: list[int], width: int) -> None:
-    value = judge(*(save(step, name=f"step-{step:0{width}}") for step in steps))
-    assert [item.step for item in value.items] == sorted(steps)
 
 
 def scenarios() -> list[Any]:

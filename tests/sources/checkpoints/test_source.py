@@ -58,12 +58,6 @@ async def test_permanent_and_temporary_roots_are_one_list(tmp_path: Path) -> Non
     assert (facet.observed_at, facet.known) == (NOW, True)
 
 
-async def test_a_temporary_root_that_does_not_exist_yet_holds_nothing(tmp_path: Path) -> None:
-    levanter(tmp_path / "p", 900)
-    run = run_of(tmp_path / "p", tmp_path / "t")
-    assert value_of(await observed(Checkpoints(FixedClock(NOW)), run)).latest_complete == 900
-
-
 async def test_a_dead_jobs_unfinished_save_is_incomplete_at_once(tmp_path: Path) -> None:
     levanter(tmp_path, 900)
     levanter(tmp_path, 1000, at=NOW - 5, marker=None)

@@ -46,14 +46,6 @@ async def test_the_newest_steps_come_first_and_the_rest_over_later_looks(
     assert value.items == list_checkpoints([str(root)], now=NOW).items
 
 
-async def test_what_is_saved_meanwhile_is_seen_at_the_next_look(root: Path) -> None:
-    source, run = Checkpoints(FixedClock(NOW)), run_of(root)
-    await observed(source, run, alive=True)
-    levanter(root, 9999, at=NOW - 5)
-    value = value_of(await observed(source, run, alive=True))
-    assert value.latest_complete == 9999
-
-
 async def test_none_is_picked_while_the_only_whole_ones_have_had_no_turn(root: Path) -> None:
     for step in range(COUNT - NEWEST - MORE + 1, COUNT + 1):
         (root / f"step-{7 * step}" / "metadata.json").unlink()

@@ -91,12 +91,6 @@ async def test_it_says_what_git_here_would_say(tmp_path: Path, box: Box) -> None
     assert box.scripts == 1 and not list(Path.cwd().glob("pwned"))
 
 
-async def test_two_hundred_runs_cost_one_script(tmp_path: Path, box: Box) -> None:
-    repo = repository(tmp_path / "code")
-    found = await look(*[repo] * 200)
-    assert all(facet.value is not None for facet in found) and box.scripts == 1
-
-
 async def test_a_seal_s_tag_is_seen(tmp_path: Path, box: Box) -> None:
     facet = (await look(changed(repository(tmp_path / "code"))))[0]
     assert facet.value is not None and facet.value.sealed == "seal/0/500"

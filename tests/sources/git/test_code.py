@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
@@ -16,7 +14,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.sources.git import code as code_state
 from cockpit.sources.git import command
 from cockpit.sources.git.code import Code
-from cockpit.sources.git.command import read_status, trouble
+from cockpit.sources.git.command import trouble
 from tests.sources.git.repos import commit, git, repository
 
 NOW = 1_770_000_000.0
@@ -35,12 +33,6 @@ async def value_of(repo: Path) -> CodeValue:
     facet = await look(repo)
     assert facet.value is not None, facet.error
     return facet.value
-
-
-async def test_a_clean_pushed_tree(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "code")
-    value = await value_of(repo)
-    assert value == CodeValue(sha=git(repo, "rev-parse", "HEAD"), branch="main", unpushed=0)
 
 
 async def test_looking_runs_no_hook_of_the_repository(tmp_path: Path) -> None:
@@ -73,38 +65,12 @@ async def test_dirty_and_unpushed_are_named_and_the_diff_has_an_identity(tmp_pat
     assert (await value_of(repo)).patch_id not in (None, first)
 
 
-async def test_untracked_files_alone_have_no_diff_identity(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "code")
-    (repo / "new.py").write_text("x")
-    value = await value_of(repo)
-    assert (value.dirty, value.patch_id) == (("new.py",), None)
-
-
 async def test_hostile_names_are_made_safe(tmp_path: Path) -> None:
     repo = repository(tmp_path / "code")
     make(repo, b"evil\x1b]0;title\x07\n\xff.py")
     value = await value_of(repo)
     assert len(value.dirty) == 1 and "evil" in value.dirty[0]
     assert not any(ord(char) < 32 or char == "\x7f" for char in value.dirty[0])
-
-
-async def test_without_an_upstream_unpushed_is_unknown(tmp_path: Path) -> None:
-    value = await value_of(repository(tmp_path / "code", remote=False))
-    assert value.unpushed is None and value.branch == "main"
-
-
-async def test_a_detached_head_has_no_branch(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "code")
-    git(repo, "checkout", "-q", "--detach")
-    value = await value_of(repo)
-    assert value.branch is None and value.sha is not None and value.unpushed is None
-
-
-async def test_before_the_first_commit_there_is_no_sha(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "-b", "main")
-    (tmp_path / "train.py").write_text("x")
-    value = await value_of(tmp_path)
-    assert (value.sha, value.branch, value.dirty) == (None, "main", ("train.py",))
 
 
 async def test_a_subfolder_shows_the_whole_repository(tmp_path: Path) -> None:
@@ -218,16 +184,6 @@ async def test_the_logbooks_newest_launch_tells_the_recorded_commit(tmp_path: Pa
     book.unlink()
     facet = (await Code(FixedClock(NOW)).observe([run]))["a"]
     assert facet.known and facet.value is not None and facet.value.record_sha is None
-
-
-@given(st.text())
-def test_no_answer_of_git_raises(text: str) -> None:
-    assert all(name.isprintable() for name in read_status(text.replace("\n", "\0")).files)
-
-
-def test_the_former_name_of_a_renamed_file_is_not_another_file() -> None:
-    renamed = "2 R. N... 100644 100644 100644 abc abc R100 new name.py\0? old name.py\0"
-    assert read_status(renamed).files == ("new name.py",)
 
 
 async def test_the_newest_seal_of_this_very_run_is_found(tmp_path: Path) -> None:

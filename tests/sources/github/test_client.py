@@ -35,26 +35,6 @@ def place(hub: FakeGitHub, number: int = 1) -> GitHubPlace:
 
 
 @pytest.mark.parametrize(
-    ("url", "api"),
-    [
-        ("https://github.com/a/b/issues/7", "https://api.github.com/repos/a/b/issues/7"),
-        ("https://www.github.com/a/b/issues/7/", "https://api.github.com/repos/a/b/issues/7"),
-        (
-            "https://GitHub.com/a/b/issues/7#issuecomment-1",
-            "https://api.github.com/repos/a/b/issues/7",
-        ),
-        ("https://acme.ghe.com/a/b/issues/7", "https://api.acme.ghe.com/repos/a/b/issues/7"),
-        ("https://git.acme.org/a/b/issues/7", "https://git.acme.org/api/v3/repos/a/b/issues/7"),
-        ("https://git.acme.org:8443/a/b.c/issues/7?x=1",
-         "https://git.acme.org:8443/api/v3/repos/a/b.c/issues/7"),
-    ],
-)  # fmt: skip
-def test_an_issues_address_gives_that_of_its_interface(url: str, api: str) -> None:
-    found = issue_place(url, {})
-    assert found is not None and found.issue_url == api
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "", "https://github.com/a/b/pull/7", "https://github.com/a/b/issues/x",
@@ -73,17 +53,6 @@ def test_a_repository_is_named_shortly_or_by_its_address() -> None:
         assert found is not None and found.repo_url == "https://api.github.com/repos/a/b"
     assert repo_place("a", {}) is None and repo_place("a/b/c", {}) is None
     assert repo_place("a/..", {}) is None
-
-
-def test_the_environment_may_name_the_interface() -> None:
-    env = {
-        "GITHUB_API_URL": "https://git.acme.org/api/v3",
-        "GITHUB_SERVER_URL": "https://git.acme.org",
-    }
-    ours = issue_place("https://git.acme.org/a/b/issues/1", env)
-    public = issue_place("https://github.com/a/b/issues/1", env)
-    assert ours is not None and ours.api == "https://git.acme.org/api/v3"
-    assert public is not None and public.api == "https://api.github.com"
 
 
 async def token_for(url: str, **env: str) -> Token | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from cockpit.hosts.notes import end_mark
 from cockpit.model.logtext import LogMark, PresentLog
-from cockpit.sources.logs import present
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.present import MOST_LINES, read_present
 
@@ -45,18 +43,6 @@ def test_the_lines_are_numbered_as_the_file_s(log: Path) -> None:
     assert not found.read.whole and found.read.why == "only its last 20,000 lines were read"
 
 
-def test_a_number_that_costs_too_much_is_not_known(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log.write_text("".join(f"line {number}\n" for number in range(1, 2001)))
-    monkeypatch.setattr(present, "MOST_BYTES", 1000)
-    assert read_present(LocalLog(log)).lines[-1].number == 2000
-    monkeypatch.setattr(present, "MOST_COUNTED", 500)
-    found = read_present(LocalLog(log))
-    assert found.lines[-1].number is None and found.lines[-1].offset is not None
-    assert found.read.why is not None and found.read.bytes <= 1000
-
-
 def test_what_stands_before_the_launcher_s_mark_is_another_job_s(log: Path) -> None:
     log.write_text("old one\nold two\n")
     begun = mark(log)
@@ -81,16 +67,6 @@ def test_a_log_that_was_rotated_while_the_job_ran_is_read_on(log: Path) -> None:
     assert found.read.since == "recorded"
 
 
-def test_a_log_that_was_copied_and_truncated_is_read_on(log: Path) -> None:
-    log.write_text("old " * 30 + "\n")
-    begun = mark(log)
-    with log.open("a") as file:
-        file.write("new, rotated\n")
-    shutil.copy(log, log.with_name("run.log-20260101"))
-    log.write_text("new, here\n" + "x" * 200 + "\n")
-    assert texts(read_present(LocalLog(log), begun, 0.0))[:2] == ["new, rotated", "new, here"]
-
-
 def test_a_packed_part_of_the_present_job_s_log_is_read(log: Path) -> None:
     for name, when in (("run.log.1.gz", 200.0), ("run.log.2.gz", 50.0)):
         path = log.with_name(name)
@@ -110,19 +86,6 @@ def test_a_packed_part_of_the_present_job_s_log_is_read(log: Path) -> None:
 
 def stamp(at: float) -> str:
     return f"{datetime.fromtimestamp(at, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def test_a_packed_part_that_is_cut_off_is_no_whole_log(log: Path) -> None:
-    torn = log.with_name("run.log.1.gz")
-    torn.write_bytes(gzip.compress(b"RuntimeError: Loss is NaN\n" * 5000)[:-20])
-    older = log.with_name("run.log.2.gz")
-    older.write_bytes(gzip.compress(b"before the gap\n"))
-    log.write_text("here\n")
-    for path, when in ((torn, 200.0), (older, 150.0)):
-        os.utime(path, (when, when))
-    found = read_present(LocalLog(log), None, 100.0)
-    assert texts(found) == ["here"] and not found.read.whole
-    assert found.read.why == "run.log.1.gz, rotated away, could not be read"
 
 
 def test_lines_that_say_they_are_older_than_the_job_are_another_s(log: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,7 +32,7 @@ from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer, Ask, PageCache
 from cockpit.sources.logs.present import read_present
 from cockpit.sources.logs.ranged import BLOCK, Span, Wish
-from cockpit.sources.logs.remote import Host, HostError, RemoteLog, on_our_clock
+from cockpit.sources.logs.remote import Host, RemoteLog
 from cockpit.sources.logs.source import Logs
 from tests.hosts.here import CallsHere
 from tests.sshd import Sshd, needs_sshd, serving
@@ -194,21 +193,6 @@ async def test_more_than_one_trip_can_carry_takes_another(
     assert rows == list(range(10)) and box.trips == 5
 
 
-def test_one_fault_is_told_to_all_who_asked_together(box: CallsHere) -> None:
-    box.down = RemoteError(ErrorKind.TIMEOUT, "box: no answer")
-    host = Host("box", box, PageCache())
-
-    def ask(number: int) -> str:
-        with pytest.raises(HostError) as told:
-            host.ask([Ask(f"/{number}")])
-        return str(told.value.strerror)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(ask, range(8))) == {"box: no answer"}
-    box.down = None
-    assert isinstance(host.ask([Ask("/etc/passwd")])[0], Answer)
-
-
 async def test_rotated_truncated_and_replaced(log: Path, box: CallsHere) -> None:
     logs, seen = Logs(SystemClock(), call=box), []
     await look(logs, log)
@@ -262,25 +246,6 @@ async def test_what_cannot_be_read_says_why_and_comes_back(log: Path, box: Calls
     assert await refused(logs, log) == (ErrorKind.UNAUTHORIZED, "box: run 'ssh box' by hand")
     box.down = None
     assert (await look(logs, log)).rows
-
-
-def test_a_log_of_one_gigabyte_is_paged_in_few_trips(tmp_path: Path, box: CallsHere) -> None:
-    path = tmp_path / "log"
-    line = b"2026-11-21 08:06:59 step=%09d loss=2.5000\n"
-    with path.open("wb") as file:
-        for number in range(40_000):
-            file.write(line % number)
-        end = file.tell()
-        file.truncate(1 << 30)
-    log = LogFile(at(path, box))
-    page = log.page(end // 2, 600)
-    assert len(page.lines) == 600 and box.trips == 1
-    for _ in range(5):
-        page = log.page(page.end, 600)
-    for _ in range(5):
-        page = log.page(page.start, 600, back=True)
-    assert len(page.lines) == 600
-    assert box.trips <= 11 and box.bytes < 11 * 5 * BLOCK
 
 
 def test_pages_are_those_of_the_file(log: Path, box: CallsHere) -> None:
@@ -403,16 +368,6 @@ def test_many_that_hang_cost_the_others_nothing(
     *hung, last = Host("box", box, PageCache()).ask(asks)
     gate.set()
     assert all(isinstance(each, TimeoutError) for each in hung) and isinstance(last, Answer)
-
-
-@pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
-def test_the_time_of_a_file_is_on_our_clock(off: float) -> None:
-    """Its host's clock is an hour off, and the answer took five seconds."""
-    told = Answer("/x", "v", (1, 2), 5, mtime=1e9 + off, now=1e9 + 10.0 + off)
-    ours = on_our_clock(told, sent=1e9 + 8.0, got=1e9 + 13.0)
-    assert isinstance(ours, Answer) and ours.mtime == pytest.approx(1e9, abs=6.0)
-    if not off:
-        assert ours.mtime == 1e9
 
 
 @given(

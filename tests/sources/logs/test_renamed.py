@@ -16,7 +16,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.jobs.stall import log_started_over
 from cockpit.runtime import process
 from cockpit.sources.logs import remote
-from cockpit.sources.logs.local import goes_on_in
 from cockpit.sources.logs.source import Logs
 from tests.hosts.here import CallsHere
 from tests.rules.making import T0, history, job, run_spec
@@ -68,20 +67,6 @@ def test_it_is_read_where_its_writer_goes_on(
 
 
 @HOSTS
-def test_an_empty_log_that_a_rotation_has_begun_does_not_hide_the_writer_s(
-    tmp_path: Path, host: str | None
-) -> None:
-    path, look = tmp_path / "run.log", looking(tmp_path / "run.log", host)
-    with path.open("w") as writer:
-        print("step 1/99 loss 2", file=writer, flush=True)
-        path.rename(tmp_path / "run.log.1")
-        path.touch()
-        assert [row.step for row in value_of(look()).rows] == [1]
-        print("step 2/99 loss 2", file=writer, flush=True)
-        assert [row.step for row in value_of(look()).rows] == [2]
-
-
-@HOSTS
 def test_what_no_process_writes_and_what_may_be_another_log_is_none(
     tmp_path: Path, host: str | None
 ) -> None:
@@ -94,10 +79,3 @@ def test_what_no_process_writes_and_what_may_be_another_log_is_none(
         assert look().value is None, "two ranks perhaps"
     with (tmp_path / "run.log").open("w"), (tmp_path / "run.log.2").open("w"):
         assert value_of(look()).moved_from is None, "it is being written, and empty"
-
-
-def test_only_files_of_the_same_folder_count() -> None:
-    assert goes_on_in("/a/run.log", {"/b/run.log.1": "/proc/7/fd/1"}) is None
-    assert goes_on_in("/a/run.log", {"/a/run.log.1": "/proc/7/fd/1"}) == "/a/run.log.1"
-    gone = {"/a/run.log.1 (deleted)": "/proc/7/fd/1"}
-    assert goes_on_in("/a/run.log", gone) == "/proc/7/fd/1"

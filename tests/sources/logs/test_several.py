@@ -103,10 +103,3 @@ async def test_patterns_on_a_host_are_all_read_as_they_are_here(
     later.parent.mkdir(parents=True)
     later.write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
     assert [each.path for each in (await look(logs, query)).others][2:] == [f"ssh://box{later}"]
-
-
-@pytest.mark.parametrize("log", ['["a.log"]', '"a.log"'])
-def test_a_list_of_one_is_that_one(tmp_path: Path, log: str) -> None:
-    job = run_file(tmp_path, log).job
-    assert job is not None and job.log is not None
-    assert (job.log.path, job.other_logs) == (str(tmp_path / "a.log"), ())

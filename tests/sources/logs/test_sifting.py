@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.logtext import Levels, LogPage, level_of
+from cockpit.model.logtext import LogPage, level_of
 from cockpit.sources.logs import file
 from cockpit.sources.logs.file import sift
 from cockpit.sources.logs.local import LocalLog
@@ -37,18 +37,6 @@ STACK = (
 )
 def test_a_line_tells_its_own_level(line: str, level: str) -> None:
     assert level_of(line) == level
-
-
-def test_a_traceback_is_one_thing_and_ends_with_its_exception() -> None:
-    levels = Levels()
-    told = [levels.next(line) for line in (*STACK.splitlines(), "step 4 loss 2.1", "  indented")]
-    assert told == ["E", "E", "E", "", ""]
-
-
-def test_a_last_line_that_names_no_error_still_ends_its_traceback() -> None:
-    levels = Levels()
-    lines = ("Traceback (most recent call last):", "  File x", "SystemExit: 3", "step 4")
-    assert [levels.next(line) for line in lines] == ["E", "E", "E", ""]
 
 
 def _log(path: Path, count: int) -> tuple[LocalLog, list[int]]:

@@ -11,9 +11,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import LogValue
 from cockpit.rules.triage.classify import alarms_in
 from cockpit.sources.logs import follow
-from cockpit.sources.logs.follow import ENDS, LEAST, RANGES, Budget, Left, Search, search
-from cockpit.sources.logs.follow import MOST_SEARCHED as MOST
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.follow import LEAST
 from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 from tests.sources.logs.test_source import run_of
@@ -112,39 +110,3 @@ async def test_a_log_that_begins_anew_has_left_out_nothing(log: Path) -> None:
     assert (await look(logs, log)).skipped is not None
     replace(log, train(0, 5))
     assert (await look(logs, log)).skipped is None
-
-
-async def test_what_a_first_look_leaves_out_is_told_too(log: Path) -> None:
-    append(log, train(10, 20_000, s50=TROUBLE))
-    value = await look(Logs(SystemClock(), alarms_in), log)
-    assert value.skipped is not None and value.skipped.ranges == ((0, value.rows_begin),)
-    assert [one.name for one in value.skipped.found] == ["traceback"]
-
-
-def test_a_search_that_has_no_time_says_how_much_it_has_not_seen(log: Path) -> None:
-    append(log, train(10, 100_000, s50=TROUBLE, s99999=TROUBLE))
-    size = size_of(log)
-    whole, part = (search(LocalLog(log), 0, size, alarms_in, seconds) for seconds in (60.0, 0.0))
-    assert (whole.total, whole.unscanned) == (2, 0)
-    assert (part.total, part.unscanned) == (0, size)
-
-
-def test_the_account_of_what_was_left_out_is_bounded() -> None:
-    left = Left()
-    lines = tuple(follow.Line(at, TROUBLE.encode(), "traceback") for at in range(2 * ENDS))
-    for at in range(1000):
-        left.add(at, at + 1, Search(lines, 7, 0))
-    assert (left.bytes, left.alarms) == (1000, 7000)
-    assert len(left.ranges) == RANGES and left.ranges[-1] == (999, 1000)
-    assert len(left.found) == 2 * ENDS
-
-
-def test_a_budget_is_learned_from_what_reading_took() -> None:
-    budget = Budget()
-    budget.took(1_000_000, 10.0)
-    slow = budget.bytes(1)
-    assert LEAST < slow < 100_000 and budget.busy
-    assert budget.bytes(1000) == LEAST
-    for _ in range(20):
-        budget.took(1_000_000, 0.001)
-    assert budget.bytes(1) == MOST and not budget.busy

@@ -12,7 +12,6 @@ from types import ModuleType
 
 import pytest
 
-from cockpit.hosts.agent import newest
 from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
@@ -22,7 +21,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
-from cockpit.sources.logs.stamp import FRESH, per_second, read_rows
+from cockpit.sources.logs.stamp import per_second, read_rows
 from tests.queries import queries_of
 
 
@@ -44,25 +43,6 @@ def set_mtime(path: Path, at: float) -> None:
 @pytest.fixture
 def logs() -> Logs:
     return Logs(SystemClock())
-
-
-async def test_the_tail_and_its_clocks(tmp_path: Path, logs: Logs) -> None:
-    log = tmp_path / "log"
-    log.write_text("".join(f"line {n}\n" for n in range(80)) + "half")
-    value = await look(logs, log)
-    assert [line.plain for line in value.lines] == [f"line {n}" for n in range(31, 80)] + ["half"]
-    status = log.stat()
-    assert (value.size, value.mtime, value.inode) == (
-        status.st_size,
-        status.st_mtime,
-        status.st_ino,
-    )
-    assert value.last_line_at == value.mtime and value.triage is None
-
-
-async def test_an_unchanged_log_gives_the_same_value(tmp_path: Path, logs: Logs) -> None:
-    (tmp_path / "log").write_text("a\n")
-    assert await look(logs, tmp_path / "log") is await look(logs, tmp_path / "log")
 
 
 async def test_the_last_line_s_own_time_counts(tmp_path: Path, logs: Logs) -> None:
@@ -107,21 +87,6 @@ async def test_secrets_and_escapes_do_not_pass(tmp_path: Path, logs: Logs) -> No
     assert secret not in shown and "\x1b" not in shown and "[/] [bold" in shown
 
 
-async def test_a_missing_log_is_not_found_and_found_later(tmp_path: Path, logs: Logs) -> None:
-    facet = (await logs.observe(queries_of([run_of(tmp_path / "log")])))["r"]
-    assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
-    (tmp_path / "log").write_text("a\n")
-    assert (await look(logs, tmp_path / "log")).lines[0].plain == "a"
-
-
-@pytest.mark.parametrize("name", ["folder", "pipe", "/dev/zero"])
-async def test_what_is_no_file_is_a_bad_answer(tmp_path: Path, logs: Logs, name: str) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    facet = (await logs.observe(queries_of([run_of(tmp_path / name)])))["r"]
-    assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
-
-
 async def test_each_run_has_its_own_answer(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\n")
     runs = [
@@ -158,12 +123,6 @@ async def test_a_glob_follows_the_newest(tmp_path: Path, logs: Logs) -> None:
     (tmp_path / "run-2.log").write_text("step 2 loss 3\n")
     value = await look(logs, pattern)
     assert value.path.endswith("run-2.log") and [row.step for row in value.rows] == [2]
-
-
-def test_a_real_name_is_no_glob(tmp_path: Path) -> None:
-    (tmp_path / "run[1].log").write_text("")
-    assert newest(str(tmp_path / "run[1].log")) == str(tmp_path / "run[1].log")
-    assert newest(str(tmp_path / "none-*")) == str(tmp_path / "none-*")
 
 
 WRITER = """
@@ -214,17 +173,6 @@ def test_more_is_better(rate: float | None, unit: str | None, expected: float | 
 
 def states(*steps: int) -> list[bytes]:
     return [f"step {step} loss 2.5".encode() for step in steps]
-
-
-def test_lines_without_time_that_were_just_written() -> None:
-    rows = read_rows(states(1, 2), mtime=1000.0, since=1000.0 - FRESH, utc=False)
-    assert rows == [Row(1, 1000.0, 2.5), Row(2, 1000.0, 2.5)]
-
-
-@pytest.mark.parametrize("since", [None, 1000.0 - FRESH - 1])
-def test_lines_without_time_that_may_be_old(since: float | None) -> None:
-    rows = read_rows(states(1, 2), mtime=1000.0, since=since, utc=False)
-    assert rows == [Row(1, None, 2.5), Row(2, 1000.0, 2.5)]
 
 
 RESUMED = [

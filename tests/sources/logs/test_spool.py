@@ -23,7 +23,7 @@ from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.present import DROPPED, read_present
 from cockpit.sources.logs.remote import log_at
 from cockpit.sources.logs.source import Logs
-from cockpit.sources.logs.spool import HOLE, Spool, passing, tidy
+from cockpit.sources.logs.spool import Spool, passing, tidy
 
 
 @pytest.fixture
@@ -58,22 +58,10 @@ def test_lines_are_kept_with_the_cursor_that_follows_them(spool: Spool) -> None:
         assert log.stat.mtime == 101.0 and log.stat.begin == 0
 
 
-def test_lines_fetched_from_another_cursor_are_refused(spool: Spool) -> None:
-    assert spool.append(numbered(1), "c1", 1.0, since=None)
-    assert not spool.append(numbered(1, 2), "c2", 1.0, since=None)
-    assert text_of(spool) == b"step 1 loss 2.5\n"
-
-
 def test_nothing_fetched_yet_is_no_log(spool: Spool) -> None:
     assert spool.last(5) == []
     with pytest.raises(FileNotFoundError):
         text_of(spool)
-
-
-def test_what_is_missing_is_told_in_its_place(spool: Spool) -> None:
-    spool.append(numbered(1), "c1", 1.0, since=None)
-    spool.append(numbered(9), "c9", 1.0, since="c1", hole=True)
-    assert text_of(spool) == b"step 1 loss 2.5\n" + HOLE + b"step 9 loss 2.5\n"
 
 
 def test_jobs_are_kept_apart_whatever_their_ids(tmp_path: Path) -> None:
@@ -95,22 +83,6 @@ def test_only_this_user_can_read_it_and_no_secret_is_stored(spool: Spool, tmp_pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert not any(secret.encode() in path.read_bytes() for path in files)
     assert b"\x1b[1mbold\r\n\xff\xfe\n" in text_of(spool)
-
-
-def test_it_is_bounded_and_drops_its_oldest_lines(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spooling, "MOST", 40_000)
-    monkeypatch.setattr(spooling, "SEGMENT", 10_000)
-    fill(spool, batches=20, size=50)
-    whole = text_of(spool)
-    on_disk = sum(path.stat().st_size for path in spool.folder.glob("*.log"))
-    assert 30_000 < len(whole) <= 40_000 and on_disk == len(whole)
-    assert whole.endswith(b"\n") and whole.splitlines()[-1].startswith(b"19-49 ")
-    head = whole.splitlines()[0]
-    assert head.endswith(b"x" * 100) and b"-" in head, "it begins with a whole line"
-    with log_at(spool.place).open() as log:
-        assert log.stat.begin + len(whole) == log.stat.size > 100_000
 
 
 KILLED = """
@@ -138,25 +110,6 @@ def test_a_kill_neither_loses_nor_doubles_a_line(
     else:
         assert spool.append(numbered(4), "c4", 3.0, since="c3")
     assert text_of(spool).splitlines() == numbered(1, 2, 3, 4)
-
-
-FETCHER = """
-import sys
-from pathlib import Path
-from cockpit.sources.logs.spool import Spool
-spool = Spool("run", "/ada/a job", Path(sys.argv[1]))
-while (begun := int(spool.cursor() or 0)) < 300:
-    end = min(300, begun + 7)
-    lines = [b"line %d" % number for number in range(begun, end)]
-    spool.append(lines, str(end), 1.0, since=str(begun) if begun else None)
-"""
-
-
-def test_two_processes_that_fetch_the_same_log_write_it_once(spool: Spool, tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", FETCHER, str(tmp_path / "logs" / "m")]
-    both = [subprocess.Popen(argv) for _ in range(2)]
-    assert [each.wait() for each in both] == [0, 0]
-    assert text_of(spool).splitlines() == [b"line %d" % number for number in range(300)]
 
 
 def test_a_writer_that_stands_still_holds_up_nobody_for_long(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cockpit.sources.logs.stamp import clock_offset, line_time, read_stamp, writes_utc
+from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 
 NEAR = datetime(2026, 11, 21, 8, 10, tzinfo=UTC).timestamp()
 
@@ -72,12 +72,6 @@ def test_a_local_time_is_not_utc(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-def test_a_zone_in_the_line_decides() -> None:
-    stamp = read_stamp("2026-11-21T08:06:59Z")
-    assert stamp is not None and stamp.tzinfo is not None
-    assert line_time("2026-11-21T08:06:59Z", NEAR, utc=False) == at(8, 6, 59)
-
-
 def stamped(at: float) -> str:
     return f"{datetime.fromtimestamp(at, tz=UTC):%Y-%m-%dT%H:%M:%S}Z step 1"
 
@@ -91,9 +85,3 @@ def test_the_last_line_was_written_by_the_last_write() -> None:
     assert clock_offset([stamped(near - 8 * 3600)], near, False, 0.0, grown=False) == -28800.0
     assert clock_offset(["", "no time here"], near, False, 7200.0, grown=True) == 7200.0
     assert clock_offset([stamped(near + 7190)], near, False, 7200.0, grown=True) == 7200.0
-
-
-def test_a_line_is_told_on_our_clock() -> None:
-    near = 1_800_000_000.0
-    assert line_time(stamped(near + 7000), near, False, 7200.0) == near - 200
-    assert line_time(stamped(near + 7000), near, False) is None

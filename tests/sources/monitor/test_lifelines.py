@@ -103,15 +103,6 @@ def test_a_host_without_python_cannot_tell() -> None:
     assert f"is alive: {server.host}: it has no /no/python3: install it" in found.notes[0]
 
 
-def test_each_machine_is_asked_once_for_all_monitors_and_may_hold_the_session() -> None:
-    machines = Machines(here=(NO_TMUX,), box=TMUX)
-    wanted = {f"r{n}": Wanted({"tunnel session": "mon"}, "box") for n in range(200)}
-    found = looked(machines, wanted)
-    assert set(found.values()) == {Gone()}
-    assert sorted(machines.asked) == ["box", "here"]
-    assert looked(machines, {"a": Wanted({"s": "mon"})})["a"].gone
-
-
 @pytest.mark.parametrize("kind", [ErrorKind.REFUSED, ErrorKind.NOT_FOUND])
 def test_a_machine_that_does_not_answer_makes_it_unknown_and_never_gone(kind: ErrorKind) -> None:
     silent = Problem(kind=kind, message="box: Connection refused; log in")

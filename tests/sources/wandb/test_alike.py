@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.wandb.alike import AlikeRows
-from cockpit.sources.wandb.decode import CONFIG, HISTORY, KeyLayout, RowReader, kind_of
+from cockpit.sources.wandb.decode import HISTORY, KeyLayout, RowReader, kind_of
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import MetricKeys
 from tests.sources.wandb import writer
@@ -95,30 +95,6 @@ def asked(records: list[bytes]) -> tuple[list[Row], list[int]]:
         return by_itself(reader, layout, span)
 
     return AlikeRows(reader, layout).read(spans, other), kinds
-
-
-def test_most_rows_are_read_together_and_a_configuration_is_handed_on() -> None:
-    records = [writer.row(step, repr(step / 7), 17e8 + step) for step in range(100)]
-    records.insert(50, writer.record(5, 5, writer.items({"lr": "1"})))
-    records[70:70] = [writer.stats(17e8), writer.record(6, 3, writer.items({"train/loss": "9"}))]
-    found, kinds = asked(records)
-    assert [row.step for row in found] == [*range(100)] and kinds == [CONFIG]
-
-
-def test_rows_of_two_shapes_by_turns_are_read_together_too() -> None:
-    records = [
-        writer.row(step, repr(step / 7), 17e8 + step, **({"eval/loss": "2.0"} if step % 3 else {}))
-        for step in range(300)
-    ]
-    found, kinds = asked(records)
-    assert [row.loss for row in found] == [step / 7 for step in range(300)] and not kinds
-
-
-@pytest.mark.parametrize("text", ['"a b"', '"\\n"', "[1, 2]", '"' + "x" * 200 + '"'])
-def test_a_row_that_holds_more_than_figures_is_read_by_its_keys(text: str) -> None:
-    records = [writer.row(step, "2.5", 17e8 + step, note=text) for step in range(9)]
-    found, kinds = asked(records)
-    assert [row.loss for row in found] == [2.5] * 9 and kinds == [HISTORY] * 9
 
 
 ITEMS = writer.items({"global_step": "7", "_timestamp": "1700000000.5", "train/loss": "2.5"})

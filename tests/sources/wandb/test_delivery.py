@@ -42,15 +42,6 @@ class SlowFolder:
         return [row.step for row in (await self.rows.next(deadline)).rows]
 
 
-async def test_rows_that_came_too_late_are_given_out_at_the_next_call(tmp_path: Path) -> None:
-    slow = SlowFolder(tmp_path)
-    with pytest.raises(TimeoutError):
-        await slow.steps(0.01)
-    slow.answer.set()
-    assert await slow.steps() == [0, 1, 2, 3, 4]
-    assert await slow.steps() == []
-
-
 async def test_rows_that_came_too_late_are_waiting(tmp_path: Path) -> None:
     slow = SlowFolder(tmp_path)
     waiting = [slow.rows.waiting]
@@ -65,17 +56,6 @@ async def test_rows_that_came_too_late_are_waiting(tmp_path: Path) -> None:
     waiting.append(slow.rows.waiting)
     slow.rows.rewind()
     assert [*waiting, slow.rows.waiting] == [False, True, False, True]
-
-
-async def test_rows_of_a_caller_who_was_told_to_end_are_given_out_too(tmp_path: Path) -> None:
-    slow = SlowFolder(tmp_path)
-    caller = asyncio.create_task(slow.steps())
-    await asyncio.to_thread(slow.asked.wait, LONG)
-    caller.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
-    slow.answer.set()
-    assert await slow.steps() == [0, 1, 2, 3, 4]
 
 
 async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> None:

@@ -288,16 +288,6 @@ def row(step: int, loss: float) -> Row:
     return Row(step, None, loss)
 
 
-def test_a_short_run_has_one_column_a_step() -> None:
-    columns = LossColumns()
-    columns.add([row(10, 3.0), row(11, 2.0), Row(12, None), row(13, 1.0)])
-    assert [column[:5] for column in columns.columns()] == [
-        (10, 10, 3.0, 3.0, 3.0),
-        (11, 11, 2.0, 2.0, 2.0),
-        (13, 13, 1.0, 1.0, 1.0),
-    ]
-
-
 def test_a_spike_and_a_nan_survive_every_merge() -> None:
     columns = LossColumns(most=32)
     losses = {40_000: 99.0, 70_001: math.nan, 70_002: math.inf, 5: -7.0}
@@ -317,12 +307,6 @@ def test_a_column_of_nothing_finite_is_a_gap() -> None:
     columns = LossColumns()
     columns.add([row(1, math.nan), row(1, math.inf)])
     assert columns.columns() == ((1, 1, None, None, None, 2),)
-
-
-def test_a_loss_without_a_step_counts_at_the_step_before() -> None:
-    columns = LossColumns()
-    columns.add([row(7, 1.0), Row(None, None, math.nan)])
-    assert [(one.first, one.nonfinite) for one in columns.columns()] == [(7, 1)]
 
 
 def test_replayed_steps_fall_into_the_same_columns() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cockpit.sources.wandb.online_rows import PAGE, RECENT, Ledger, Page, Raw, rows_of
+from cockpit.sources.wandb.online_rows import Ledger, Page, Raw
 from cockpit.sources.wandb.online_rows import wandb_step as step_of
 
 
@@ -65,52 +65,9 @@ def test_every_row_is_given_out_once_and_in_order(
     assert given_out == server.steps
 
 
-def test_the_newest_rows_are_read_at_once_and_all_looks_are_bounded() -> None:
-    server, ledger = Server(range(20_000)), Ledger()
-    first = look(ledger, server, PAGE)
-    assert [step_of(row) for row in ledger.recent] == list(range(20_000 - RECENT, 20_000))
-    assert first == list(range(PAGE)) and ledger.share < 1.0
-    looks = 1
-    while not ledger.caught_up:
-        first += look(ledger, server, 4 * PAGE)
-        looks += 1
-    assert first == list(range(20_000)) and looks <= 7
-    assert ledger.share == 1.0
-
-
-def test_a_row_that_the_history_does_not_show_yet_is_asked_for_again() -> None:
-    server, ledger = Server(range(10)), Ledger()
-    assert look(ledger, server, lag=5) == list(range(10))
-    server.steps += [10, 11]
-    assert look(ledger, server, lag=3) == [10, 11]
-    assert look(ledger, server) == []
-    assert ledger.caught_up
-
-
-def test_steps_that_are_only_in_the_summary_are_given_up_in_the_end() -> None:
-    server, ledger = Server(range(10)), Ledger()
-    for _ in range(9):
-        look(ledger, server, lag=500)
-    assert ledger.caught_up
-    server.steps += range(700, 710)
-    assert [*look(ledger, server), *look(ledger, server)] == list(range(700, 710))
-
-
 def test_a_history_that_was_cut_begins_anew() -> None:
     server, ledger = Server(range(100)), Ledger()
     look(ledger, server)
     server.steps = list(range(20))
     assert ledger.know(19, 20)
     assert look(ledger, server) == list(range(20))
-
-
-def test_parts_of_rows_are_joined_by_their_steps() -> None:
-    parts = [
-        [{"_step": 1.0, "_timestamp": 5.0}, {"_step": 2.0}],
-        [{"_step": 2.0, "loss": 3.0}, {"_step": 0.0, "loss": 4.0}],
-    ]
-    assert rows_of(parts) == [
-        {"_step": 0.0, "loss": 4.0},
-        {"_step": 1.0, "_timestamp": 5.0},
-        {"_step": 2.0, "loss": 3.0},
-    ]

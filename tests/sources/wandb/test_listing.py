@@ -18,7 +18,6 @@ from cockpit.sources.wandb.listing import (
     Files,
     Wanted,
     files_in,
-    id_in_name,
     unseen,
 )
 from cockpit.sources.wandb.listing import find as find_here
@@ -85,14 +84,6 @@ def test_all_launches_of_an_id_and_of_no_other(folder: Path, find: Find) -> None
     ]
 
 
-def test_without_an_id_the_run_that_was_started_last(folder: Path, find: Find) -> None:
-    assert names(find(folder, None)) == ["run-20260103_000000-bbb"]
-
-
-def test_the_folder_above_will_do(folder: Path, find: Find) -> None:
-    assert find(folder.parent, "bbb") == find(folder, "bbb")
-
-
 def test_a_hidden_folder_goes_first_as_the_client_takes_it(folder: Path, find: Find) -> None:
     begun(folder.parent / ".wandb", 0, "hidden", T0)
     assert find(folder.parent, None)[0].endswith("run-hidden.wandb")
@@ -107,30 +98,6 @@ def test_a_single_launch(folder: Path, find: Find) -> None:
     assert names(find(launch, None)) == [launch.name]
     with pytest.raises(FileNotFoundError, match=r"^no W&B run other in .*; there: aaa "):
         find(launch, "other")
-
-
-def test_a_single_file(folder: Path, find: Find) -> None:
-    path = folder / "run-20260103_000000-bbb" / "run-bbb.wandb"
-    assert find(path, None) == [str(path)]
-
-
-def test_a_renamed_directory_is_still_found(folder: Path, find: Find) -> None:
-    (folder / "run-20260103_000000-bbb").rename(folder / "kept")
-    assert names(find(folder, "bbb")) == ["kept"]
-
-
-def test_a_run_that_is_not_there(folder: Path, find: Find) -> None:
-    with pytest.raises(FileNotFoundError, match=r"; there: bbb, aaa, aaab \(newest first"):
-        find(folder, "zzz")
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path, find: Find) -> None:
-    with pytest.raises(FileNotFoundError):
-        find(tmp_path / "wandb", "aaa")
-
-
-def test_the_id_in_a_file_name() -> None:
-    assert id_in_name("/a/wandb/run-20260103_000000-b-b/run-b-b.wandb") == "b-b"
 
 
 def begun(folder: Path, after: float, run_id: str, written_at: float, *, rows: int = 5) -> Path:
@@ -165,16 +132,6 @@ def test_the_run_that_went_on_is_read_where_no_process_can_be_seen(
     train = begun(tmp_path, 0, "train", T0 + 3700)
     begun(tmp_path, 3600, "eval", T0 + 3610)
     assert find(tmp_path, None) == [str(train)]
-
-
-def test_a_start_that_wrote_nothing_hides_no_run_unless_it_lives(
-    tmp_path: Path, find: Find
-) -> None:
-    train = begun(tmp_path, 0, "train", T0)
-    failed = begun(tmp_path, 3600, "new", T0 + 3600, rows=0)
-    assert find(tmp_path, None) == [str(train)]
-    with failed.open("ab"):
-        assert find(tmp_path, None) == [str(failed)], "it has only not written yet"
 
 
 def test_one_folder_by_two_names_is_one_writer_s(tmp_path: Path, find: Find) -> None:

@@ -257,17 +257,6 @@ async def test_a_path_below_a_file(tmp_path: Path) -> None:
     assert found.error.kind is ErrorKind.NOT_FOUND
 
 
-async def test_a_run_that_is_not_in_the_folder(tmp_path: Path) -> None:
-    on_disk(tmp_path, small())
-    found = await facet(spec(tmp_path, id="zzz"))
-    assert found.error is not None
-    assert found.error.kind is ErrorKind.NOT_FOUND
-    assert found.error.message == (
-        f"no W&B run zzz in {shown(tmp_path)}; there: abc "
-        "(newest first; without wandb.id the newest is read)"
-    )
-
-
 async def test_an_id_that_matches_nothing_is_answered_with_those_that_are_there(
     tmp_path: Path,
 ) -> None:
@@ -346,13 +335,6 @@ async def test_many_runs_at_once(tmp_path: Path) -> None:
     runs = [spec(GOLDEN / version, version) for version in VERSIONS]
     found = await offline().observe(queries_of([*runs, RunSpec(name="none")]))
     assert [facet.known for facet in found.values()] == [True] * 4 + [False]
-
-
-async def test_an_unchanged_file_gives_an_equal_value(tmp_path: Path) -> None:
-    on_disk(tmp_path, small())
-    source, run = offline(), spec(tmp_path, id="abc")
-    first = (await source.observe(queries_of([run])))["hero"]
-    assert (await source.observe(queries_of([run])))["hero"] == first
 
 
 def test_the_value_prints_itself_as_json() -> None:

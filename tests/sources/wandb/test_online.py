@@ -356,16 +356,6 @@ async def test_a_bad_answer_is_unknown_with_its_reason_and_heals(
     assert (await healed.observe(queries_of(look.runs)))["run-abc"].known
 
 
-async def test_a_refusal_asks_once_for_all_projects_of_a_server(wandb: FakeWandb) -> None:
-    runs = [run_of(wandb, "abc", project) for project in ("hero", "other", "third")]
-    wandb.reply = Reply(401, b"{}")
-    source = OnlineWandb(Clock(), env=ENV)
-    for run in (*runs, *runs):
-        facet = (await source.observe(queries_of([run])))[run.name]
-        assert facet.error is not None and facet.error.kind is ErrorKind.UNAUTHORIZED
-    assert len(wandb.asked) == 1
-
-
 async def test_without_a_key_nothing_is_asked(wandb: FakeWandb, tmp_path: Path) -> None:
     source = OnlineWandb(Clock(), env={"HOME": str(tmp_path)})
     (tmp_path / ".netrc").write_text("machine")
@@ -412,17 +402,6 @@ async def test_a_spent_limit_is_heeded_although_the_answer_is_good(wandb: FakeWa
     facet = await Looking(run_of(wandb)).facet()
     assert facet.known and facet.retry_after == 41.0
     assert len(wandb.asked) == 1
-
-
-async def test_projects_of_one_server_are_asked_at_once(wandb: FakeWandb) -> None:
-    runs = [run_of(wandb, "abc", project) for project in ("hero", "other")]
-    wandb.add(FakeRun("abc", [row(1)], displayName="one"))
-    wandb.add(FakeRun("abc", [row(1)], displayName="two"), project="other")
-    renamed = [run.model_copy(update={"name": f"r{n}"}) for n, run in enumerate(runs)]
-    facets = await Looking(*renamed).facets()
-    names = [facet.value.name for facet in facets.values() if facet.value is not None]
-    assert names == ["one", "two"]
-    assert len({json.dumps(asked.variables["project"]) for asked in wandb.asked}) == 2
 
 
 async def test_the_step_is_told_by_rows_of_training_not_of_validations(wandb: FakeWandb) -> None:

@@ -117,13 +117,6 @@ async def test_every_row_and_the_summary(path: Path) -> None:
     assert ours.config.items() >= {"lr": 0.0003, "model": summary["config"]["model"]}.items()
 
 
-@pytest.mark.parametrize("size", [7, 8, 100, 20_000, BLOCK - 3, BLOCK, BLOCK + 5, 70_000, 90_001])
-def test_a_cut_file(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "run-gold0001.wandb"
-    path.write_bytes(LONGEST.read_bytes()[:size])
-    assert our_rows(path) == [flat(row) for row in told_rows(path)]
-
-
 @pytest.mark.parametrize("place", [9, 500, 20_000, BLOCK + 40, 2 * BLOCK + 100])
 def test_a_flipped_byte(tmp_path: Path, place: int) -> None:
     data = bytearray(LONGEST.read_bytes())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,34 +50,11 @@ def newest(path: Path, former: tail.Latest | None = None) -> tail.Latest:
         return tail.latest(log, reader, former)
 
 
-def test_the_last_row(tmp_path: Path) -> None:
-    found = newest(on_disk(tmp_path, START + rows(0, 3000)))
-    assert (found.step, found.at, found.loss) == (2999, T0 + 2999, 2.0)
-    assert 8 <= len(found.rows) <= tail.RECENT_ROWS
-    assert [row.step for row in found.rows] == [*range(3000 - len(found.rows), 3000)]
-    assert found.exit_code is None
-
-
-def test_the_newest_loss_may_be_older_than_the_last_row(tmp_path: Path) -> None:
-    records = START + rows(0, 500, "3.5") + rows(500, 2000, None)
-    found = newest(on_disk(tmp_path, records))
-    assert (found.step, found.loss) == (1999, 3.5)
-
-
-def test_a_nan_is_the_newest_loss(tmp_path: Path) -> None:
-    found = newest(on_disk(tmp_path, START + rows(0, 50) + rows(50, 51, "NaN")))
-    assert math.isnan(found.loss or 0.0)
-
-
 def test_a_hung_run_is_found_behind_days_of_heartbeats(tmp_path: Path) -> None:
     beats = [writer.stats(T0 + 100 + 15 * beat) for beat in range(60_000)]
     found = newest(on_disk(tmp_path, START + rows(0, 100) + beats))
     assert (found.step, found.at, found.loss) == (99, T0 + 99, 2.0)
     assert found.record_at == T0 + 100 + 15 * 59_999
-
-
-def test_the_exit_record(tmp_path: Path) -> None:
-    assert newest(on_disk(tmp_path, [*START, *rows(0, 5), writer.exited(137)])).exit_code == 137
 
 
 def test_following_reads_the_same_as_starting_over(tmp_path: Path) -> None:
@@ -89,13 +64,6 @@ def test_following_reads_the_same_as_starting_over(tmp_path: Path) -> None:
     assert followed.rows[-len(anew.rows) :] == anew.rows
     assert followed._replace(rows=()) == anew._replace(rows=())
     assert followed.size > first.size
-
-
-def test_following_keeps_what_the_new_rows_lack(tmp_path: Path) -> None:
-    first = newest(on_disk(tmp_path, START + rows(0, 40, "1.25")))
-    path = on_disk(tmp_path, START + rows(0, 40, "1.25") + [writer.stats(T0 + 99)])
-    found = newest(path, first)
-    assert (found.step, found.loss, found.at, found.record_at) == (39, 1.25, T0 + 39, T0 + 99)
 
 
 @given(cut=st.integers(0, 60_000))
@@ -132,12 +100,6 @@ def test_a_sample_is_spread_over_the_whole_file(tmp_path: Path) -> None:
     assert steps[-1] > 39_000
 
 
-def test_a_sample_of_a_short_file(tmp_path: Path) -> None:
-    path = on_disk(tmp_path, START + rows(0, 30))
-    with WandbFile(str(path)) as log:
-        assert [row.step for row in tail.sample(log, reader_of(path), 120)] == [*range(30)]
-
-
 def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
     big = '"' + "x" * 90_000 + '"'
     records = START + [writer.row(step, "1.5", T0 + step, note=big) for step in range(200)]
@@ -148,16 +110,6 @@ def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
         recent, start = tail.newest_rows(log, reader_of(path), 10)
     assert [row.step for row in recent] == [*range(190, 200)]
     assert start > 0.9 * path.stat().st_size
-
-
-@pytest.mark.parametrize("wanted", [1, 64, 3000, 10_000])
-def test_the_newest_rows_in_their_order(tmp_path: Path, wanted: int) -> None:
-    path = on_disk(tmp_path, START + rows(0, 5000))
-    with WandbFile(str(path)) as log:
-        recent, start = tail.newest_rows(log, reader_of(path), wanted)
-        share = 1.0 - start / log.size
-    assert [row.step for row in recent] == [*range(max(0, 5000 - wanted), 5000)]
-    assert share == pytest.approx(min(1.0, wanted / 5000), abs=0.02)
 
 
 def test_the_head_of_a_run_with_a_large_configuration(tmp_path: Path) -> None:

@@ -92,16 +92,6 @@ def failed(kind: ErrorKind, text: str) -> Facet[TrackerValue]:
     return unknown(kind, text, "it", T0)
 
 
-async def test_fresher_files_are_preferred_and_named_as_such() -> None:
-    joined = Joined()
-    facet = await joined.facet(here(T0), there(T0 - 9))
-    assert facet.source == "W&B files in /x/wandb, ahead of w.example"
-    assert facet.value is not None
-    assert (facet.value.step, facet.value.name, facet.value.entity) == (5, "renamed", "acme")
-    assert (facet.value.heartbeat_at, facet.value.files) == (T0, ("/x/f",))
-    assert await joined.rows() == (1, False)
-
-
 async def test_files_of_a_run_on_its_box_are_asked_for_there_and_joined() -> None:
     wandb = WandbSpec(dir="ssh://gpu-7/x/wandb", url=URL)
     run = BOTH.model_copy(update={"wandb": wandb})
@@ -112,24 +102,6 @@ async def test_files_of_a_run_on_its_box_are_asked_for_there_and_joined() -> Non
     for place in places(run):
         found = joined.wandb.join(place, await joined.wandb.observe(queries_of([run]), place))
     assert found["r"].source == "W&B files in /x/wandb, ahead of w.example"
-
-
-async def test_as_fresh_files_are_preferred_too() -> None:
-    facet = await Joined().facet(here(T0), there(T0))
-    assert facet.source == "W&B files in /x/wandb, as fresh as w.example"
-
-
-async def test_a_server_that_is_ahead_is_believed_and_gives_all_rows_anew() -> None:
-    joined = Joined()
-    await joined.facet(here(T0 - 9), there(T0 - 20))
-    assert await joined.rows() == (1, False)
-    facet = await joined.facet(here(T0 - 900, "silent"), there(T0))
-    assert facet.source == "W&B at w.example, ahead of the files in /x/wandb"
-    assert facet.value is not None
-    assert (facet.value.step, facet.value.fragments, facet.value.files) == (4, ("f",), ("/x/f",))
-    assert await joined.rows() == (2, True) and joined.server.rewound == 1
-    await joined.facet(here(T0 + 9), there(T0))
-    assert await joined.rows() == (1, True)
 
 
 async def test_what_became_of_a_run_whose_files_fell_silent_is_the_servers_to_say() -> None:
@@ -179,11 +151,6 @@ async def test_the_server_alone_where_the_files_are_not() -> None:
     unread = failed(ErrorKind.PERMISSION, "may not be read")
     facet = await Joined().facet(unread, failed(ErrorKind.FORBIDDEN, "may not"))
     assert facet.error is not None and facet.error.message == "may not be read; may not"
-
-
-async def test_the_first_answer_is_shown_before_the_other_one_comes() -> None:
-    assert (await Joined().facet(here(T0), None)).source == "W&B files in /x/wandb"
-    assert (await Joined().facet(None, there(T0))).source == "W&B at w.example"
 
 
 async def test_a_run_that_says_too_little_names_what_is_missing() -> None:
