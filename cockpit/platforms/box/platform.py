@@ -31,13 +31,14 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
 from cockpit.platforms.box.findings import finding_of
 from cockpit.platforms.command import NO_WAY
-from cockpit.platforms.local.ending import Acting
+from cockpit.platforms.local.ending import Acting, EndingProcesses
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.platforms.local.lookup import look_up
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.local.starting import Starting, launch_name, startable
+from cockpit.platforms.protocol import end_jobs
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
@@ -200,8 +201,9 @@ class BoxPlatform(Unsupported):
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
-        grace = 60.0 if run.job is None else run.job.grace
-        await self._acting(run).end([target_of(job) for job in jobs], grace)
+        ending = EndingProcesses(Acting(self._link(run)), [target_of(job) for job in jobs])
+        await end_jobs(run, ending, self._clock)
+        await ending.noted(self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that nothing is configured to ask it by, if so."""

@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from cockpit.hosts.supervisor import expand
 from cockpit.model.clock import Clock
@@ -35,8 +35,8 @@ from cockpit.platforms.iris.spelling import (
 )
 from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
 from cockpit.platforms.local.programs import SUBMITS
+from cockpit.platforms.protocol import EndingJobs
 from cockpit.runtime.http import Answer, HttpError, LostAnswerError, server_message
-from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.scrub import shown
@@ -253,78 +253,57 @@ ASK_WITHIN: Final = 20.0
 """Seconds that telling one job to end may take."""
 SLACK: Final = 60.0
 """Seconds beyond the job's grace within which its workers must have said that it ended."""
-POLL_EVERY: Final = 1.0
-"""Seconds between two looks at whether a job has ended."""
 PAGES: Final = 3
+NO_ANSWER: Final = "the controller did not answer in time"
 
 
-class Stopper:
-    """Ends jobs, and waits for their real end."""
+class EndingIrisJobs(EndingJobs):
+    """Jobs that are told to end, with what is below them, until their workers say that it ended."""
 
-    def __init__(self, clock: Clock, jobs: IrisJobs) -> None:
-        self._clock = clock
-        self._jobs = jobs
+    slack: ClassVar[float] = SLACK
+    every = 1.0
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """Stop exactly these jobs and what is below them; raises as ``Platform.stop`` does."""
+    def __init__(self, run: RunSpec, jobs: Sequence[LiveJob], cluster: IrisJobs) -> None:
         for job in jobs:
             if not is_job_id(job.id):
                 raise CannotError(f"{shown(job.id, 80)} is not an Iris job")
-        try:
-            controller = await self._jobs.acting(run)
-        except (AccessError, TimeoutError) as error:
-            raise CannotError(f"nothing was told to stop: {shown(error)}") from None
-        told: list[str] = []
-        for job in jobs:
-            await self._terminate(controller, job, told)
-        grace = 60.0 if run.job is None else run.job.grace
-        await self._wait_for_end(controller, told, grace + SLACK)
+        self._run = run
+        self._left = list(jobs)
+        self._due: list[str] = []
+        self._cluster = cluster
 
-    async def _terminate(self, controller: Controller, job: LiveJob, told: list[str]) -> None:
-        """Tell one job to end, if it is still the one that was meant."""
+    async def left(self) -> Sequence[str]:
+        """Return what has not ended; a job that has another execution now has."""
+        self._due = []
+        left: list[tuple[LiveJob, str]] = []
         try:
-            async with asyncio.timeout(ASK_WITHIN):
-                now = job_of((await controller.status(job.id)).get("job"))
-        except (HttpError, TimeoutError) as error:
-            raise _not_stopped(job, error, told) from None
-        if not _same(job, now):
-            return
-        if phase_of(now).lives or phase_of(now) is Phase.UNKNOWN:
-            try:
-                await controller.terminate(job.id)
-            except LostAnswerError as error:
-                text = f"cannot tell whether {job.id} was told to stop: {error}"
-                raise LostError(text) from None
-            except HttpError as error:
-                raise _not_stopped(job, error, told) from None
-        told.append(job.id)  # told by someone else perhaps: its tasks may go on all the same
-
-    async def _wait_for_end(
-        self, controller: Controller, ids: Sequence[str], within: float
-    ) -> None:
-        """Wait until all tasks of these jobs have ended; raises ``LostError`` if they do not."""
-        until, left = Awake(within, ASK_WITHIN, self._clock.monotonic), list(ids)
-        why = ""
-        while left:
-            try:
+            controller = await self._cluster.acting(self._run)
+            for job in self._left:
                 async with asyncio.timeout(ASK_WITHIN):
-                    why = await _living(controller, left[0])
-            except (HttpError, TimeoutError) as error:
-                why = shown(error) or "the controller does not answer"
-            if not why:
-                left.pop(0)
-            elif until.left() <= 0:
-                raise LostError(f"told to stop, and not ended after {within:g} s: {why}")
-            else:
-                await self._clock.sleep(POLL_EVERY)
+                    now = job_of((await controller.status(job.id)).get("job"))
+                    why = await _living(controller, now) if _same(job, now) else ""
+                if why:
+                    left.append((job, why))
+                    self._due += [] if phase_of(now).terminal else [job.id]
+        except (HttpError, AccessError, TimeoutError) as error:
+            raise LostError(shown(error) or NO_ANSWER) from None
+        self._left = [job for job, _ in left]
+        return [why for _, why in left]
 
-
-def _not_stopped(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:
-    """Return the error for a job that was surely not asked to stop, though others may have been."""
-    why = shown(error) or "the controller did not answer in time"
-    if told:
-        return LostError(f"{', '.join(told)} told to stop, and {job.id} was not: {why}")
-    return CannotError(f"{job.id} was not told to stop: {why}")
+    async def tell(self, *, late: bool) -> None:
+        """Tell each to end that has not ended by the controller's word."""
+        for job_id in self._due:
+            try:
+                controller = await self._cluster.acting(self._run)
+                await controller.terminate(job_id)
+            except LostAnswerError as error:
+                self.told = True
+                text = f"cannot tell whether {job_id} was told to stop: {error}"
+                raise LostError(text) from None
+            except (HttpError, AccessError, TimeoutError) as error:
+                why = f"{job_id} was not told to stop: {shown(error) or NO_ANSWER}"
+                raise self.unreached(why) from None
+            self.told = True
 
 
 def _same(job: LiveJob, now: Job) -> bool:
@@ -333,11 +312,10 @@ def _same(job: LiveJob, now: Job) -> bool:
     return not told or now.submitted_at is None or told == submitted(now)
 
 
-async def _living(controller: Controller, job_id: str) -> str:
+async def _living(controller: Controller, first: Job) -> str:
     """Return what of a job and all below it has not ended, empty if nothing; raises."""
-    first = job_of((await controller.status(job_id)).get("job"))
-    listed = await controller.jobs(f"{job_id}/", pages=PAGES)
-    own = [first, *(job for job in listed if belongs_to(job.id, job_id))]
+    listed = await controller.jobs(f"{first.id}/", pages=PAGES)
+    own = [first, *(job for job in listed if belongs_to(job.id, first.id))]
     lives = next((job for job in own if not phase_of(job).terminal), None)
     if lives is not None:
         return f"{lives.id} is {lives.state.removeprefix('JOB_STATE_')}"

@@ -17,7 +17,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.command import masked
 from cockpit.platforms.iris import spelling
-from cockpit.platforms.iris.acting import Stopper, Submitter, can_save, save
+from cockpit.platforms.iris.acting import EndingIrisJobs, Submitter, can_save, save
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
@@ -32,6 +32,7 @@ from cockpit.platforms.iris.rpc import (
 )
 from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
+from cockpit.platforms.protocol import end_jobs
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
@@ -243,7 +244,6 @@ class IrisPlatform(Unsupported):
         self._fetched = IrisLogs(clock, logs, self._jobs)
         self._looks = LookUps(clock, self._jobs)
         self._submitter = Submitter(clock, self._jobs, self._looks, self._live_of)
-        self._stopper = Stopper(clock, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
@@ -334,7 +334,7 @@ class IrisPlatform(Unsupported):
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """End exactly these jobs and what is below them; waits for their tasks' real end."""
-        await self._stopper.stop(run, jobs)
+        await end_jobs(run, EndingIrisJobs(run, jobs, self._jobs), self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that the trainer offers no training control, if so."""

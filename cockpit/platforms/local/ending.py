@@ -13,16 +13,16 @@ signal that arrives late can reach nobody else.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
 from cockpit.hosts.link import DEADLINE, Link, ask
 from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem, kind_of
 from cockpit.model.jobs import LiveJob, NamedJob
 from cockpit.model.lineage import related
@@ -40,6 +40,7 @@ from cockpit.platforms.local.programs import (
     is_tool,
 )
 from cockpit.platforms.local.sight import ABOUT, Sight, processes_ask, sight_of
+from cockpit.platforms.protocol import EndingJobs
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import RemoteError
 from cockpit.text.safe import clean
@@ -48,9 +49,7 @@ from cockpit.text.scrub import scrub
 LOOK_EVERY: Final = 0.5
 LOOK_HERE: Final = 0.1
 SENDING: Final = 15.0
-LAP: Final = 15.0
-"""Seconds that a look takes at most, one that gets no answer."""
-REAL_END = 15.0
+REAL_END: Final = 15.0
 """Seconds that what was killed has to be gone, and a supervisor to note the exit status."""
 
 
@@ -81,7 +80,14 @@ class Ending:
     known: dict[int, int] = field(default_factory=dict)
     leading: set[int] = field(default_factory=set)
     asked: set[int] = field(default_factory=set)
+    alive: list[Process] = field(default_factory=list)
     supervisor: tuple[int, int] | None = None
+
+    def look(self, sight: Sight) -> list[Process]:
+        """Return what lives of it, and note who stays with it."""
+        self.supervisor = self.supervisor or supervisor_of(sight.processes, self.target)
+        self.alive = self.members(sight.processes, sight.own)
+        return self.alive
 
     def members(self, processes: Census, own: Collection[int]) -> list[Process]:
         """Return everything of the job that lives now; nothing of ``own``, which is who looks."""
@@ -103,8 +109,9 @@ class Ending:
         self.known = {one.pid: one.ticks for one in members}
         return members
 
-    def asks(self, processes: Census, alive: Sequence[Process]) -> list[Signalled]:
+    def asks(self, processes: Census) -> list[Signalled]:
         """Return who is asked to leave now: the job; once it has gone, what it left behind."""
+        alive = self.alive
         main = next((one for one in alive if self._is_main(one)), None)
         inside = {one.pid for one in alive}
         also = [one for one in alive if (one.pid, one.ticks) in self.target.also]
@@ -153,14 +160,6 @@ def addressed(processes: Census, main: Process) -> list[Process]:
     return [main, *below]
 
 
-def still(left: Sequence[Process]) -> str:
-    """Say what lives although it was killed, and why that can be."""
-    names = ", ".join(f"pid {one.pid} (state {one.state})" for one in left[:10])
-    if any(one.state == "D" for one in left):
-        return f"killed, but it waits in the kernel (disk, GPU driver, network file): {names}"
-    return f"killed, but not gone after {REAL_END:g} s: {names}"
-
-
 def supervisor_of(processes: Census, target: ProcessTarget) -> tuple[int, int] | None:
     """Return the process that stays with a job, and its start."""
     main = processes.get(target.pid)
@@ -170,91 +169,31 @@ def supervisor_of(processes: Census, target: ProcessTarget) -> tuple[int, int] |
     return parent.pid, parent.ticks
 
 
-Sleep = Callable[[float], Awaitable[None]]
-STOPPING: Final = "nothing was told to stop"
-
-
 class Acting:
     """Acts on the processes of one machine; bounded, and never in doubt about whom."""
 
-    def __init__(self, link: Link, sleep: Sleep = asyncio.sleep) -> None:
-        self._link = link
-        self._sleep = sleep
-        self._pause = LOOK_HERE if link.here else LOOK_EVERY
-        self._told = False
+    def __init__(self, link: Link) -> None:
+        self.link = link
 
     async def look(self, variables: Collection[str] = (LAUNCH_ID, LINEAGE, SUPERVISES)) -> Sight:
         """Return the processes as they are, with these variables; raises ``LostError``."""
         # All of them: one whose lineage is not told would be ended as the job's own.
         processes = processes_ask([f"{name}=" for name in variables], most=MOST)
-        answers = await self._link.ask([ABOUT, processes], patience=DEADLINE)
+        answers = await self.link.ask([ABOUT, processes], patience=DEADLINE)
         problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
         if problem is not None:
             raise LostError(problem.message)
-        return sight_of(answers[ABOUT], answers[processes], here=self._link.here)
+        return sight_of(answers[ABOUT], answers[processes], here=self.link.here)
 
-    async def end(self, targets: Sequence[ProcessTarget], grace: float) -> None:
-        """Return when the jobs are gone and their statuses noted; raises as ``Platform.stop``."""
-        endings = [Ending(target) for target in targets]
-        try:
-            sight = await self.look()
-        except LostError as error:
-            raise CannotError(f"{error}; {STOPPING}") from error
-        for ending in endings:
-            ending.supervisor = supervisor_of(sight.processes, ending.target)
-        until, most = Awake(grace, LAP), Awake(grace + REAL_END, LAP)
-        while left := await self._step(sight, endings, late=until.left() <= 0):
-            if most.left() <= 0:
-                raise LostError(f"{self._link.host}: {still(left)}")
-            await self._sleep(self._pause)
-            sight = await self.look()
-        await self._notes([each.supervisor for each in endings if each.supervisor is not None])
-
-    async def _step(self, sight: Sight, endings: Sequence[Ending], *, late: bool) -> list[Process]:
-        """Signal whom it is the time for, and return what lives."""
-        left: list[Process] = []
-        due: list[Signalled] = []
-        for ending in endings:
-            alive = ending.members(sight.processes, sight.own)
-            left += alive
-            due += [(one, "KILL") for one in alive] if late else ending.asks(sight.processes, alive)
-        if due:
-            await self._end(due)
-        return left
-
-    async def _end(self, due: Sequence[Signalled]) -> None:
-        try:
-            statuses = await self._signal(due)
-        except RemoteError as error:
-            if not (error.sent or self._told):
-                raise CannotError(f"{error}; {STOPPING}") from error
-            raise LostError(f"{error}: cannot tell whether it was told to stop") from error
-        self._told = True
-        for (one, _), status in zip(due, statuses, strict=True):
-            if status == errno.EPERM:
-                whose = f"pid {one.pid} belongs to user {one.uid}"
-                raise CannotError(f"{self._link.host}: {whose}: not allowed to stop it")
-
-    async def _signal(self, due: Sequence[Signalled], *, heard: bool = False) -> list[int]:
+    async def signal(self, due: Sequence[Signalled], *, heard: bool = False) -> list[int]:
+        """Signal processes, and return of each 0 or why it was not; raises ``RemoteError``."""
         targets = [(one.pid, one.ticks, name) for one, name in due]
         asked = ask("a signal", "kill", targets=targets, heard=heard)
         try:
-            found: list[int] = await self._link.act(asked, deadline=SENDING)
+            found: list[int] = await self.link.act(asked, deadline=SENDING)
         except OSError as error:
-            raise RemoteError(kind_of(error), f"{self._link.host}: {error.strerror}") from error
+            raise RemoteError(kind_of(error), f"{self.link.host}: {error.strerror}") from error
         return found
-
-    async def _notes(self, supervisors: Sequence[tuple[int, int]]) -> None:
-        """Give each supervisor the time to note the exit status and to let go of its locks."""
-        until = Awake(REAL_END, REAL_END)
-        waiting = list(supervisors)
-        while waiting and until.left() > 0:
-            found = (await self.look()).processes
-            waiting = [
-                (pid, ticks) for pid, ticks in waiting if pid in found and found[pid].ticks == ticks
-            ]
-            if waiting:
-                await self._sleep(self._pause / 2)
 
     async def save(self, run: RunSpec, live: LiveJob, target: ProcessTarget) -> None:
         """Ask by ``save_signal``, else by ``save_command``; raises as ``Platform.save``."""
@@ -262,7 +201,7 @@ class Acting:
         if spec is not None and spec.save_signal:
             await self._by_signal(spec.save_signal, target)
         elif spec is not None and spec.save_command:
-            await save_by_command(self._link, run, live)
+            await save_by_command(self.link, run, live)
         else:
             raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
 
@@ -281,7 +220,7 @@ class Acting:
             pids = ", ".join(str(one.pid) for one in meant)
             raise CannotError(f"a shell runs several processes ({pids}): which is the trainer?")
         try:
-            (status,) = await self._signal([(meant[0], name)], heard=True)
+            (status,) = await self.signal([(meant[0], name)], heard=True)
         except RemoteError as error:
             raise unsaved(error) from error
         if status:
@@ -293,7 +232,7 @@ class Acting:
 
     async def named(self, job_id: str) -> NamedJob:
         """Return what the process table tells of a process; never raises."""
-        pid, where = pid_of(job_id), "here" if self._link.here else f"on {self._link.host}"
+        pid, where = pid_of(job_id), "here" if self.link.here else f"on {self.link.host}"
         if pid is None:
             text = f"{clean(job_id, 60)} is not a process id {where}; expected 4711"
             return NamedJob(id=job_id, text=text, lives=False)
@@ -315,6 +254,68 @@ class Acting:
             values=(*arguments(one.argv), *(each for each in told if each[1])),
             handle={} if one.ticks < 0 else {TICKS: str(one.ticks)},
         )
+
+
+class EndingProcesses(EndingJobs):
+    """Jobs of one machine that are told to end, and killed at the end of their grace."""
+
+    slack: ClassVar[float] = REAL_END
+
+    def __init__(self, acting: Acting, targets: Sequence[ProcessTarget]) -> None:
+        self._acting = acting
+        self._endings = [Ending(target) for target in targets]
+        self.every = LOOK_HERE if acting.link.here else LOOK_EVERY
+        self._seen: Census = {}
+        self._lost: str | None = None
+
+    async def left(self) -> Sequence[str]:
+        """Return what lives of the jobs, from one look at all processes."""
+        sight = await self._acting.look()
+        self._seen = sight.processes
+        return [_state_of(one) for each in self._endings for one in each.look(sight)]
+
+    async def tell(self, *, late: bool) -> None:
+        """Signal whom it is the time for.
+
+        A signal that may have arrived is not sent twice: a trainer may take the second for an
+        order to leave without saving. Nor is one killed that may never have been asked to leave.
+        """
+        if self._lost is not None:
+            raise LostError(self._lost)
+        due: list[Signalled] = []
+        for each in self._endings:
+            due += [(one, "KILL") for one in each.alive] if late else each.asks(self._seen)
+        if not due:
+            return
+        try:
+            statuses = await self._acting.signal(due)
+        except RemoteError as error:
+            if not error.sent:
+                raise self.unreached(error) from error
+            self.told = True
+            lost = f"{error}: cannot tell whether it was told to stop"
+            self._lost = None if late else lost
+            raise LostError(lost) from error
+        self.told = True
+        for (one, _), status in zip(due, statuses, strict=True):
+            if status == errno.EPERM:
+                whose = f"pid {one.pid} belongs to user {one.uid}"
+                raise CannotError(f"{self._acting.link.host}: {whose}: not allowed to stop it")
+
+    async def noted(self, clock: Clock) -> None:
+        """Give each supervisor the time to note the exit status and to let go of its locks."""
+        until = Awake(REAL_END, REAL_END, clock.monotonic)
+        while until.left() > 0:
+            found = (await self._acting.look()).processes
+            noting = (each.supervisor for each in self._endings if each.supervisor is not None)
+            if not any(pid in found and found[pid].ticks == ticks for pid, ticks in noting):
+                return
+            await clock.sleep(self.every / 2)
+
+
+def _state_of(one: Process) -> str:
+    why = ": it waits in the kernel for a disk, a GPU driver, a network file"
+    return f"pid {one.pid} (state {one.state}{why if one.state == 'D' else ''})"
 
 
 NUMBERS: Final = {

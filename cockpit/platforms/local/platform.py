@@ -29,12 +29,13 @@ from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform, refuse_beside
 from cockpit.platforms.command import NO_WAY
-from cockpit.platforms.local.ending import Acting, ProcessTarget
+from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.platforms.local.lookup import look_up
 from cockpit.platforms.local.starting import Starting, launch_name, startable
+from cockpit.platforms.protocol import end_jobs
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -140,8 +141,9 @@ class LocalPlatform(Platform):
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
-        grace = 60.0 if run.job is None else run.job.grace
-        await Acting(HERE_LINK).end([target_of(job) for job in jobs], grace)
+        ending = EndingProcesses(Acting(HERE_LINK), [target_of(job) for job in jobs])
+        await end_jobs(run, ending, self._clock)
+        await ending.noted(self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that nothing is configured to ask it by, if so."""

@@ -29,6 +29,7 @@ from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.local.programs import Use, arguments, use_of
+from cockpit.platforms.protocol import end_jobs
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
 from cockpit.platforms.ray.hosts import RayHosts
@@ -36,7 +37,7 @@ from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.launching import RayLaunches, command_checks
 from cockpit.platforms.ray.lineage import launch_id_of, shown_name, words_of
 from cockpit.platforms.ray.logs import RayLogs
-from cockpit.platforms.ray.stopping import save, stop, why_no_save
+from cockpit.platforms.ray.stopping import EndingRayJobs, save, target_of, why_no_save
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
@@ -361,8 +362,9 @@ class RayPlatform(Unsupported):
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs; Ray asks with SIGTERM first, and kills after its own grace."""
-        grace = 60.0 if run.job is None else run.job.grace
-        await stop(self._head_of(run), jobs, grace, self._clock)
+        targets = [target_of(job) for job in jobs]
+        ending = EndingRayJobs(self._head_of(run), targets, self._clock)
+        await end_jobs(run, ending, self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that there is no way to ask the trainer, if so."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import Clock
@@ -13,6 +12,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import save_by_command
+from cockpit.platforms.protocol import MAX_POLL_GAP, NOTHING_STOPPED, EndingJobs
 from cockpit.platforms.ray.answers import RayJob, phase_of
 from cockpit.platforms.ray.head import Head
 from cockpit.runtime.http import HttpError, LostAnswerError
@@ -26,10 +26,6 @@ GONE_WITHIN: Final = 30.0
 """Seconds beyond ``job.grace`` in which a job must have ended that was told to."""
 WAITS_FOR: Final = 15.0
 """Seconds after which a job that waits, and was told to stop, is not going to heed it."""
-POLL_EVERY: Final = 0.5
-"""Seconds between two looks at whether a job has ended."""
-MAX_POLL_GAP: Final = 16.0
-"""Seconds between two looks beyond which this process was suspended; they do not count."""
 
 
 class Target(NamedTuple):
@@ -46,75 +42,76 @@ def handle_of(job: RayJob) -> dict[str, str]:
     return {SUBMISSION: job.submission_id, STARTED: _stamp(job)}
 
 
-async def stop(head: Head, jobs: Sequence[LiveJob], grace: float, clock: Clock) -> None:
-    """Stop exactly these jobs, and return once the head says that they are over.
-
-    Raises ``CannotError`` where one lives on that was not asked to stop, or ignores it,
-    ``LostError`` where this is not known.
-    """
-    targets = [_target(job) for job in jobs]
-    try:
-        living = [each for each in targets if await _lives(head, each)]
-    except HttpError as error:
-        raise CannotError(f"no job was told to stop: {clean(str(error), 400)}") from error
-    await asyncio.gather(*(_end(head, each, grace, clock) for each in living))
-
-
-def _target(job: LiveJob) -> Target:
+def target_of(job: LiveJob) -> Target:
+    """Return what a job is ended by; raises ``CannotError`` for a driver from outside."""
     name = job.handle.get(SUBMISSION)
     if not name:
         raise CannotError(f"{job.id}: {OUTSIDE}")
     return Target(name, job.handle.get(STARTED, ""))
 
 
-async def _lives(head: Head, target: Target) -> bool:
-    """Tell whether it lives; raises ``CannotError`` when the id is another job's by now."""
-    job = await head.find(target.name)
-    if job is None:
-        raise CannotError(f"{head.name} no longer lists {target.name}: nothing was told to stop")
-    if phase_of(job).terminal:
-        return False
-    if target.submitted_at and _stamp(job) != target.submitted_at:
-        raise CannotError(f"{target.name} is another job now: nothing was told to stop")
-    return True
+class EndingRayJobs(EndingJobs):
+    """Jobs of one head that are told to end by their exact submission ids."""
 
+    slack: ClassVar[float] = GONE_WITHIN
 
-async def _end(head: Head, target: Target, grace: float, clock: Clock) -> None:
-    lost: str | None = None
-    try:
-        if not await head.stop_job(target.name):
-            lost = f"{head.name} says that it has nothing to stop under {target.name}"
-    except LostAnswerError as error:
-        lost = f"the answer to its stop was lost: {clean(str(error), 300)}"
-    except HttpError as error:
-        why = clean(str(error), 400)
-        raise CannotError(f"{target.name} was not told to stop: {why}") from error
-    await _wait_for_end(head, target, grace, lost, clock)
+    def __init__(self, head: Head, targets: Sequence[Target], clock: Clock) -> None:
+        self._head = head
+        self._left = list(targets)
+        self._now: dict[Target, RayJob] = {}
+        self._heard: dict[Target, Awake] = {}
+        self._clock = clock
 
-
-async def _wait_for_end(
-    head: Head, target: Target, grace: float, lost: str | None, clock: Clock
-) -> None:
-    """Wait until the head says that it is over; ``lost`` is why the stop may not have arrived."""
-    left = Awake(grace + GONE_WITHIN, MAX_POLL_GAP, clock.monotonic)
-    waits = Awake(WAITS_FOR, MAX_POLL_GAP, clock.monotonic)
-    last = lost or "it has not said that it is over"
-    while left.left() > 0:
-        try:
-            job = await head.find(target.name)
-        except HttpError as error:
-            last = clean(str(error), 300)
-        else:
-            if job is None:
-                text = f"{head.name} has forgotten {target.name}: has it begun anew?"
+    async def left(self) -> Sequence[str]:
+        """Return those of which the head does not say that they are over."""
+        for target in list(self._left):
+            try:
+                job = await self._head.find(target.name)
+            except HttpError as error:
+                raise LostError(clean(str(error), 400)) from error
+            if job is None and self.told:
+                text = f"{self._head.name} has forgotten {target.name}: has it begun anew?"
                 raise LostError(text)
+            if job is None:
+                text = f"{self._head.name} no longer lists {target.name}: {NOTHING_STOPPED}"
+                raise CannotError(text)
+            self._now[target] = job
             if phase_of(job).terminal:
-                return
-            last = lost or f"it is {clean(job.status, 40)} still"
-            if phase_of(job) is Phase.WAITING and waits.left() <= 0 and lost is None:
+                self._left.remove(target)
+            elif target.submitted_at and _stamp(job) != target.submitted_at:
+                raise CannotError(f"{target.name} is another job now: it was not told to stop")
+            elif self._does_not_heed(target):
                 raise CannotError(_heedless(target))
-        await clock.sleep(POLL_EVERY)
-    raise LostError(f"{target.name} was told to stop; cannot tell whether it ends: {last}")
+        return [f"{each.name} ({clean(self._now[each].status, 40)})" for each in self._left]
+
+    async def tell(self, *, late: bool) -> None:
+        """Tell each of which the head has not said that it heard it."""
+        lost: list[str] = []
+        for target in self._left:
+            if target in self._heard:
+                continue
+            try:
+                heard = await self._head.stop_job(target.name)
+            except LostAnswerError as error:
+                self.told = True
+                lost.append(f"the answer to its stop was lost: {clean(str(error), 300)}")
+            except HttpError as error:
+                why = clean(str(error), 400)
+                raise self.unreached(f"{target.name} was not told to stop: {why}") from error
+            else:
+                self.told = True
+                if heard:
+                    self._heard[target] = Awake(WAITS_FOR, MAX_POLL_GAP, self._clock.monotonic)
+                else:
+                    lost.append(f"{self._head.name} has nothing to stop under {target.name}")
+        if lost:
+            raise LostError("; ".join(lost))
+
+    def _does_not_heed(self, target: Target) -> bool:
+        """Tell whether it was told a while ago, and still only waits."""
+        heard = self._heard.get(target)
+        waits = phase_of(self._now[target]) is Phase.WAITING
+        return heard is not None and heard.left() <= 0 and waits
 
 
 def _heedless(target: Target) -> str:

@@ -26,6 +26,7 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError, Platform
+from cockpit.platforms.protocol import end_jobs
 from cockpit.platforms.slurm import stopping
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
@@ -46,7 +47,7 @@ from cockpit.platforms.slurm.command import command_checks, held_words, plain_wo
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.lookup import LookingUp
 from cockpit.platforms.slurm.record import Record
-from cockpit.platforms.slurm.stopping import Stopping, target_of
+from cockpit.platforms.slurm.stopping import EndingSlurmJobs, target_of
 from cockpit.platforms.slurm.submitting import Submitting
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.sources.logs.source import Logs
@@ -308,7 +309,6 @@ class SlurmPlatform(Platform):
         self._nodes = Nodes(clock, run)
         self._submitting = Submitting(run, self._jobs)
         self._looking_up = LookingUp(clock, run, self._jobs)
-        self._stopping = Stopping(clock, run, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the cluster, by the machine that its commands are run on."""
@@ -412,7 +412,8 @@ class SlurmPlatform(Platform):
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Cancel exactly these jobs and wait until none of them runs, waits or is ending."""
-        await self._stopping.stop(run, jobs, every=self.look_every)
+        ending = EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
+        await end_jobs(run, ending, self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return why a job cannot be asked: nothing is configured, or no step would hear it."""

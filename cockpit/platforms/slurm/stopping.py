@@ -4,91 +4,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NO_WAY, WITHIN, save_words
 from cockpit.platforms.local.ending import NUMBERS, signal_name
+from cockpit.platforms.protocol import EndingJobs
 from cockpit.platforms.slurm.ask import CONTROLLER, PATHS, Run, Trouble, last_words, new_mark
 from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.command import for_shell, variables_of
 from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, where_of
 from cockpit.platforms.slurm.record import Record, task_numbers
 from cockpit.platforms.slurm.submitting import SLACK, acted, cancel_script, host_of
-from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 KILL_WAIT: Final = 120.0
 """Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
-MAX_POLL_GAP: Final = 20.0
-"""Seconds between two looks beyond which this process was suspended; they do not count."""
 SAME_WITHIN: Final = 30.0
 """Seconds by which the submit time of one job may seem to differ between two looks."""
 _STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")
 """What scancel may be given: a job, a task, some tasks, a part: ``70_[3-7]``."""
 
 
-class Stopping:
-    """Cancels jobs of one cluster after another."""
+class EndingSlurmJobs(EndingJobs):
+    """Jobs of one cluster that are cancelled until none of them runs, waits or is ending.
 
-    def __init__(self, clock: Clock, run: Run, jobs: SlurmJobs) -> None:
-        self._clock = clock
-        self._run = run
-        self._jobs = jobs
+    Those that only were accepted and never let go are not touched once they are.
+    """
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob], *, every: float) -> None:
-        """Stop these jobs and wait until none of them runs, waits or is ending.
+    slack: ClassVar[float] = KILL_WAIT
 
-        Those that only were accepted and never let go are not touched once they are. Raises
-        ``CannotError`` when nothing was done, ``LostError`` when their end is not known.
-        """
-        host, ids = host_of(run), {job.id: target_of(job) for job in jobs}
-        book = await self._book(run)
-        if isinstance(book, Trouble):
-            raise CannotError(f"{book.line}; nothing was stopped")
-        left = _living(book, jobs)
-        grace = 60.0 if run.job is None else run.job.grace
-        until = Awake(grace + KILL_WAIT, MAX_POLL_GAP, self._clock.monotonic)
-        trouble = ""
-        while left:
-            again = [job for job in left if not _is_ending(job, book)]
-            if again:
-                pending = all("held" in job.handle for job in again)
-                trouble = await self._cancel(host, [ids[job.id] for job in again], pending)
-            await self._clock.sleep(every)
-            seen = await self._book(run)
-            if isinstance(seen, Trouble):
-                trouble = seen.line
-            else:
-                book, trouble = seen, "" if _ending_all(left, seen) else trouble
-                left = _living(book, left)
-            if left and until.left() <= 0:
-                named = ", ".join(f"{job.id} ({_state_word(book, job)})" for job in left)
-                why = f": {trouble}" if trouble else ""
-                raise LostError(f"not gone in {grace + KILL_WAIT:g} s: {named}{why}")
+    def __init__(
+        self, run: RunSpec, jobs: Sequence[LiveJob], ask: Run, cluster: SlurmJobs, every: float
+    ) -> None:
+        self._spec = run
+        self._ids = {job.id: target_of(job) for job in jobs}
+        self._left = list(jobs)
+        self._ask = ask
+        self._cluster = cluster
+        self._book = Book({})
+        self.every = every
 
-    async def _cancel(self, host: str | None, ids: Sequence[str], pending: bool) -> str:
-        """Cancel these; returns what was said against it. A lost answer is no failure yet."""
-        mark = new_mark()
-        script = cancel_script(mark, ids, pending=pending)
+    async def left(self) -> Sequence[str]:
+        """Return those that the cluster lists as living."""
+        seen = await self._cluster.ask_cluster(host_of(self._spec), [self._spec])
+        if isinstance(seen, Trouble):
+            raise LostError(seen.line)
+        self._book = seen[1]
+        self._left = _living(self._book, self._left)
+        return [f"{job.id} ({_state_word(self._book, job)})" for job in self._left]
+
+    async def tell(self, *, late: bool) -> None:
+        """Cancel those that are not ending, one that has come back by itself too."""
+        again = [job for job in self._left if not _is_ending(job, self._book)]
+        if not again:
+            return
+        host, mark, self.told = host_of(self._spec), new_mark(), True
+        held = all("held" in job.handle for job in again)
+        script = cancel_script(mark, [self._ids[job.id] for job in again], pending=held)
         try:
-            found = await acted(self._run, host, script, mark, CONTROLLER + SLACK)
-        except (CannotError, LostError) as error:
-            return str(error)
+            found = await acted(self._ask, host, script, mark, CONTROLLER + SLACK)
+        except CannotError as error:
+            raise LostError(str(error)) from error
         said = found.get("cancel", "")
         if "denied" in said:
             raise CannotError(f"{where_of(host)}: {last_words(said.rpartition('rc=')[0])}")
-        return "" if "rc=0" in said else last_words(said.rpartition("rc=")[0])
-
-    async def _book(self, run: RunSpec) -> Book | Trouble:
-        seen = await self._jobs.ask_cluster(host_of(run), [run])
-        return seen if isinstance(seen, Trouble) else seen[1]
+        if "rc=0" not in said:
+            raise LostError(last_words(said.rpartition("rc=")[0]))
 
 
 def target_of(job: LiveJob) -> str:
@@ -144,10 +131,6 @@ def _is_ending(job: LiveJob, book: Book) -> bool:
     return now is not None and all(
         each.word == "COMPLETING" or not each.phase.lives for each in now.records
     )
-
-
-def _ending_all(jobs: Iterable[LiveJob], book: Book) -> bool:
-    return all(_is_ending(job, book) for job in jobs)
 
 
 def _state_word(book: Book, job: LiveJob) -> str:

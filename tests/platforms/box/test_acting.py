@@ -22,9 +22,11 @@ from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.starting import Starting
 from cockpit.runtime.ssh import RemoteError
+from cockpit.sources.logs.source import Logs
 from tests.platforms.box.making import box as platform_of
 from tests.platforms.box.making import files, living, spec, told
 from tests.platforms.local.making import (
@@ -38,6 +40,7 @@ from tests.platforms.local.making import (
     trainers,
 )
 from tests.platforms.local.making import spec as local_spec
+from tests.platforms.ray.recorded import Skips
 from tests.platforms.reading import read_exit, read_pid
 from tests.sshd import Sshd, needs_sshd
 from tests.waiting import until
@@ -310,29 +313,24 @@ async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
         assert (await platform_of().look_up(run, "buoy-i001")).found is found
 
 
-class Losing(HostLink):
-    """A link that breaks off when something was done, or before it is."""
-
-    def __init__(self, host: str, *, sent: bool = True) -> None:
-        super().__init__(host)
-        self.sent = sent
+class Refused(HostLink):
+    """A link by which nothing is done: what is asked never reaches the host."""
 
     async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
-        if self.sent:
-            await super().act(each, deadline)
-        raise RemoteError(ErrorKind.REFUSED, f"{self.host}: connection refused", sent=self.sent)
+        raise RemoteError(ErrorKind.REFUSED, f"{self.host}: connection refused", sent=False)
 
 
-async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: RunSpec) -> None:
-    platform = platform_of()
-    await submit(platform, run, submission(run))
-    jobs = (await living(platform, run)).jobs
-    assert run.job is not None and run.job.host is not None
-    link = Losing(run.job.host)
-    with pytest.raises(LostError, match="cannot tell whether it was told to stop"):
-        await platform_of(link=lambda _: link).stop(run, jobs)
-    until(lambda: not carrying(run))
-    assert (await living(platform, run)).jobs == ()
+async def test_a_stop_whose_answer_is_lost_is_looked_after(box: Sshd, run: RunSpec) -> None:
+    """What was told to leave is seen to leave; what was perhaps never asked is not killed."""
+    await submit(platform_of(), run, submission(run))
+    jobs = (await living(platform_of(), run)).jobs
+    clock = Skips()
+    cut = Cut(box.host, "kill", done=False)
+    with pytest.raises(LostError, match=r"not gone in 20 s: pid .*whether it was told to stop"):
+        await BoxPlatform(clock, Logs(clock), link=lambda _: cut).stop(run, jobs)
+    assert len(cut.lost) == 1 and trainers(run)
+    await platform_of(link=lambda _: Cut(box.host, "kill", done=True)).stop(run, jobs)
+    assert (await living(platform_of(), run)).jobs == () and not carrying(run)
 
 
 @long
@@ -340,7 +338,7 @@ async def test_a_host_that_is_not_there_has_started_nothing(box: Sshd, run: RunS
     platform = platform_of()
     await submit(platform, run, submission(run))
     (job,) = (await living(platform, run)).jobs
-    link = Losing(box.host, sent=False)
+    link = Refused(box.host)
     with pytest.raises(CannotError, match="refused; nothing was told to stop"):
         await platform_of(link=lambda _: link).stop(run, [job])
     assert trainers(run) == [int(job.id[4:])]

@@ -84,12 +84,17 @@ async def test_a_lost_answer_of_a_stop_is_unknown_and_a_refusal_is_none(
         await lab.platform.stop(lab.run, [living])
     del iris.reply["TerminateJob"]
     iris.lose = {"GetJobStatus"}
-    with pytest.raises(CannotError, match="was not told to stop"):
+    with pytest.raises(CannotError, match="nothing was told to stop"):
         await lab.platform.stop(lab.run, [living])
     assert set(states(iris).values()) == {"RUNNING"}
-    iris.lose = {"TerminateJob"}
+    iris.lose = set()
+    iris.reply["TerminateJob"] = (500, b"", ())
     with pytest.raises(LostError, match="whether /ada/bee was told to stop"):
         await lab.platform.stop(lab.run, [living])
+    del iris.reply["TerminateJob"]
+    iris.lose = {"TerminateJob"}
+    await lab.platform.stop(lab.run, [living])
+    assert states(iris)[BEE] == "KILLED", "it was told, and is seen to have ended"
     with pytest.raises(CannotError, match="not an Iris job"):
         await lab.platform.stop(lab.run, [LiveJob(id="pid:1", name="x", why="y")])
 
