@@ -64,7 +64,7 @@ async def test_jobs_of_every_fate(head: RealHead) -> None:
     assert ended["ok"].phase is Phase.SUCCEEDED and ended["ok"].started_at is not None
     assert "/nonexistent is not a valid path" in (ended["env"].reason or "")
     big = await until(source, named(head, "big-i001"), lambda job: job.never)
-    assert big.phase is Phase.WAITING and "waits for 8 GPU" in (big.reason or "")
+    assert big.phase is Phase.WAITING and "waiting for 8 GPU" in (big.reason or "")
     run = named(head, "bad-i001")
     read = (await source.logs([Query(run=run, job=ended["bad"])]))["bad"]
     assert read.value is not None and "boom" in [line.plain for line in read.value.lines]
