@@ -60,6 +60,8 @@ class _Reading:
         self.rows = rows
         self._masked = masked
         self.share = 0.0
+        self.trouble = ""
+        """Why no more than was read can be read at the moment."""
         self._begin()
 
     def _begin(self) -> None:
@@ -68,7 +70,20 @@ class _Reading:
         self._rate = StepRate()
 
     def advance(self, goes_on: Callable[[], bool]) -> None:
-        """Read on until all is read or the time is over; at least one chunk."""
+        """Read on until all is read or the time is over; at least one chunk.
+
+        A host that does not answer is no reason to hide what was read: ``trouble`` says it.
+        """
+        self.trouble = ""
+        try:
+            self._advance(goes_on)
+        except OSError as error:
+            if not self.share:
+                raise
+            self.trouble = clean(error.strerror or error, 300)
+            self.share = min(self.share, 0.999)
+
+    def _advance(self, goes_on: Callable[[], bool]) -> None:
         self.rows.recent(1)  # finds the files of launches that are new
         while True:
             chunk = self.rows.more()
@@ -105,13 +120,8 @@ class FileCurves:
         configured: MetricNames,
         names: Callable[[], Iterable[str]],
         now: Callable[[], float],
-        trouble: Callable[[], str] = str,
     ) -> None:
-        """``make`` reads rows under such names; ``names`` are the metrics that were logged.
-
-        ``trouble`` says why no more than was read can be read at the moment.
-        """
-        self._trouble = trouble
+        """``make`` reads rows under such names; ``names`` are the metrics that were logged."""
         self._make = make
         self._configured = configured
         self._look_for_names = names
@@ -138,11 +148,9 @@ class FileCurves:
             keys = self._main.rows.keys
             kind = standard(metric, keys)
             if kind is None:
-                found = self._other(metric, keys, span, goes_on)
-            else:
-                self._main.advance(goes_on)
-                found = self._standard(kind, keys, span)
-            return found._replace(note=self._trouble())
+                return self._other(metric, keys, span, goes_on)
+            self._main.advance(goes_on)
+            return self._standard(kind, keys, span)
 
     def _standard(self, kind: str, keys: MetricKeys, span: Span) -> Curve:
         logged = {LOSS: keys.loss, THROUGHPUT: keys.throughput, GRAD_NORM: keys.grad_norm}[kind]
@@ -151,7 +159,7 @@ class FileCurves:
             raise NoCurveError(f"no {kind} among the logged metrics")
         unit = (keys.unit if keys.throughput else STEPS_UNIT) if kind == THROUGHPUT else None
         shown = next(iter(offered([logged])), kind) if logged else kind
-        return fold.curve(shown, unit, span, share)
+        return fold.curve(shown, unit, span, share)._replace(note=self._main.trouble)
 
     def _other(
         self, metric: str, keys: MetricKeys, span: Span, goes_on: Callable[[], bool]
@@ -165,7 +173,8 @@ class FileCurves:
             del self._others[next(iter(self._others))]
         reading.advance(goes_on)
         shown = next(iter(offered([raw])), metric)
-        return reading.folds[LOSS].curve(shown, None, span, reading.share)
+        found = reading.folds[LOSS].curve(shown, None, span, reading.share)
+        return found._replace(note=reading.trouble)
 
     def _names_for(self, raw: str, keys: MetricKeys) -> MetricNames:
         """Return names under which a row's loss is that metric, at the run's own steps."""

@@ -31,7 +31,7 @@ from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.run_folders import Away
+from cockpit.sources.run_folders import AwayFolders
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.history import Delivery, LossColumns, RowChunk, Series, unreadable
 from cockpit.sources.wandb.metrics import (
@@ -387,7 +387,7 @@ class FileTracker:
         kind: TrackerKind,
         place_of: Callable[[Any], Place | None],
         adapter: Callable[[Any], Adapter],
-        away: Away,
+        away: AwayFolders,
     ) -> None:
         """``away`` has the files that lie on hosts, which the adapters read."""
         self._clock = clock

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from cockpit.hosts import ranges
 from cockpit.hosts.link import CallHost, call_blocking
@@ -164,11 +165,21 @@ Where = Literal["file", "folder", "below"]
 """The place is the file itself, a folder that has it, or one whose folders have it."""
 
 
-class Seen(NamedTuple):
-    """What there is at a place: its files as they were measured, and where they lie.
+class Chosen(NamedTuple):
+    """Which of the files at a place are read, by their paths.
 
-    ``written`` are the paths of those that a process there writes, ``None`` where none can tell.
+    ``written`` are those that a process there writes, ``None`` where none can tell. ``notes`` name
+    what else lies there; safe text.
     """
+
+    paths: Sequence[str]
+    written: frozenset[str] | None = None
+    notes: tuple[str, ...] = ()
+    where: Where = "folder"
+
+
+class Seen(NamedTuple):
+    """The files at a place as they were measured, where they lie, and which are written there."""
 
     files: tuple[Answer, ...]
     where: Where
@@ -187,122 +198,205 @@ def where_found(found: Found, path: str) -> Where:
     return "file" if found.kind == "file" else "below" if found.level else "folder"
 
 
-class Away:
+NEWEST: Final = 8 << 20
+"""Bytes of files' ends that one look brings, of all files together."""
+LEAST_NEWEST: Final = 32_768
+"""The least of one file."""
+LEAST_SCALE: Final = 1 / 16
+"""The least share of the usual bytes that is asked for over a slow link."""
+
+
+class OnHost(Hashable, Protocol):
+    """What is looked at on a host."""
+
+    @property
+    def host(self) -> str:
+        """The host's name."""
+
+
+P = TypeVar("P", bound=OnHost)
+
+
+class Away(ABC, Generic[P]):
     """The hosts that a kind of tracker's files lie on, and what was seen there last."""
 
     def __init__(
-        self, pattern: str, call: CallHost = call_blocking, tail: int = 0, word: str = ""
+        self,
+        call: CallHost = call_blocking,
+        word: str = "",
+        tail: int = 0,
+        head: int = 0,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        """``pattern`` is the shell's, for the names of the tracker's files.
+        """``word`` stands in the files' names, where writers keep their files open.
 
-        ``word`` stands in all of these names, where writers keep their files open. Of each that
-        has changed the last ``tail`` bytes at most are brought while it is measured.
+        Of each file that has changed the last ``tail`` bytes at most are brought while it is
+        measured, of a new one the first ``head``.
         """
-        self._pattern = pattern
-        self._tail = tail
+        self._tail, self._head = tail, head
         self._word = word
-        self._call = call
+        self._call, self._now = call, now
         self._hosts: dict[str, Host] = {}
-        self._seen: dict[Place, Seen | OSError] = {}
-        self._known: dict[tuple[str, str], Answer] = {}
+        self._scale: dict[str, float] = {}
+        self._found: dict[P, Chosen | OSError] = {}
+        self._known: dict[tuple[str, str], Told] = {}
         """The files of each host by their paths, as they were measured last."""
 
-    def host(self, place: Place) -> Host:
+    @abstractmethod
+    def below(self, place: P) -> Below:
+        """Return what asks for the files at a place."""
+
+    @abstractmethod
+    def choose(self, place: P, found: Found, written: Written, zone: str) -> Chosen:
+        """Return which of the files there are read; raises ``OSError``. ``zone``: ``+0100``."""
+
+    def host(self, place: OnHost) -> Host:
         """Return the host that has a place."""
         if place.host not in self._hosts:
-            self._hosts[place.host] = host_named(place.host, self._call)
+            self._hosts[place.host] = host_named(place.host, self._call, self._now)
         return self._hosts[place.host]
 
-    def seen(self, place: Place) -> Seen:
-        """Return what the last look has seen there; raises ``OSError``."""
-        found = self._seen.get(place)
-        if found is None:
-            raise LaterError(errno.EAGAIN, "its files have not been looked up yet")
+    def chosen(self, place: P) -> Chosen:
+        """Return what the last look has found there, and look if none has; raises ``OSError``."""
+        if place not in self._found:
+            (self._found[place],) = self._looked(self.host(place), [place])
+        found = self._found[place]
         if isinstance(found, OSError):
             raise found
         return found
 
-    async def look(self, places: Iterable[Place]) -> None:
-        """Look at places, at those of one host together; ``seen`` tells what came of it."""
-        groups: dict[str, list[Place]] = {}
+    def seen(self, place: P) -> Seen:
+        """Return the same with the files as they were measured; raises ``OSError``."""
+        chosen = self.chosen(place)
+        files = (self._known.get((place.host, path)) for path in chosen.paths)
+        whole = tuple(file for file in files if isinstance(file, Answer))
+        return Seen(whole, chosen.where, chosen.written)
+
+    def measured(self, host: str, path: str) -> Answer:
+        """Return what a file was at the last look; raises ``OSError``."""
+        told = self._known.get((host, path), _LATER)
+        if isinstance(told, OSError):
+            raise told
+        return told
+
+    async def look(self, places: Iterable[P]) -> None:
+        """Look at places, at those of one host together; ``chosen`` tells what came of it."""
+        groups: dict[str, list[P]] = {}
         for place in dict.fromkeys(places):
             groups.setdefault(place.host, []).append(place)
         await asyncio.gather(*(self._host_look(own) for own in groups.values()))
 
-    async def _host_look(self, places: Sequence[Place]) -> None:
+    async def _host_look(self, places: Sequence[P]) -> None:
         host = self.host(places[0])
         try:
-            found = await offload(
-                lambda: list(self._looked(host, places)), deadline=2 * LOOKING + 1.0, key=self
-            )
+            found = await offload(self._looked, host, places, deadline=2 * LOOKING + 1.0, key=host)
         except HostError as error:
             found = [error] * len(places)
         except TimeoutError as error:
             late = HostError(ErrorKind.TIMEOUT, f"{host.name}: {error}")
             found = [late] * len(places)
-        self._seen.update(zip(places, found, strict=True))
+        self._found.update(zip(places, found, strict=True))
 
-    def _looked(self, host: Host, places: Sequence[Place]) -> Iterator[Seen | OSError]:
+    def _looked(self, host: Host, places: Sequence[P]) -> list[Chosen | OSError]:
+        """Look once; where the link is too slow for it the next look asks for less."""
+        scale = self._scale.get(host.name, 1.0)
+        try:
+            found = list(self._look_at(host, places, scale))
+        except HostError as error:
+            if error.kind is ErrorKind.TIMEOUT:
+                self._scale[host.name] = max(LEAST_SCALE, scale / 4)
+            raise
+        self._scale[host.name] = min(1.0, scale * 2)
+        return found
+
+    def _look_at(self, host: Host, places: Sequence[P], scale: float) -> Iterator[Chosen | OSError]:
         """Name the files, and measure those that are known, in one trip; new ones in another."""
-        before = [self._seen.get(place) for place in places]
-        known = list(
-            {each.path for seen in before if isinstance(seen, Seen) for each in seen.files}
-        )
-        wanted = [in_folder(place.path, self._pattern) for place in places]
-        asks = [Ask(path, self._wish(host, path)) for path in known]
+        before = [self._found.get(place) for place in places]
+        known = list({path for each in before if isinstance(each, Chosen) for path in each.paths})
+        wanted = [self.below(place) for place in places]
+        asks = self._asks(host, known, scale)
         try:
             answers, more = host.look(asks, LOOKING, folders=wanted, word=self._word)
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
-        listed, ends, _ = more
-        found = [found_there(*each) for each in zip(wanted, listed, strict=True)]
+        except OSError as error:
+            text = f"{host.name}: {error.strerror}"
+            raise HostError(ErrorKind.BAD_ANSWER, text) from error
+        listed, ends, zone = more
         told = dict(zip(known, answers, strict=True))
-        named = [path for each in found if isinstance(each, Found) for path in each.paths]
+        found = [
+            self._choose(place, found_there(below, answer), Written(ends), zone)
+            for place, below, answer in zip(places, wanted, listed, strict=True)
+        ]
+        named = [path for each in found if isinstance(each, Chosen) for path in each.paths]
         new = [path for path in named if isinstance(told.get(path, _LATER), LaterError)]
-        asks = [Ask(path, self._wish(host, path)) for path in dict.fromkeys(new)]
+        asks = self._asks(host, list(dict.fromkeys(new)), scale)
         told |= zip((each.path for each in asks), host.ask(asks, LOOKING), strict=True)
         self._keep(host, told)
-        written = Written(ends)
-        yield from (
-            _seen(each, place, told, written) for each, place in zip(found, places, strict=True)
-        )
+        yield from (_unless_hung(each, told) for each in found)
 
-    def _wish(self, host: Host, path: str) -> Wish:
-        """Return what is wanted of a file besides its size: what was written at its end since."""
+    def _choose(
+        self, place: P, found: Found | OSError, written: Written, zone: str
+    ) -> Chosen | OSError:
+        if isinstance(found, OSError):
+            return found
+        try:
+            return self.choose(place, found, written, zone)
+        except OSError as error:
+            return error
+
+    def _asks(self, host: Host, paths: Sequence[str], scale: float) -> list[Ask]:
+        """Return what is wanted of files besides their sizes: what was written at their ends."""
+        share = max(LEAST_NEWEST, NEWEST // max(1, len(paths)))
+        last = int(scale * min(self._tail, share))
+        return [Ask(path, self._wish(host, path, last)) for path in paths]
+
+    def _wish(self, host: Host, path: str, last: int) -> Wish:
         if not self._tail:
             return Wish()
         known = self._known.get((host.name, path))
-        if known is None:
-            return Wish((Span(0, last=self._tail),))
-        return Wish((Span(known.size, last=self._tail),), unless=known.version)
+        if isinstance(known, Answer):
+            return Wish((Span(known.size, last=last),), unless=known.version)
+        head = (Span(0, self._head),) if self._head else ()
+        return Wish((*head, Span(0, last=last)))
 
     def _keep(self, host: Host, told: Mapping[str, Told]) -> None:
         """Keep the bytes that came, where readers look for them first."""
         for path, file in told.items():
             if isinstance(file, Answer):
                 keep(host, file)
-                self._known[host.name, path] = file._replace(pieces=())
+                file = file._replace(pieces=())
+            self._known[host.name, path] = file
 
 
-_LATER: Final = LaterError()
+class AwayFolders(Away[Place]):
+    """Places whose files are known by the pattern of their names: all there are read."""
 
+    def __init__(
+        self, pattern: str, call: CallHost = call_blocking, tail: int = 0, word: str = ""
+    ) -> None:
+        """``pattern`` is the shell's."""
+        super().__init__(call, word, tail)
+        self._pattern = pattern
 
-def _seen(
-    found: Found | OSError, place: Place, told: Mapping[str, Told], written: Written
-) -> Seen | OSError:
-    """Return what there is at a place, or why that is not known."""
-    if isinstance(found, OSError):
-        return found
-    files = [told[path] for path in found.paths]
-    hung = next((file for file in files if isinstance(file, TimeoutError)), None)
-    if hung is not None:
-        return hung
-    whole = tuple(file._replace(pieces=()) for file in files if isinstance(file, Answer))
-    try:
+    def below(self, place: Place) -> Below:
+        """Return what asks for the files in a folder or, if it has none, in its folders."""
+        return in_folder(place.path, self._pattern)
+
+    def choose(self, place: Place, found: Found, written: Written, zone: str) -> Chosen:
+        """Return all of them."""
         where = where_found(found, place.path)
-    except OSError as error:
-        return error
-    return Seen(whole, where, written.among(file.path for file in whole))
+        return Chosen(found.paths, written.among(found.paths), where=where)
+
+
+_LATER: Final = LaterError(errno.EAGAIN, "it has not been looked up yet")
+
+
+def _unless_hung(found: Chosen | OSError, told: Mapping[str, Told]) -> Chosen | OSError:
+    """Return what was found, or that one of the files hangs."""
+    paths = found.paths if isinstance(found, Chosen) else ()
+    hung = (told[path] for path in paths)
+    return next((each for each in hung if isinstance(each, TimeoutError)), found)
 
 
 def seen_here(path: str, pattern: str, most: int) -> Seen:

@@ -24,7 +24,7 @@ from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.rowlog import About, BadFileError, Batch, Record
 from cockpit.sources.run_folders import (
-    Away,
+    AwayFolders,
     Below,
     RunThere,
     Written,
@@ -290,7 +290,7 @@ class Listing(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def listed(place: Place, away: Away) -> Listing:
+def listed(place: Place, away: AwayFolders) -> Listing:
     """Return the event files of a folder, or of the run in it that is trained now.
 
     Trainers begin another folder at each start (``runs/DATE_HOST``, ``version_N``). Raises
@@ -335,7 +335,7 @@ def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -
     )
 
 
-def _event_file(file: Answer, place: Place, away: Away) -> EventFile:
+def _event_file(file: Answer, place: Place, away: AwayFolders) -> EventFile:
     begun = _begun(PurePosixPath(file.path).name, file.mtime)
     log: Ranged = LocalLog(file.path)
     if not place.here:
@@ -368,7 +368,7 @@ class _Cursor(NamedTuple):
 class TensorboardRun:
     """Reads the event files of one folder (an ``Adapter``); ``away`` knows those of hosts."""
 
-    def __init__(self, spec: TensorboardSpec, away: Away) -> None:
+    def __init__(self, spec: TensorboardSpec, away: AwayFolders) -> None:
         self._spec = spec
         self._away = away
         self._files: list[EventFile] = []

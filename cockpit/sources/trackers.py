@@ -19,12 +19,11 @@ from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.mlflow import MlflowRun
 from cockpit.sources.mlflow_server import MlflowStores, place_in
 from cockpit.sources.rowlog import FileTracker, names_in
-from cockpit.sources.run_folders import Away
+from cockpit.sources.run_folders import AwayFolders
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
 from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.run_files import RunFiles, metric_names
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean
@@ -68,8 +67,8 @@ class Trackers:
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()
         self._told_by_wandb: dict[str, bool] = {}
-        databases = Away(DATABASES, call)
-        events = Away(EVENT_FILES, call, TAIL_AWAY, NAME)
+        databases = AwayFolders(DATABASES, call)
+        events = AwayFolders(EVENT_FILES, call, TAIL_AWAY, NAME)
 
         def database(place: Place) -> Database:
             return self._database(place, databases)
@@ -162,21 +161,15 @@ class Trackers:
         if spec.dir is None or (not spec.dir.here and spec.dir.scheme != SSH):
             where = "" if spec.dir is None else f" at {clean(spec.dir.endpoint, 100)}"
             raise NoCurveError(f"W&B files{where} are not read by this version")
-        away = self._wandb.box_curves(run)
-        if away is not None:
-            return FileCurves(
-                lambda names: away.rows(spec.model_copy(update={"metrics": names})),
-                spec.metrics, away.names, self._clock.monotonic, lambda: away.trouble,
-            )  # fmt: skip
         return FileCurves(
-            lambda names: RunFiles(spec.model_copy(update={"metrics": names})),
-            spec.metrics, lambda: metric_names(spec), self._clock.monotonic,
+            lambda names: self._wandb.reader(spec.model_copy(update={"metrics": names})),
+            spec.metrics, self._wandb.reader(spec).names, self._clock.monotonic,
         )  # fmt: skip
 
     def _of(self, run: RunSpec) -> Wandb | FileTracker:
         return self._kinds.get(next(iter(run.trackers), ""), self._wandb)
 
-    def _database(self, place: Place, away: Away) -> Database:
+    def _database(self, place: Place, away: AwayFolders) -> Database:
         """Return the one reader of a database that many runs may lie in."""
         with self._lock:
             if place not in self._databases:

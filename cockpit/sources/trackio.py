@@ -19,7 +19,7 @@ from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
 from cockpit.sources.rowlog import MOST_RECORDS, About, BadFileError, Batch, Record
-from cockpit.sources.run_folders import Away, RunThere, beside
+from cockpit.sources.run_folders import AwayFolders, RunThere, beside
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -120,7 +120,7 @@ class TrackioRun:
     """
 
     def __init__(
-        self, spec: TrackioSpec, databases: Callable[[Place], Database], away: Away
+        self, spec: TrackioSpec, databases: Callable[[Place], Database], away: AwayFolders
     ) -> None:
         self._spec = spec
         self._databases = databases
@@ -230,7 +230,7 @@ def _databases_in(place: Place) -> dict[str, str] | None:
     return {each.stem: str(each) for each in sorted(Path(place.path).glob(f"*{SUFFIX}"))}
 
 
-def _databases_on(place: Place, away: Away) -> dict[str, str] | None:
+def _databases_on(place: Place, away: AwayFolders) -> dict[str, str] | None:
     """Return the same of a folder on a host, as it was looked at last."""
     seen = away.seen(place)
     if seen.where == "file":

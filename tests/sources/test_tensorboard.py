@@ -18,7 +18,7 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources import tensorboard
 from cockpit.sources.rowlog import BadFileError, Record
-from cockpit.sources.run_folders import Away
+from cockpit.sources.run_folders import AwayFolders
 from cockpit.sources.tensorboard import (
     EVENT_FILES,
     BadEventError,
@@ -58,7 +58,7 @@ async def rows_of(source: Trackers, path: Path) -> list[Row]:
 
 
 def records_in(path: Path) -> list[Record]:
-    log = TensorboardRun(spec_of(path), Away(EVENT_FILES))
+    log = TensorboardRun(spec_of(path), AwayFolders(EVENT_FILES))
     log.about()
     records, cursor, caught_up = [], None, False
     while not caught_up:
@@ -200,7 +200,7 @@ async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> No
     if facet.error is None:
         assert facet.value is not None and facet.value.state == "starting"
     assert await rows_of(source, tmp_path) == []
-    log = TensorboardRun(spec_of(tmp_path), Away(EVENT_FILES))
+    log = TensorboardRun(spec_of(tmp_path), AwayFolders(EVENT_FILES))
     log.about()
     with pytest.raises(BadFileError):
         log.after(None)

@@ -193,15 +193,6 @@ class PageCache:
                 at += len(part)
             return b"".join(parts), at
 
-    def drop(self, key: Hashable, before: int) -> None:
-        """Let the pages go that end at offset ``before`` or earlier: nobody will ask for them."""
-        with self._lock:
-            pages = self._files.get(key) or OrderedDict()
-            gone = [number for number in pages if (number + 1) * PAGE <= before]
-            for number in gone:
-                del pages[number]
-            self._kept -= len(gone)
-
     def _bound(self, newest: Pages) -> None:
         while len(newest) * PAGE > self._most:
             newest.popitem(last=False)

@@ -22,7 +22,7 @@ from cockpit.hosts.link import CallHost, NoPythonError, call_blocking
 from cockpit.hosts.link import ask as question_of
 from cockpit.hosts.ranges import SEARCHING
 from cockpit.hosts.script import script_call
-from cockpit.model.clock import ahead_of_ours
+from cockpit.model.clock import OtherClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import SSH, Place
 from cockpit.runtime.offload import offload
@@ -79,6 +79,7 @@ class Host:
         self.cache = PAGES if cache is None else cache
         self._call = call
         self._now = now
+        self.clock = OtherClock()
         self._renamed: dict[str, tuple[float, str | None]] = {}
 
     def ask(
@@ -102,8 +103,7 @@ class Host:
             return self.look(asks, deadline, room)[0]
         except NoPythonError:
             sent = self._now()
-            told = read_plainly(self.name, asks, deadline)
-            return [on_our_clock(each, sent, self._now()) for each in told]
+            return self._on_our_clock(read_plainly(self.name, asks, deadline), sent)
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
 
@@ -116,8 +116,18 @@ class Host:
         """
         sent = self._now()
         value = self.call(question(asks, room, **more), deadline)
-        got = self._now()
-        return [on_our_clock(each, sent, got) for each in answers(asks, value)], value[2:]
+        return self._on_our_clock(answers(asks, value), sent, value[0]), value[2:]
+
+    def _on_our_clock(self, told: Sequence[Told], sent: float, now: float = 0.0) -> list[Told]:
+        """Return answers with their files' times as our clock would have told them.
+
+        The host's clock was read between sending and getting: only beyond that is it known to be
+        off.
+        """
+        now = now or max((each.now for each in told if isinstance(each, Answer)), default=0.0)
+        if now > 0.0:
+            self.clock.heed(now, sent, self._now())
+        return [on_our_clock(each, self.clock.ahead) for each in told]
 
     def renamed(self, path: str) -> str | None:
         """Return where the writer of a log goes on that has lost its name; asked now and then."""
@@ -148,14 +158,10 @@ class Host:
         return done.out
 
 
-def on_our_clock(told: Told, sent: float, got: float) -> Told:
-    """Return an answer with its file's time as our clock would have told it.
-
-    The host's clock was read between sending and getting: only beyond that is it known to be off.
-    """
-    if isinstance(told, OSError) or told.now <= 0.0:
+def on_our_clock(told: Told, off: float) -> Told:
+    """Return an answer with its file's times on our clock; its host's is ``off`` (s) from that."""
+    if isinstance(told, OSError) or told.now <= 0.0 or not off:
         return told
-    off = ahead_of_ours(told.now, sent, got)
     beside = tuple(each._replace(mtime=each.mtime - off) for each in told.beside)
     return told._replace(mtime=told.mtime - off, beside=beside)
 
@@ -347,10 +353,12 @@ def remote_log(place: Place) -> RemoteLog:
     return RemoteLog(place, host_named(place.host))
 
 
-def host_named(name: str, call: CallHost = call_blocking) -> Host:
+def host_named(
+    name: str, call: CallHost = call_blocking, now: Callable[[], float] = time.time
+) -> Host:
     """Return the one ``Host`` of a name, for all of the program that reach it the usual way."""
     if call is not call_blocking:
-        return Host(name, call)
+        return Host(name, call, now=now)
     return _HOSTS.setdefault(name, Host(name))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, Self
 from zlib import crc32
@@ -159,13 +159,10 @@ def _sound_chunk(data: bytes) -> int:
 class WandbLog(ABC):
     """One ``.wandb`` file as it is at one look, wherever its bytes come from.
 
-    Use it as a context manager. Methods raise ``OSError``. Of a file that lies elsewhere not all
-    bytes may be here: reading ends before those that are not, and ``missed`` names them.
+    Use it as a context manager. Methods raise ``OSError``.
     """
 
     size: int
-    missed: Sequence[tuple[int, int]] = ()
-    """The ranges of bytes that were asked for and are not here yet."""
     places: int = 4
     """Where along the file its keys are learned."""
     farthest: int = 32 << 20
@@ -180,15 +177,7 @@ class WandbLog(ABC):
 
     @abstractmethod
     def bytes_at(self, start: int, stop: int) -> bytes:
-        """Return the file's bytes ``[start, stop)``, fewer at its end or if they are not here."""
-
-    def near(self, offset: int) -> bool:
-        """Tell whether reading on from an offset to the end is worth it."""
-        return self.size - offset <= FORWARDS
-
-    def reach(self, low: int, high: int) -> int:
-        """Return from which block's start on, at least ``low``, the bytes to ``high`` are here."""
-        return low
+        """Return the file's bytes ``[start, stop)``, fewer at its end."""
 
     def started(self) -> bool:
         """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
@@ -204,8 +193,7 @@ class WandbLog(ABC):
         while True:
             data = self.bytes_at(start, start + budget)
             piece = deframe(data, start, passed=passed)
-            whole = start + budget >= self.size or len(data) < budget
-            if piece.offset > start or piece.spans or whole:
+            if piece.offset > start or piece.spans or start + budget >= self.size:
                 return piece
             if budget >= self.largest:
                 return LogChunk(start, [], self._next_block(start), 1)
@@ -220,17 +208,14 @@ class WandbLog(ABC):
         """Yield windows of records from the file's end to its start.
 
         The first window has ``first`` blocks; each next one is ``growth`` times as long, but
-        never longer than ``most`` blocks. Together they hold each record exactly once, back to
-        the first byte that is not here.
+        never longer than ``most`` blocks. Together they hold each record exactly once.
         """
         high = self.size
         length = first
         while high > len(MAGIC):
-            wanted = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
-            low = self.reach(wanted, high)
-            if low < high:
-                yield self._window(low, high)
-            high = low if low == wanted else 0
+            low = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
+            yield self._window(low, high)
+            high = low
             length = min(most, length * growth)
 
     def _window(self, low: int, high: int) -> LogChunk:
@@ -280,9 +265,7 @@ class LaunchFile(ABC):
     skew: float = 0.0
     """The clock of the machine that has it minus ours (s), as far as it is known."""
     far: bool = False
-    """True where bytes must have been brought before they can be read."""
-    written: bool = False
-    """Whether a process has it open for writing, as far as that was looked for and seen."""
+    """True where reading costs trips to another machine."""
 
     @abstractmethod
     def stat(self) -> Stat:

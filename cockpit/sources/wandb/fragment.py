@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
@@ -19,7 +18,7 @@ from cockpit.sources.wandb.decode import (
     kind_of,
     rated,
 )
-from cockpit.sources.wandb.file import MAGIC, LaunchFile, Span, WandbLog
+from cockpit.sources.wandb.file import MAGIC, LaunchFile, Span
 from cockpit.sources.wandb.listing import id_in_name
 from cockpit.sources.wandb.metrics import ClockReading as Look
 from cockpit.sources.wandb.metrics import MetricKeys, offset_of
@@ -42,18 +41,14 @@ class Fragment:
     """What one launch of the run has written; grows with its file.
 
     ``ready`` is False until the file's header is there. A file that was replaced or cut is
-    another fragment: see ``replaced``. Of a file that lies elsewhere only what was brought is read;
-    ``missed`` are the ranges that a closer look needs, and ``learn_again`` is told when they came.
+    another fragment: see ``replaced``.
     """
 
     def __init__(self, file: LaunchFile, configured: MetricNames) -> None:
         self.file = file
         self.path = file.path
-        self.missed: set[tuple[int, int]] = set()
         self.head = Head()
         self.layout = KeyLayout(configured)
-        self._configured = configured
-        self._turns = 0
         self.ready = False
         self.size = 0
         self.mtime = 0.0
@@ -61,8 +56,6 @@ class Fragment:
         """The trainer's clock minus ours, as far as it is known (s), its host's included."""
         self._clock: Look | None = None
         self._identity: tuple[int, int] | None = None
-        self._length = 0
-        """Bytes it had at the last look, whatever of it is to be learned again."""
         self._latest: tuple[MetricKeys, Latest] | None = None
         self._sample: tuple[MetricKeys, int, int, list[Row]] | None = None
 
@@ -85,9 +78,9 @@ class Fragment:
         return self.mtime if recorded is None else recorded - self.offset
 
     @property
-    def version(self) -> tuple[str, int, float, int]:
+    def version(self) -> tuple[str, int, float]:
         """What a later look is compared with: equal means that nothing is new."""
-        return self.path, self.size, self.mtime, self._turns
+        return self.path, self.size, self.mtime
 
     def replaced(self) -> bool:
         """Tell whether the path now holds another file, or less of the same, or nothing."""
@@ -96,7 +89,7 @@ class Fragment:
         except FileNotFoundError:
             return True
         known = self._identity in (None, now.identity)
-        return not known or now.size < self._length
+        return not known or now.size < self.size
 
     def refresh(self) -> None:
         """Look at the file again: one ``stat`` when nothing is new.
@@ -105,42 +98,16 @@ class Fragment:
         """
         now = self.file.stat()
         self._identity = now.identity
-        self._length = now.size
         self.mtime = now.mtime
         if now.size == self.size:
             return
-        with self._opened() as log:
-            self.ready = (self.ready and self.file.far) or log.started()
-            if self.ready and not self.head_known:
-                found = head(log)  # what is not here any more unsays nothing
-                self.head = self.head if log.missed and self.head.run is not None else found
+        with self.file.open() as log:
+            self.ready = log.started()
+            if self.ready and not self.head.whole and self.size < HEAD_BYTES:
+                self.head = head(log)
             if self.ready:
                 (learn_newest if self.layout.rows else learn)(log, self.layout)
         self.size = now.size
-
-    def learn_again(self) -> None:
-        """Start again with a file of which more is here now; no row is given out twice for it."""
-        self._turns += 1
-        self.layout = KeyLayout(self._configured)
-        self._latest = None
-        self.size = 0
-        self.missed.clear()
-
-    @contextmanager
-    def _opened(self) -> Iterator[WandbLog]:
-        with self.file.open() as log:
-            yield log
-            self.missed.update(log.missed)
-
-    @property
-    def head_known(self) -> bool:
-        """Whether its first records have said all that is looked for there."""
-        return self.head.whole or self.size >= HEAD_BYTES
-
-    @property
-    def read_to(self) -> int:
-        """The offset up to which the newest rows were read; 0 before the first look."""
-        return 0 if self._latest is None else self._latest[1].offset
 
     def latest(self, keys: MetricKeys) -> Latest:
         """Return the newest of everything in this file."""
@@ -148,7 +115,7 @@ class Fragment:
             return Latest()
         former = self._latest[1] if self._latest and self._latest[0] == keys else None
         if former is None or former.size != self.size:
-            with self._opened() as log:
+            with self.file.open() as log:
                 former = latest(log, self.reader(keys), former)
             self._latest = (keys, former)
         return former
@@ -173,7 +140,7 @@ class Fragment:
         """Return about ``points`` rows with a loss, evenly spread over the file.
 
         A file that has grown by less than ``STALE_SAMPLE`` since is not sampled again. One that
-        lies elsewhere is not sampled: all along it bytes would have to be brought.
+        lies elsewhere is not sampled: each place along it would cost a trip.
         """
         if not self.ready or keys.loss is None or self.file.far:
             return []
@@ -183,7 +150,7 @@ class Fragment:
             or former[:2] != (keys, points)
             or not former[2] <= self.size <= former[2] * (1 + STALE_SAMPLE)
         ):
-            with self._opened() as log:
+            with self.file.open() as log:
                 rows = sample(log, self.reader(keys), points)
             former = self._sample = (keys, points, self.size, rows)
         return former[3]
@@ -209,8 +176,6 @@ class Cursor:
         self.fragment = fragment
         self.offset = len(MAGIC)
         self.skipped = 0
-        self.lacks = 0
-        """Up to which offset bytes must be brought before more can be read; 0 if none."""
         self.config: dict[str, object] = {}
         self._keys = keys
         self._rate = StepRate()
@@ -236,8 +201,7 @@ class Cursor:
             with self.fragment.file.open() as log:
                 piece = log.read(self.offset, CHUNK_BYTES, passed)
                 at_end = self.offset + CHUNK_BYTES >= log.size
-                self.lacks = max((stop for _, stop in log.missed), default=0)
-            if not self.lacks and (at_end or piece.offset == self.offset):
+            if at_end or piece.offset == self.offset:
                 self._waiting_at = self.fragment.size
             self.offset = piece.offset
             self.skipped += piece.skipped
@@ -276,6 +240,6 @@ def read_rows(cursor: Cursor) -> list[Row]:
             if not rows:
                 raise
             break  # the next call says so, if it is so still
-        if cursor.caught_up or cursor.lacks or len(rows) >= ENOUGH:
+        if cursor.caught_up or len(rows) >= ENOUGH:
             break
     return rows

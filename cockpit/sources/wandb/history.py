@@ -305,33 +305,16 @@ class Pass:
             rows = read_rows(behind)
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
-        later = behind is not None and behind.lacks > 0 and not rows
         caught_up = all(cursor.caught_up for cursor in self._cursors)
         self.caught_up_once = self.caught_up_once or caught_up
         share = 1.0 if caught_up else self.share
-        return RowChunk(tuple(rows), caught_up, restarted, share, later and not caught_up)
+        return RowChunk(tuple(rows), caught_up, restarted, share)
 
     def read_out(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
         """Return whether ``next`` would give nothing: every row of these files was given out."""
         known = [cursor.fragment for cursor in self._cursors]
         same = not self._again and keys == self._keys and known == list(fragments)
         return same and all(cursor.caught_up for cursor in self._cursors)
-
-    def unread(self, fragment: Fragment) -> tuple[int, int] | None:
-        """Return from where on a file is not read yet, and up to where it must be here to go on.
-
-        ``None`` where it is not its turn: files are read in order.
-        """
-        behind = next((one for one in self._cursors if not one.caught_up), None)
-        if behind is None:
-            last = self._cursors[-1] if self._cursors else None
-            return (last.offset, 0) if last is not None and last.fragment is fragment else None
-        return (behind.offset, behind.lacks) if behind.fragment is fragment else None
-
-    def done_up_to(self, fragment: Fragment) -> int:
-        """Return up to where a file was given out, once all of it was; 0 before."""
-        read = (one.offset for one in self._cursors if one.fragment is fragment and one.caught_up)
-        return next(read, 0)
 
     def rewind(self) -> None:
         """Read everything again from the first row on."""

@@ -10,16 +10,17 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.run import WandbSpec
-from cockpit.sources.run_folders import Below, Found, RunThere, beside, found_here, living
+from cockpit.sources.run_folders import Below, Chosen, Found, RunThere, beside, found_here, living
 
 SUFFIX: Final = ".wandb"
 MOST: Final = 300
-"""Files that are named of one folder: those of the newest launches, as their names sort."""
+"""Chosen that are named of one folder: those of the newest launches, as their names sort."""
 MOST_LAUNCHES: Final = 64
 """Newest launches of a folder among which the run that goes on is looked for."""
 HEADER: Final = 7
 """Bytes of a file in which nothing was written yet."""
 _SHOWN_IDS: Final = 5
+_THIS_MACHINE: Final = ("", "localhost", "127.0.0.1")
 FOLDERS: Final = ("", ".wandb/", "wandb/")
 """Where runs lie below a place: the client prefers ``.wandb`` where that is there."""
 _ONE: Final = ("run-*.wandb",)
@@ -106,11 +107,13 @@ class Wanted(NamedTuple):
 
     The folder is a run's directory (``offline-run-…``), a folder of them (``wandb``) or the one
     that holds ``wandb`` or ``.wandb``. ``label`` is what the place is called in what is said of it.
+    ``host`` is the ssh host that has it.
     """
 
     place: str
     run_id: str | None
     label: str
+    host: str = ""
 
     @property
     def named(self) -> list[Sequence[str]]:
@@ -130,19 +133,11 @@ class Wanted(NamedTuple):
 def wanted_of(spec: WandbSpec) -> Wanted:
     """Return what is looked for."""
     place = spec.dir
-    path = "" if place is None else place.path
-    return Wanted(path, spec.run_id, path if place is None or place.here else str(place))
-
-
-class Files(NamedTuple):
-    """The paths of a run's files, at least one, and those of them that a process there writes.
-
-    ``notes`` name the other runs that lie there; safe text.
-    """
-
-    paths: Sequence[str]
-    written: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    if place is None or place.here:
+        path = "" if place is None else place.path
+        return Wanted(path, spec.run_id, path)
+    host = "" if place.host in _THIS_MACHINE else place.host
+    return Wanted(place.path, spec.run_id, str(place), host)
 
 
 Among = Callable[[Collection[str]], frozenset[str] | None]
@@ -154,12 +149,12 @@ def unseen(_: Collection[str]) -> frozenset[str] | None:
     return None
 
 
-def find(wanted: Wanted, among: Among = unseen) -> Files:
+def find(wanted: Wanted, among: Among = unseen) -> Chosen:
     """Return a run's files on this machine; raises ``OSError`` where there are none."""
     return files_in(found_here(wanted.below), wanted, among)
 
 
-def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Files:
+def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chosen:
     """Return a run's files among those at a place; raises ``OSError`` where there are none.
 
     Without an id a folder means the run in it that goes on, else its newest one. ``zone`` is that
@@ -184,9 +179,9 @@ def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> File
     return _files(own, among)._replace(notes=_notes_on(runs, chosen))
 
 
-def _files(paths: Sequence[str], among: Among) -> Files:
+def _files(paths: Sequence[str], among: Among) -> Chosen:
     written = among(paths) if len(paths) > 1 else None
-    return Files(sorted(paths), written or frozenset())
+    return Chosen(sorted(paths), written or frozenset())
 
 
 def _size_and_time(version: str) -> tuple[int, float]:

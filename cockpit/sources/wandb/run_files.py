@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
-from cockpit.sources.run_folders import WrittenHere
+from cockpit.sources.run_folders import Chosen, WrittenHere
+from cockpit.sources.wandb.away import AwayLaunches, HostFile
 from cockpit.sources.wandb.decode import (
     HISTORY,
     STEPS_UNIT,
@@ -24,7 +25,7 @@ from cockpit.sources.wandb.decode import (
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, NotWandbError, Span, WandbLog
 from cockpit.sources.wandb.fragment import CHUNK_BYTES, Fragment
 from cockpit.sources.wandb.history import POINTS, Pass, RowChunk, Series
-from cockpit.sources.wandb.listing import SUFFIX, Files, find, wanted_of
+from cockpit.sources.wandb.listing import SUFFIX, find, wanted_of
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
@@ -253,72 +254,6 @@ class ShownConfig:
         return scrub(label + clean(value)).removeprefix(label)
 
 
-class Wants(NamedTuple):
-    """What the readers of one file need of it next, where not all of its bytes are here.
-
-    ``read_to``: up to where its newest rows were read, 0 before that. ``missed``: ranges without
-    which they are not all known. ``unread``: from where on every row is still to be given out, and
-    up to where bytes are needed for the next ones (0: all that is here was read). ``done``: up to
-    where all was read that there is to read, as long as the file only grows.
-    """
-
-    read_to: int = 0
-    missed: tuple[tuple[int, int], ...] = ()
-    unread: tuple[int, int] | None = None
-    done: int = 0
-
-    @property
-    def behind(self) -> bool:
-        """Whether bytes must be brought before its rows go on."""
-        return self.unread is not None and self.unread[1] > 0
-
-
-def together(wants: Sequence[Wants]) -> Wants:
-    """Return what several readers of one file need of it.
-
-    Its end is brought for the first of them, where that one has not begun for the others. Of those
-    that are behind the farthest back goes first: what is brought for it is there for the others.
-    """
-    own, behind = wants[0], [each.unread for each in wants if each.unread and each.behind]
-    missed = sorted({span for each in wants for span in each.missed})
-    read_to = own.read_to or min((each.read_to for each in wants if each.read_to), default=0)
-    done = min(each.done for each in wants)
-    return Wants(read_to, tuple(missed), min(behind) if behind else own.unread, done)
-
-
-File = TypeVar("File", bound=LaunchFile)
-
-
-class FoundFiles(Generic[File]):
-    """The files of a run as they were found last; one that is found again stays the same."""
-
-    def __init__(self, make: Callable[[str], File]) -> None:
-        self.notes: tuple[str, ...] = ()
-        self.files: dict[str, File] = {}
-        self._make = make
-
-    def take(self, found: Files) -> None:
-        """Take in which files there are."""
-        known, self.notes = self.files, found.notes
-        self.files = {path: known.get(path) or self._make(path) for path in found.paths}
-        for path, file in self.files.items():
-            file.written = path in found.written
-
-
-class FilesHere(FoundFiles[LocalFile]):
-    """The files of a run on this machine."""
-
-    def __init__(self, spec: WandbSpec) -> None:
-        super().__init__(LocalFile)
-        self._wanted = wanted_of(spec)
-        self._written = WrittenHere(SUFFIX)
-
-    def found(self) -> list[LocalFile]:
-        """Find them; raises ``OSError``."""
-        self.take(find(self._wanted, self._written.among))
-        return list(self.files.values())
-
-
 class RunFiles:
     """The files of one run and everything that was read of them; safe to use from any thread.
 
@@ -326,20 +261,13 @@ class RunFiles:
     where there are none of this run, and ``NotWandbError`` where they are something else.
     """
 
-    def __init__(
-        self,
-        spec: WandbSpec,
-        found: Callable[[], Sequence[LaunchFile]] | None = None,
-        notes: Callable[[], tuple[str, ...]] | None = None,
-    ) -> None:
-        """Take how its files are found; without that they are looked for on this machine.
-
-        ``notes`` says which other runs lie there, where the run file names none.
-        """
+    def __init__(self, spec: WandbSpec, away: AwayLaunches | None = None) -> None:
+        """``away`` has the files that lie on hosts."""
         self._spec = spec
-        here = FilesHere(spec)
-        self._found = found or here.found
-        self._notes = notes or (lambda: here.notes)
+        self._away = away
+        self.wanted = wanted_of(spec)
+        self._written = WrittenHere(SUFFIX)
+        self._chosen = Chosen(())
         self._lock = Lock()
         self._fragments: dict[str, Fragment] = {}
         self._order: list[Fragment] = []
@@ -376,7 +304,7 @@ class RunFiles:
     def more(self) -> RowChunk:
         """Return the next chunk of every logged row (see ``RowChunk``)."""
         with self._lock:
-            if not self._fragments or any(one.replaced() for one in self._order):
+            if self.wanted.host or any(one.replaced() for one in self._order) or not self._order:
                 self._list()
             self._stat_files()
             return self._pass.next(self._order, self._keys)
@@ -394,44 +322,30 @@ class RunFiles:
             self._stat_files()
             return self._recent(most)
 
-    @property
-    def lacking(self) -> bool:
-        """True where it cannot go on before more of its files has been brought."""
-        return any(each.missed or each.behind for each in self.wants().values())
-
-    def wants(self) -> dict[str, Wants]:
-        """Return what is needed of each file, by its path; empty before the first look."""
+    def names(self) -> set[str]:
+        """Return the names of all numbers found in the newest files."""
         with self._lock:
-            return {
-                path: Wants(
-                    one.read_to,
-                    tuple(sorted(one.missed)),
-                    self._pass.unread(one),
-                    self._resume_offset(one),
-                )
-                for path, one in self._fragments.items()
-            }
-
-    def _resume_offset(self, one: Fragment) -> int:
-        """Return where the first block begins that is read again once the file has grown."""
-        if one.missed or not one.head_known:
-            return 0
-        return min(one.read_to, self._pass.done_up_to(one)) // BLOCK * BLOCK
-
-    def closer(self, path: str) -> None:
-        """Say that what was missed of a file is here now: it is looked at again."""
-        with self._lock:
-            if path in self._fragments:
-                self._fragments[path].learn_again()
+            self._list()
+            files = [self._fragments[path].file for path in newest([*self._fragments])]
+        return {name for file in files for name in _names_in(file)}
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced starts again."""
-        files = self._found()
+        wanted = self.wanted
+        if self._away is not None and wanted.host:
+            self._chosen = self._away.chosen(wanted)
+        else:
+            self._chosen = find(wanted, self._written.among)
         kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
-        metrics = self._spec.metrics
         self._fragments = {
-            file.path: kept.get(file.path) or Fragment(file, metrics) for file in files
+            path: kept.get(path) or Fragment(self._file(path), self._spec.metrics)
+            for path in self._chosen.paths
         }
+
+    def _file(self, path: str) -> LaunchFile:
+        if self._away is not None and self.wanted.host:
+            return HostFile(self.wanted.host, path, self._away)
+        return LocalFile(path)
 
     def _stat_files(self) -> None:
         """Stat each file, learn from what is new, and keep the order of the starts."""
@@ -453,15 +367,15 @@ class RunFiles:
 
     def _writing(self) -> frozenset[str]:
         """Return which of the run's files a process has open for writing, of several."""
-        several = self._order if len(self._order) > 1 else []
-        return frozenset(one.path for one in several if one.file.written)
+        written = self._chosen.written or frozenset()
+        return written if len(self._order) > 1 else frozenset()
 
     def _tracker_value(self, held: frozenset[str]) -> TrackerValue:
         run = newest_head(self._order).run
         config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
         shown = self._config.shown(config)
         value = tracker_value(self._spec, self._order, self._keys, self._pass, shown, held)
-        return value.model_copy(update={"notes": self._notes()})
+        return value.model_copy(update={"notes": self._chosen.notes})
 
     def _recent(self, most: int) -> RowChunk:
         total = sum(one.size for one in self._order)
@@ -490,17 +404,6 @@ SHAPES: Final = 200
 _OF_EACH: Final = 3
 
 
-def metric_names(spec: WandbSpec) -> set[str]:
-    """Return the names of all numbers found; raises ``OSError`` where no file can be read."""
-    return names_in(FilesHere(spec).found())
-
-
-def names_in(files: Sequence[LaunchFile]) -> set[str]:
-    """Return the names of all numbers found in a run's files, as far as their bytes are here."""
-    by_path = {file.path: file for file in files}
-    return {name for path in newest(list(by_path)) for name in _names_in(by_path[path])}
-
-
 def newest(paths: Sequence[str]) -> list[str]:
     """Return the files of the last starts; a folder's name begins with when it was."""
     return sorted(paths)[-NEWEST:]
@@ -519,7 +422,8 @@ def _names_in(file: LaunchFile) -> Iterator[str]:
 def _places(log: WandbLog) -> Iterator[Sequence[Span]]:
     blocks = max(1, -(-log.size // BLOCK))
     last = max(0, blocks - AT_ONCE // BLOCK)
-    for block in sorted({last * place // (PLACES - 1) for place in range(PLACES)}):
+    between = PLACES - 1 if log.places > 1 else 1
+    for block in sorted({last * place // between for place in range(between + 1)}):
         yield log.block(block, AT_ONCE).spans
 
 

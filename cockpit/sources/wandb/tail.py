@@ -28,7 +28,7 @@ from cockpit.sources.wandb.decode import (
     record_time,
     run_info,
 )
-from cockpit.sources.wandb.file import BLOCK, MAGIC, LogChunk, Span, WandbLog
+from cockpit.sources.wandb.file import BLOCK, FORWARDS, MAGIC, LogChunk, Span, WandbLog
 from cockpit.sources.wandb.metrics import Stamps
 
 HEAD_BYTES = 256 * 1024
@@ -126,7 +126,7 @@ def head(log: WandbLog) -> Head:
             except BadMessageError:
                 continue
         if piece.offset == offset or rows > _HEAD_ROWS:
-            whole = rows > _HEAD_ROWS and offset + _HEAD_STEP <= log.size and not log.missed
+            whole = rows > _HEAD_ROWS and offset + _HEAD_STEP <= log.size
             return found._replace(whole=whole)
         offset = piece.offset
     return found
@@ -190,7 +190,7 @@ def latest(log: WandbLog, reader: RowReader, former: Latest | None = None) -> La
 
     With ``former`` (of the same file, read with the same keys) only what is new is read.
     """
-    if former is not None and log.near(former.offset):
+    if former is not None and log.size - former.offset <= FORWARDS:
         pieces = iter(list(_forwards(log, former.offset))[::-1])
     else:
         pieces = log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -17,9 +16,10 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.wandb.box import Box, BoxCurves, BoxRun
+from cockpit.sources.wandb.away import HEAD, TAIL, AwayLaunches
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
+from cockpit.sources.wandb.listing import SUFFIX, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 from cockpit.sources.wandb.run_files import RunFiles
 from cockpit.text.safe import clean
@@ -31,13 +31,8 @@ It is less than the watch gives a whole bulk and ``check`` a facet: a file that 
 named as such by its own run.
 """
 
-FIRST: Final = 5.0
-"""Seconds for the first look at an ssh host: ``check`` gives a facet six."""
-AWAY: Final = 15.0
-"""Seconds for each later one; the watch gives up after twenty."""
-CLOSER: Final = 2.0
-"""Seconds that must be left of a first look for another one."""
-_THIS_MACHINE = ("", "localhost", "127.0.0.1")
+AWAY: Final = 10.0
+"""The same for files on a host, whose bytes are asked for in a few trips."""
 _NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
 """Of a run that has no files which are read."""
 
@@ -51,6 +46,11 @@ class _OwnFiles(NamedTuple):
     files: RunFiles
     rows: Delivery
 
+    @property
+    def deadline(self) -> float:
+        """How long one read may take (s)."""
+        return AWAY if wanted_of(self.spec).host else DEADLINE
+
 
 class OfflineWandb:
     """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client.
@@ -63,23 +63,21 @@ class OfflineWandb:
     def __init__(self, clock: Clock, call: CallHost = call_blocking) -> None:
         """``call`` calls functions of the agents of ssh hosts."""
         self._clock = clock
-        self._call = call
+        self._away = AwayLaunches(call, SUFFIX, TAIL, HEAD, partial(machine_time, clock))
         self._runs: dict[str, _OwnFiles] = {}
-        self._boxes: dict[str, _Host] = {}
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        troubles = await self._ask_hosts(queries)
-        named = {
-            query.name: self._files_or_reason(query.run, troubles.get(query.name))
-            for query in queries
-        }
+        named = {query.name: self._files_or_reason(query.run) for query in queries}
         facets = {name: one for name, one in named.items() if isinstance(one, Facet)}
         files = {name: one for name, one in named.items() if isinstance(one, RunFiles)}
         calls = [
             Call(partial(one.value, self._clock), (RunFiles.value, one)) for one in files.values()
         ]
-        outcomes = await offload_each(calls, deadline=DEADLINE)
+        wanted = [one.wanted for one in files.values()]
+        await self._away.look(each for each in wanted if each.host)
+        deadline = AWAY if any(each.host for each in wanted) else DEADLINE
+        outcomes = await offload_each(calls, deadline=deadline)
         specs = {query.name: query.run.wandb or WandbSpec() for query in queries}
         for name, outcome in zip(files, outcomes, strict=True):
             facets[name] = self._facet(specs[name], outcome)
@@ -92,7 +90,7 @@ class OfflineWandb:
         took too long has read comes with the next call.
         """
         own = self._rows_of(run)
-        return _NOTHING if own is None else await _chunk(own, own.rows.next(DEADLINE))
+        return _NOTHING if own is None else await _chunk(own, own.rows.next(own.deadline))
 
     def may_have_rows(self, run: RunSpec) -> bool:
         """Return whether ``more_rows`` might give any, as the last look found the files."""
@@ -106,15 +104,11 @@ class OfflineWandb:
         own = self._rows_of(run)
         if own is None:
             return _NOTHING
-        return await _chunk(own, offload(RunFiles.recent, own.files, rows, deadline=DEADLINE))
+        return await _chunk(own, offload(RunFiles.recent, own.files, rows, deadline=own.deadline))
 
-    def curves(self, run: RunSpec) -> BoxCurves | None:
-        """Return who reads a run's files on its host for curves; ``None``: they lie here."""
-        host = _host_of(run)
-        if host is None or run.wandb is None:
-            return None
-        box = self._host(host).box
-        return BoxCurves(box, box.run(run.name, run.wandb))
+    def reader(self, spec: WandbSpec) -> RunFiles:
+        """Return a reader of all rows that a run's settings name, from the first one on."""
+        return RunFiles(spec, self._away)
 
     def rewind(self, run: str) -> None:
         """Give out every row of a run from the first one again."""
@@ -125,53 +119,8 @@ class OfflineWandb:
     def forget(self, run: str) -> None:
         """Start again with a run: its next rows are its first ones."""
         self._runs.pop(run, None)
-        for host in self._boxes.values():
-            host.box.forget(run)
 
-    async def _ask_hosts(self, queries: Sequence[Query]) -> dict[str, HostError]:
-        """Look at each host's files in one go; return the trouble of the runs that had any."""
-        groups: dict[str, list[RunSpec]] = {}
-        for query in queries:
-            host = _host_of(query.run)
-            if host is not None:
-                groups.setdefault(host, []).append(query.run)
-        found = await asyncio.gather(*(self._ask_host(*group) for group in groups.items()))
-        return {name: error for group in found for name, error in group.items()}
-
-    async def _ask_host(self, name: str, runs: Sequence[RunSpec]) -> dict[str, HostError]:
-        host = self._host(name)
-        own = [host.box.run(run.name, run.wandb) for run in runs if run.wandb is not None]
-        allowed = AWAY if host.looked else FIRST
-        end = self._clock.monotonic() + allowed
-        async with host.turn:
-            try:
-                await offload(host.box.refresh, own, allowed, deadline=allowed + 0.5, key=host)
-                if not host.looked and await self._lacking(own):
-                    left = end - self._clock.monotonic()
-                    if left > CLOSER:
-                        await offload(host.box.refresh, own, left, deadline=left + 0.5, key=host)
-            except HostError as error:
-                return {run.name: error for run in runs}
-            except TimeoutError as error:
-                late = HostError(ErrorKind.TIMEOUT, f"{name}: {error}")
-                return {run.name: late for run in runs}
-            finally:
-                host.looked = True
-        return {}
-
-    async def _lacking(self, runs: Sequence[BoxRun]) -> bool:
-        """Read what has come, and tell whether more of it should come at once."""
-        await asyncio.gather(*(_settled(run.rows.value, self._clock) for run in runs))
-        return any(run.lacking for run in runs)
-
-    def _host(self, name: str) -> _Host:
-        if name not in self._boxes:
-            self._boxes[name] = _Host(Box(name, self._call, partial(machine_time, self._clock)))
-        return self._boxes[name]
-
-    def _files_or_reason(
-        self, run: RunSpec, trouble: HostError | None
-    ) -> RunFiles | Facet[TrackerValue]:
+    def _files_or_reason(self, run: RunSpec) -> RunFiles | Facet[TrackerValue]:
         """Return the files to look at, or why there are none."""
         spec, now = run.wandb, self._clock.now()
         if spec is None:
@@ -181,8 +130,6 @@ class OfflineWandb:
             return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
         if run.same_tracker:
             return unknown(ErrorKind.BAD_ANSWER, _whose(run), _source(spec), now)
-        if trouble is not None:
-            return unknown(trouble.kind, clean(trouble.strerror, 500), _source(spec), now)
         return self._files(run, spec).files
 
     def _facet(self, spec: WandbSpec, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
@@ -199,29 +146,11 @@ class OfflineWandb:
         return self._files(run, run.wandb)
 
     def _files(self, run: RunSpec, spec: WandbSpec) -> _OwnFiles:
-        host = _host_of(run)
         former = self._runs.get(run.name)
         if former is None or former.spec != spec:
-            own = RunFiles(spec) if host is None else self._host(host).box.run(run.name, spec).rows
+            own = self.reader(spec)
             former = self._runs[run.name] = _OwnFiles(spec, own, Delivery(own.more, own.rewind))
         return former
-
-
-class _Host:
-    """One ssh host, looked at by one caller at a time."""
-
-    def __init__(self, box: Box) -> None:
-        self.box = box
-        self.looked = False
-        self.turn = asyncio.Lock()
-
-
-async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWandbError:
-    """Return what ``read`` returns, or the way in which the files could not be read."""
-    try:
-        return await offload(read, *args, deadline=DEADLINE)
-    except (OSError, NotWandbError) as error:
-        return error
 
 
 async def _chunk(own: _OwnFiles, reading: Awaitable[RowChunk]) -> RowChunk:
@@ -241,14 +170,6 @@ def _why_not_read(spec: WandbSpec) -> str | None:
     return None
 
 
-def _host_of(run: RunSpec) -> str | None:
-    """Return the ssh host that has the run's files, ``None`` where nobody is to be asked."""
-    place = None if run.wandb is None else run.wandb.dir
-    if place is None or place.scheme != SSH or place.host in _THIS_MACHINE or run.same_tracker:
-        return None
-    return place.host
-
-
 def _source(spec: WandbSpec) -> str:
     return f"W&B files in {clean(_path(spec))}"
 
@@ -260,6 +181,8 @@ def _path(spec: WandbSpec) -> str:
 def problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
     """Return what an error of reading a run's files is, and its words for people."""
     place = clean(_path(spec))
+    if isinstance(error, HostError):
+        return error.kind, clean(error.strerror, 500)
     if isinstance(error, LaterError):
         return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
     if isinstance(error, TimeoutError):
@@ -361,9 +284,9 @@ class Wandb:
             return run.wandb is not None and run.wandb.dir is not None
         return parts.best == FILES
 
-    def box_curves(self, run: RunSpec) -> BoxCurves | None:
-        """Return who reads a run's files on its ssh host for curves; ``None``: they lie here."""
-        return self._files.curves(run)
+    def reader(self, spec: WandbSpec) -> RunFiles:
+        """Return a reader of all rows of a run's files, here or on a host."""
+        return self._files.reader(spec)
 
     @property
     def server(self) -> OnlineWandb:

@@ -15,7 +15,6 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb import box
 from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
 from cockpit.verbs import plot
 from tests.hosts.here import CallsHere
@@ -81,8 +80,7 @@ async def test_only_new_bytes_are_brought_once_all_is_read(tmp_path: Path) -> No
 async def test_a_large_file_comes_in_bounded_pieces_and_says_how_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box, "OLDER", 600_000)
-    monkeypatch.setattr(box, "NEWEST", 200_000)
+    monkeypatch.setattr("cockpit.sources.curves.TURN", 0.0)
     launch(tmp_path, "abc", *many(0, 30_000))
     run, calls = spec(tmp_path, id="abc"), CallsHere()
     curves, _ = reading(calls)

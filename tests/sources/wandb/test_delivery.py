@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
@@ -12,7 +11,6 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.file import LaunchFile, LocalFile
 from cockpit.sources.wandb.history import Delivery, RowChunk
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.queries import queries_of
@@ -30,13 +28,13 @@ class SlowFolder:
         rows = [writer.row(step, "2.5", T0 + step) for step in range(5)]
         self.path.write_bytes(writer.log([writer.run("abc", T0), *rows]))
         self.asked, self.answer = Event(), Event()
-        files = RunFiles(WandbSpec(dir=str(folder)), self._found)
-        self.rows = Delivery(files.more, files.rewind)
+        self._files = RunFiles(WandbSpec(dir=str(folder)))
+        self.rows = Delivery(self._more, self._files.rewind)
 
-    def _found(self) -> Sequence[LaunchFile]:
+    def _more(self) -> RowChunk:
         self.asked.set()
         assert self.answer.wait(LONG)
-        return [LocalFile(str(self.path))]
+        return self._files.more()
 
     async def steps(self, deadline: float = LONG) -> list[int | None]:
         return [row.step for row in (await self.rows.next(deadline)).rows]

@@ -12,10 +12,9 @@ from cockpit.hosts.link import call_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import WandbSpec
 from cockpit.sources.logs.pieces import question
-from cockpit.sources.run_folders import Written, WrittenHere, found_there
+from cockpit.sources.run_folders import Chosen, Written, WrittenHere, found_there
 from cockpit.sources.wandb.listing import (
     SUFFIX,
-    Files,
     Wanted,
     files_in,
     unseen,
@@ -40,7 +39,7 @@ class Find:
     def __call__(self, place: Path, run_id: str | None) -> list[str]:
         return list(self.all(place, run_id).paths)
 
-    def all(self, place: Path, run_id: str | None) -> Files:
+    def all(self, place: Path, run_id: str | None) -> Chosen:
         wanted = Wanted(str(place), run_id, str(place))
         if self.host is None:
             return find_here(wanted, WrittenHere(SUFFIX).among if self.seen else unseen)
@@ -140,7 +139,7 @@ def test_one_folder_by_two_names_is_one_writer_s(tmp_path: Path, find: Find) -> 
     (tmp_path / "wandb").symlink_to(tmp_path / "disk")
     with (tmp_path / "wandb" / first.relative_to(tmp_path / "disk")).open("ab"):
         found = find.all(tmp_path, "same")
-    assert found.paths == [str(first), str(second)] and found.written == {str(first)}
+    assert found.paths == [str(first), str(second)] and found.written == frozenset({str(first)})
 
 
 def test_odd_names_are_names(tmp_path: Path, find: Find) -> None:
