@@ -17,6 +17,7 @@ from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
 from cockpit.records.git.repository import (
     NOTHING,
+    SIGNING,
     Blob,
     GitError,
     HookRefusedError,
@@ -28,6 +29,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.git.code import COMMIT, FILE, LIST, digest, wrote_file
 
 HOOK = "pre-commit"
+MESSAGE_HOOK = "commit-msg"
 MIXED = "the file also holds changes of yours: commit them yourself, then retry"
 LOST = "it took the entry out of the file: commit by hand"
 
@@ -66,7 +68,10 @@ async def past_hook(repository: Repository, index: Path, file: CommitFile) -> Ho
     ours, theirs = [await repository.content(each) for each in (file.blob, made)]
     same = _letters(ours) == _letters(theirs)
     if not same and not (alone and file.holds(theirs)):
-        raise HookRefusedError(HOOK, None if refused is None else refused.done, _why(alone))
+        why = LOST if alone else MIXED
+        if refused is None:
+            raise HookRefusedError(HOOK, None, f"changed the file: {why}")
+        raise HookRefusedError(HOOK, refused.done, why)
     if alone and after is not None:
         wanted = await repository.content(made, file.path)
         if wanted != after:
@@ -74,10 +79,6 @@ async def past_hook(repository: Repository, index: Path, file: CommitFile) -> Ho
                 documents.replace, place, after, wanted, repository.folder, deadline=limit
             )
     return Hooked(made, same)
-
-
-def _why(alone: bool) -> str:
-    return LOST if alone else MIXED
 
 
 async def _refusal(repository: Repository, index: Path) -> HookRefusedError | None:
@@ -232,12 +233,37 @@ async def make_commit(
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Return a new commit, signed if the user signs theirs."""
-    signs = (await repository.setting("commit.gpgSign") or "").lower() in ("true", "yes", "on", "1")
+    signs = await repository.setting("commit.gpgSign", "--type=bool") == "true"
     words = [word for parent in parents for word in ("-p", parent)]
-    return await repository.ask(
+    limits = repository.limits
+    done = await repository.run(
         "commit-tree", *(("-S",) if signs else ()), *words, "-F", "-", tree,
-        stdin=message.encode(), env=env,
+        stdin=message.encode(), env=env, deadline=limits.network if signs else limits.local,
     )  # fmt: skip
+    if signs and done.timed_out:
+        done = done._replace(timed_out=False, err=SIGNING.encode())
+    if not done.ok:
+        raise GitError(done)
+    return done.text.strip()
+
+
+async def commit_index(
+    repository: Repository, index: Path, parents: tuple[str, ...], message: str
+) -> str:
+    """Commit what an index holds, with the message that git's hooks make of ``message``.
+
+    What such a hook puts into the index is not committed, as with ``git commit``.
+    """
+    limit = repository.limits.local
+    tree = await repository.ask("write-tree", index=index)
+    async with scratch(repository, "message") as text:
+        await offload(text.write_bytes, f"{message}\n".encode(), deadline=limit)
+        await run_hook(repository, "prepare-commit-msg", str(text), "message", index=index)
+        await run_hook(repository, MESSAGE_HOOK, str(text), index=index)
+        said = (await offload(text.read_bytes, deadline=limit)).decode("utf-8", "replace").strip()
+    if not said:
+        raise HookRefusedError(MESSAGE_HOOK, None, "left no message: commit by hand")
+    return await make_commit(repository, tree, parents, f"{said}\n")
 
 
 async def noted(repository: Repository, commit: str) -> None:
@@ -271,7 +297,7 @@ async def _commit(
     """Return the commit, and whether a hook has added nothing to it but formatting."""
     former = None if head is None else await repository.blob(head, change.path)
     blob, same = Blob(former.mode if former else PLAIN, change.blob), True
-    async with scratch(repository, "index") as index, scratch(repository, "message") as text:
+    async with scratch(repository, "index") as index:
         await start_index(repository, index, head)
         await put_in_index(repository, index, change.path, blob)
         if await has_hook(repository, "pre-commit"):
@@ -285,14 +311,8 @@ async def _commit(
                     break
                 shown = hooked.blob
             blob = shown
-        await offload(text.write_bytes, f"{message}\n".encode(), deadline=repository.limits.local)
-        await run_hook(repository, "prepare-commit-msg", str(text), "message", index=index)
-        await run_hook(repository, "commit-msg", str(text), index=index)
-        tree = await repository.ask("write-tree", index=index)
-        said = await offload(text.read_bytes, deadline=repository.limits.local)
-    parents = () if head is None else (head,)
-    commit = await make_commit(repository, tree, parents, said.decode("utf-8", "replace"))
-    return commit, same
+        parents = () if head is None else (head,)
+        return await commit_index(repository, index, parents, message), same
 
 
 async def _advance(
@@ -401,6 +421,9 @@ def edited(path: Path, edit: Edit, repository: Repository | None, kept: bytes = 
     for _ in range(_EDIT_TRIES):
         former = documents.read(path)
         begun = kept if former is None else former
+        reason = documents.not_text(begun)
+        if reason is not None:
+            raise ValueError(f"it {reason}, then retry")
         data = edit(begun)
         if data == former:
             return

@@ -42,6 +42,18 @@ def read(path: Path) -> bytes | None:
         return None
 
 
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+
+
+def not_text(data: bytes) -> str | None:
+    """Return why lines cannot be added to a file, as words that follow its name."""
+    if data.startswith(_POINTER):
+        return "is a Git LFS pointer, not the text itself: git lfs pull"
+    if b"\0" in data:
+        return "is not UTF-8 text (UTF-16, or encrypted): save it as UTF-8, or unlock it"
+    return None
+
+
 def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = None) -> bool:
     """Replace ``path`` if it still holds ``former``; return False if it has changed.
 

@@ -19,6 +19,7 @@ from cockpit.records.git.committing import (
 )
 from cockpit.records.git.repository import Blob, Repository
 from cockpit.runtime.offload import offload
+from cockpit.text.safe import clean
 
 Lines = Sequence[bytes]
 
@@ -204,15 +205,22 @@ async def is_ancestor(repository: Repository, old: str, new: str) -> bool:
     return (await repository.run("merge-base", "--is-ancestor", old, new)).ok
 
 
-async def replay(repository: Repository, head: str, onto: str, own: str) -> Replayed:
+async def replay(repository: Repository, head: str, onto: str, own: str, tracking: str) -> Replayed:
     """Return our commits between ``onto`` and ``head`` made again on top of ``onto``.
 
-    Raises ``CannotReplayError`` and ``GitError``.
+    What ``tracking`` (the ref that remembers the upstream) once had and ``onto`` lacks was taken
+    out there on purpose: it is never brought back. Raises ``CannotReplayError`` and ``GitError``.
     """
     found = await repository.run("merge-base", onto, head)
     base = found.text.strip()
     if not found.ok:
         raise CannotReplayError("the branch and its upstream share no history: pull by hand")
+    published = await repository.run("merge-base", "--fork-point", tracking, head)
+    if published.ok and published.text.strip() != base:
+        raise CannotReplayError(
+            "the upstream was rewritten: it lacks commits that it had, and this branch still has "
+            "them; pull (git pull --rebase) by hand, then retry"
+        )
     ours = await _own_commits(repository, base, head, own)
     tip = onto
     for commit in ours:
@@ -270,15 +278,25 @@ async def _joined(repository: Repository, ours: _OwnCommit, path: str, onto: str
         return None
     if theirs is None:
         return mine
-    data = await offload(
-        merge,
-        await repository.content(base),
-        await repository.content(mine),
-        await repository.content(theirs),
-        deadline=repository.limits.local,
-    )
-    made = await repository.keep(data)
+    made = await _merged_blob(repository, path, base, mine, theirs)
     return None if made == theirs.oid else Blob(theirs.mode, made)
+
+
+async def _merged_blob(repository: Repository, path: str, *versions: Blob | None) -> str:
+    """Return what comes of three versions of a file: base, ours and theirs.
+
+    They are merged as the text that a person reads, also where a filter (Git LFS, an encryption)
+    or an encoding stands between that and what git keeps.
+    """
+    asked = ("check-attr", "-z", "filter", "working-tree-encoding", "--", path)
+    states = (await repository.ask(*asked)).split("\0")[2::3]
+    way = path if {*states} - {"unspecified", "unset"} else None
+    parts = [await repository.content(each, way) for each in versions]
+    reason = next(filter(None, map(documents.not_text, parts)), None)
+    if reason is not None:
+        raise CannotReplayError(f"{clean(path, 1000)} {reason}; or merge by hand, then retry")
+    data = await offload(merge, *parts, deadline=repository.limits.local)
+    return await repository.keep(data, way)
 
 
 class _File(NamedTuple):
@@ -339,9 +357,8 @@ async def _stage(repository: Repository, file: _File) -> None:
     if staged is None or staged == file.old:
         blob = file.new
     else:
-        parts = [await repository.content(each) for each in (file.old, staged, file.new)]
-        data = await offload(merge, *parts, deadline=repository.limits.local)
-        blob = Blob(staged.mode, await repository.keep(data))
+        made = await _merged_blob(repository, file.path, file.old, staged, file.new)
+        blob = Blob(staged.mode, made)
     await patiently(repository, lambda: put_in_index(repository, None, file.path, blob))
 
 

@@ -24,10 +24,18 @@ from cockpit.records.git.merging import (
     make_level,
     replay,
 )
-from cockpit.records.git.repository import NOT_ASKED, GitError, Repository, of_command, of_rejection
+from cockpit.records.git.repository import (
+    NOT_ASKED,
+    GitError,
+    Repository,
+    has_hook,
+    of_command,
+    of_rejection,
+)
 from cockpit.runtime.shell import Completed
 from cockpit.sources.git.code import NO_UPSTREAM, pushed_elsewhere, why_held
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 _RACED: Final = re.compile(
     r"\[(?:remote )?rejected\] \((?:fetch first|non-fast-forward|stale info|"
@@ -117,19 +125,26 @@ async def push(
     if done.timed_out:
         return await _looked_up(repository, to, commit, done)
     if _RACED.search(done.text):
-        return Landed.RACED, f"{to.remote} has moved"
+        return Landed.RACED, of_rejection(done, to.remote)
     return Landed.NO, of_rejection(done, to.remote)
 
 
 async def at_remote(
     repository: Repository, remote: str, *refs: str, within: float | None = None
 ) -> dict[str, str] | None:
-    """Return what refs point at on a remote right now; ``None`` when it does not answer."""
-    done = await repository.network(remote, "ls-remote", remote, *refs, within=within)
-    if not done.ok:
-        return None
+    """Return what refs point at right now where a remote is pushed to; ``None``: no answer."""
+    done, there = await ask_remote(repository, remote, *refs, within=within)
+    return there if done.ok else None
+
+
+async def ask_remote(
+    repository: Repository, remote: str, *refs: str, within: float | None = None
+) -> tuple[Completed, dict[str, str]]:
+    """Ask the place that a remote is pushed to; return how that ended, and where the refs are."""
+    place = await repository.pushed_to(remote)
+    done = await repository.network(remote, "ls-remote", place, *refs, within=within)
     pairs = (line.partition("\t") for line in done.text.splitlines())
-    return {ref: oid for oid, _, ref in pairs}
+    return done, {ref: oid for oid, _, ref in pairs}
 
 
 async def _looked_up(
@@ -145,7 +160,9 @@ async def _looked_up(
     if there is None:
         text = f"{to.remote} did not answer within {seconds}; the push may have landed: retry asks"
         return Landed.NO, text
-    return Landed.NO, f"the push to {to.remote} was cut off after {seconds}; retry"
+    slow = "its pre-push hook takes too long: push yourself, or "
+    helps = slow if await has_hook(repository, "pre-push") else ""
+    return Landed.NO, f"the push to {to.remote} was cut off after {seconds}; {helps}retry"
 
 
 async def _remember(repository: Repository, to: Upstream, commit: str) -> None:
@@ -250,7 +267,7 @@ async def commit_of(repository: Repository, head: str, own: str) -> str | None:
 async def _push(
     repository: Repository, branch: str, to: Upstream, own: str, clock: Clock
 ) -> Pushed:
-    trouble: str | None = None
+    trouble, seen = None, set[str]()
     for attempt in range(ATTEMPTS):
         there = await repository.oid(to.tracking)
         if attempt or there is None:
@@ -263,7 +280,8 @@ async def _push(
         stays = await _why_not_pushable(repository, to, there, head)
         if stays is not None:
             return Pushed(False, None, stays)
-        made = await _outgoing(repository, head, there, own)
+        made = await _outgoing(repository, head, there, own, to)
+        seen.add(there)
         if made.tip == there:
             return await _arrived(repository, branch, head, made, own, clock)
         landed, trouble = await push(repository, to, there, made.tip)
@@ -271,17 +289,22 @@ async def _push(
             return await _arrived(repository, branch, head, made, own, clock)
         if landed is Landed.NO:
             return Pushed(False, None, f"{NOT_PUSHED}{trouble}")
-    text = f"others keep pushing to {to.remote}: {ATTEMPTS} attempts were rejected; retry"
-    return Pushed(False, None, f"{NOT_PUSHED}{text}")
+    why = f"others keep pushing to {to.remote}" if len(seen) > 1 else trouble
+    place = await repository.pushed_to(to.remote)
+    if len(seen) == 1 and place != to.remote:
+        why = f"{to.remote} is pushed to {clean(scrub(place), 200)}, which stands elsewhere: {why}"
+    return Pushed(False, None, f"{NOT_PUSHED}{why} ({ATTEMPTS} attempts)")
 
 
-async def _outgoing(repository: Repository, head: str, there: str, own: str) -> Replayed:
+async def _outgoing(
+    repository: Repository, head: str, there: str, own: str, to: Upstream
+) -> Replayed:
     """Return what to push: the branch itself, or our commits on top of what others pushed."""
     if await is_ancestor(repository, there, head):
         return Replayed(head, head, True)
     if await is_ancestor(repository, head, there):
         return Replayed(there, head, False)
-    return await replay(repository, head, there, own)
+    return await replay(repository, head, there, own, to.tracking)
 
 
 async def _arrived(

@@ -64,6 +64,7 @@ NOTHING: Final = ""
 NOT_ASKED: Final = 75
 """The exit status that stands for a remote which is not asked, because it gave no answer."""
 _UNKNOWN: Final = "is not a git command"
+_PUSH_URLS: Final = r"^(remote\..*\.pushurl|url\..*\.pushinsteadof)$"
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,26 @@ class Repository:
             _silences[key] = RemoteSilence(min(former.since, now), now, waited)
         return done
 
-    async def setting(self, name: str) -> str | None:
-        """Return a setting of the user's, ``None`` when it is not set."""
-        done = await self.run("config", "--get", name)
+    async def setting(self, name: str, *how: str) -> str | None:
+        """Return a setting of the user's, ``None`` when it is not set.
+
+        ``how`` is how git is to read it: ``--type=bool``.
+        """
+        done = await self.run("config", *how, "--get", name)
         return done.text.strip() or None if done.ok else None
+
+    async def pushed_to(self, remote: str) -> str:
+        """Return what to name to ask the place that ``remote`` is pushed to.
+
+        That is the remote itself, unless a ``pushurl`` or ``pushInsteadOf`` leads elsewhere: what
+        was pushed there is not found where the remote is fetched from.
+        """
+        names = await self.run("config", "--name-only", "--get-regexp", _PUSH_URLS)
+        if not names.ok:
+            return remote
+        known = [await self.run("remote", "get-url", *how, remote) for how in ((), ("--push",))]
+        fetched, pushed = ([*each.text.splitlines(), ""][0] for each in known)
+        return pushed if pushed and pushed != fetched else remote
 
     async def oid(self, name: str) -> str | None:
         """Return the commit (or object) that a name stands for."""
@@ -217,8 +234,18 @@ async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
     done = await run_git(start, *words, deadline=limits.local)
     lines = os.fsdecode(done.out).splitlines()
     if not done.ok or len(lines) != 3:
+        broken = await offload(_broken, start, deadline=limits.local)
+        if broken is not None and _NONE in done.err:
+            return done._replace(err=f"{_BROKEN}{broken}".encode())
         return done
     return Repository(Path(lines[0]), Path(lines[1]), start / lines[2], limits)
+
+
+def _broken(folder: Path) -> Path | None:
+    """Return a ``.git`` that lies where git looked and found no repository."""
+    device = folder.stat().st_dev
+    above = (each for each in (folder, *folder.parents) if each.stat().st_dev == device)
+    return next((each / ".git" for each in above if (each / ".git").exists()), None)
 
 
 def _existing(path: Path) -> Path:
@@ -268,6 +295,7 @@ async def run_by_hand(repository: Repository, name: str, *words: str, index: Pat
     )
 
 
+SIGNING: Final = "the signing program did not answer: it may wait for a PIN"
 _LIMIT: Final = 400
 _NOISE: Final = re.compile(
     r"hint:|To |error: failed to push|Done$|\s*$|warning: redirecting"
@@ -294,6 +322,19 @@ _REMEDIES: Final = (
         "the remote does not answer; retry when the network is back",
     ),
     (
+        ("clean filter", "smudge filter", "external filter"),
+        "a filter of .gitattributes failed: install or unlock what it needs, then retry",
+    ),
+    (
+        ("would be replaced by",),
+        "git refuses the file's line ends (core.safecrlf): make them alike, then retry",
+    ),
+    (
+        ("receiving end does not support",),
+        "the remote does not know push.pushOption or push.gpgSign: unset it, then retry",
+    ),
+    (("--mirror can't be combined",), "the remote is a mirror: push yourself"),
+    (
         ("Operation too slow", "Connection reset", "early EOF", "remote end hung up"),
         "the remote broke off; retry",
     ),
@@ -308,13 +349,21 @@ _REMEDIES: Final = (
         ("does not appear to be a git repository", "Repository not found", "not found: did you"),
         "the remote does not exist: check git remote -v",
     ),
+    (
+        ("is corrupt", "index file smaller", "index file corrupt", "bad index", "bad signature"),
+        "git's own files are damaged: git fsck tells which; repair them, or clone anew",
+    ),
     (("No space left on device", "Disk quota exceeded"), "the disk is full: make room, then retry"),
     (("insufficient permission", "Permission denied", "Read-only file system"),
      "this user may not write there"),
-    (("gpg failed to sign", "failed to write commit object", "No secret key"),
+    (("gpg failed to sign", "failed to write commit object", "No secret key", "load public key",
+      "user.signingkey", "gpg.ssh.", "sign message", SIGNING),
      "the commit could not be signed: commit once by hand, then retry"),
 )  # fmt: skip
 
+_NONE: Final = b"not a git repository (or any"
+_BROKEN: Final = "fatal: not a git repository: "
+"""Git's words for a ``.git`` that is there and leads to no repository."""
 NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
 
 
@@ -341,7 +390,7 @@ def of_command(done: Completed, doing: str) -> str:
 def of_hook(error: HookRefusedError) -> str:
     """Return the line for a hook that said no, with its own words."""
     if error.done is None:
-        return f"the {error.name} hook changed the file: {error.hint}"
+        return f"the {error.name} hook {error.hint}"
     if error.done.timed_out:
         return f"the {error.name} hook did not end in time; retry, or commit by hand"
     helps = error.hint or "do what it asks, then retry"
@@ -370,7 +419,10 @@ def of_discovery(done: Completed, path: Path) -> str:
         return f"the repository belongs to another user; if you trust it: {remedy}"
     if "must be run in a work tree" in said:
         return f"{where} is inside a bare repository or a git directory: it has no work tree"
-    if "not a git repository" in said:
+    if said.startswith(_BROKEN):
+        place = clean(said.removeprefix(_BROKEN).partition("\n")[0], 4096)
+        return f"{place} is no git repository any more: git worktree repair, or clone it anew"
+    if _NONE in done.err:
         return f"{where} {NO_HISTORY}"
     return of_command(done, where)
 

@@ -12,7 +12,7 @@ from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
 from cockpit.records.git import documents
-from cockpit.records.git.committing import make_commit, patiently, scratch, start_index
+from cockpit.records.git.committing import commit_index, patiently, scratch, start_index
 from cockpit.records.git.pushing import at_remote, remote_now
 from cockpit.records.git.repository import (
     NOT_ASKED,
@@ -278,7 +278,11 @@ async def _unpublished(
     here = not isinstance(repository, HostRepository)
     limit = repository.limits.local
     own = await offload(own_commits, repository.common, deadline=limit) if here else frozenset()
-    found = await others_among(repository.run, own, *tips, "--not", f"--remotes={remote}")
+    known = [f"--remotes={remote}"]
+    if await repository.pushed_to(remote) != remote:
+        there = await at_remote(repository, remote)
+        known = ["--ignore-missing", *(there or {}).values()]
+    found = await others_among(repository.run, own, *tips, "--not", *known)
     if found is None:
         raise _StopError("git does not tell which commits the tag would publish")
     return found
@@ -297,7 +301,7 @@ async def _commit(
         raise _StopError("uncommitted changes are committed there by hand, then sealed")
     former = await repository.oid(_branch(run))
     branch = _branch(run).removeprefix("refs/heads/")
-    async with scratch(repository, "index") as index, scratch(repository, "message") as text:
+    async with scratch(repository, "index") as index:
         await start_index(repository, index, head)
         await _add(repository, index, dirty)
         tree = await repository.ask("write-tree", index=index)
@@ -306,12 +310,10 @@ async def _commit(
         if former is not None and await _is_seal(repository, former, tree, head):
             return {"commit": former, "branch": branch}
         await run_hook(repository, "pre-commit", index=index)
-        await offload(text.write_bytes, f"{message}\n".encode(), deadline=repository.limits.local)
-        await run_hook(repository, "commit-msg", str(text), index=index)
-        said = await offload(text.read_bytes, deadline=repository.limits.local)
-    # An earlier seal stays reachable, so that the branch can be pushed without force.
-    parents = (head,) if former is None else (head, former)
-    commit = await make_commit(repository, tree, parents, said.decode("utf-8", "replace"))
+        await start_index(repository, index, tree)  # whatever the hook has staged
+        # An earlier seal stays reachable, so that the branch can be pushed without force.
+        parents = (head,) if former is None else (head, former)
+        commit = await commit_index(repository, index, parents, message)
     words = ("update-ref", "--create-reflog", "-m", "seal", _branch(run), commit, former or NOTHING)
 
     async def move() -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import Field, ValidationError
 
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.records.git.pushing import FETCH, LANDED_WITHIN
+from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, ask_remote
 from cockpit.records.git.repository import NOT_ASKED, Repository, of_command, of_rejection
 from cockpit.runtime.process import process_facts
 from cockpit.store.journal import JournalEntry
@@ -158,12 +158,10 @@ async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseVal
 
     ``within`` asks also a remote that gave no answer just now, for so many seconds.
     """
-    words = ("ls-remote", place.remote, place.ref)
-    done = await place.repository.network(place.remote, *words, within=within)
+    done, there = await ask_remote(place.repository, place.remote, place.ref, within=within)
     if not done.ok:
         raise NoAnswerError(of_command(done, f"ask {place.remote} for the lease"))
-    pairs = (line.split("\t") for line in done.text.splitlines())
-    oid = next((oid for oid, ref in pairs if ref == place.ref), "")
+    oid = there.get(place.ref, "")
     if not oid:
         return LeaseValue()
     if not (await place.repository.run("cat-file", "-e", oid)).ok:
@@ -173,7 +171,8 @@ async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseVal
 
 
 async def _bring(place: LeasePlace) -> None:
-    done = await place.repository.network(place.remote, *FETCH, place.remote, place.ref)
+    at = await place.repository.pushed_to(place.remote)
+    done = await place.repository.network(place.remote, *FETCH, at, place.ref)
     if not done.ok:
         raise NoAnswerError(of_command(done, f"read the lease from {place.remote}"))
 

@@ -275,6 +275,7 @@ async def test_a_remote_that_pushes_elsewhere_gets_what_was_looked_at_or_nothing
     git(ada, "remote", "set-url", "--push", "origin", str(tmp_path / "public"))
     done = await save(ada, entry("one"))
     assert done.stage is SaveStage.COMMITTED
+    assert f"is pushed to {tmp_path / 'public'}, which stands elsewhere" in str(done.trouble)
     assert "WIP" not in git(tmp_path / "public", "log", "--all", "--format=%s")
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -515,11 +516,16 @@ async def test_a_remote_branch_that_is_checked_out_is_said(tmp_path: Path) -> No
 async def test_a_commit_that_cannot_be_signed_is_not_made(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     git(ada, "config", "commit.gpgSign", "true")
-    git(ada, "config", "gpg.program", "/bin/false")
-    done = await save(ada, entry("one"))
-    assert done.stage is SaveStage.SAVED and "signed" in str(done.trouble)
-    assert git(ada, "rev-list", "--count", "HEAD") == "1\n"
-    assert git(ada, "diff", "--cached") == ""
+    asks = tmp_path / "asks-for-a-pin"
+    asks.write_text("#!/bin/sh\nsleep 600\n")
+    asks.chmod(0o755)
+    for program, why in (("/bin/false", "signed"), (str(asks), "it may wait for a PIN")):
+        git(ada, "config", "gpg.program", program)
+        impatient = saver(replace(QUICK, network=0.5))
+        done = await impatient.save(ada / LOGBOOK, adding(entry("one")), "run: log event")
+        assert done.stage is SaveStage.SAVED and why in str(done.trouble)
+        assert git(ada, "rev-list", "--count", "HEAD") == "1\n"
+        assert git(ada, "diff", "--cached") == ""
 
 
 async def test_a_logbook_in_a_submodule_is_committed_there(tmp_path: Path) -> None:

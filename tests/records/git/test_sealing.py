@@ -50,6 +50,22 @@ async def test_a_commit_made_after_the_plan_is_not_published(tmp_path: Path) -> 
     assert git(tmp_path / "remote.git", "tag") == "" == git(ada, "tag")
 
 
+async def test_what_a_tag_publishes_is_told_of_the_place_that_it_is_pushed_to(
+    tmp_path: Path,
+) -> None:
+    """What is fetched from knows the commits; the public place that is pushed to does not."""
+    ada = shared(tmp_path)
+    git(tmp_path, "clone", "-q", "--bare", "remote.git", "public")
+    git(ada, "commit", "-q", "--allow-empty", "-m", "private")
+    git(ada, "push", "-q")
+    place = place_of(str(ada))
+    assert (await seal_plan(place, RUN, 100)).unpublished == ()
+    git(ada, "remote", "set-url", "--push", "origin", str(tmp_path / "public"))
+    facts = await seal_plan(place, RUN, 100)
+    assert [each.subject for each in facts.unpublished] == ["private"]
+    assert (await sealed(ada)).pushed and (await seal_plan(place, RUN, 100)).on_remote
+
+
 async def test_sealing_twice_changes_nothing(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     disturb(ada)
