@@ -7,6 +7,8 @@ all while starting took longer than to look at a run.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import AnyStr, Generic, cast
 
 
@@ -17,18 +19,22 @@ class LateRegex(Generic[AnyStr]):
     Raises ``re.error`` at the first use of what is no expression.
     """
 
-    def __init__(self, expression: AnyStr, flags: int) -> None:
-        self._made: tuple[AnyStr, int] = (expression, flags)
+    def __init__(self, make: Callable[[], re.Pattern[AnyStr]]) -> None:
+        self._make: Callable[[], re.Pattern[AnyStr]] = make
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):  # whoever copies or inspects it
             raise AttributeError(name)
-        expression, flags = self._made
-        answer = getattr(re.compile(expression, flags), name)
+        answer = getattr(self._make(), name)
         setattr(self, name, answer)
         return answer
 
 
 def late_regex(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return ``re.compile(expression, flags)``, compiled when it is first used."""
-    return cast("re.Pattern[AnyStr]", LateRegex(expression, flags))
+    return late(partial(re.compile, expression, flags))
+
+
+def late(make: Callable[[], re.Pattern[AnyStr]]) -> re.Pattern[AnyStr]:
+    """Return a pattern that ``make`` compiles when it is first used."""
+    return cast("re.Pattern[AnyStr]", LateRegex(make))
