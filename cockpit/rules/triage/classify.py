@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -14,7 +15,8 @@ from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.by_exit import LAST_WORDS, TAIL, failed_before, task_failed
 from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
 from cockpit.rules.triage.exceptions import BEGIN
-from cockpit.rules.triage.log import EVIDENCE, Log, alternatives, answer
+from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.log import EVIDENCE, Log, answer
 from cockpit.rules.triage.log_text import left_trend
 from cockpit.rules.triage.patterns import (
     ALARM,
@@ -280,8 +282,19 @@ _NAMES: Final = (
     ("user_stopped", STOPPED),
     ("network_transient", NETWORK),
 )
-_KNOWN: Final = tuple(sign for name, pattern in _NAMES for sign in _signs(name, pattern))
-_LITERALS: Final = frozenset(word for sign in _KNOWN for word in sign.literals or ())
+
+
+@cache
+def known_signs() -> tuple[_Sign, ...]:
+    """Return the alternatives of every alarming pattern; to compile them takes a while."""
+    return tuple(sign for name, pattern in _NAMES for sign in _signs(name, pattern))
+
+
+@cache
+def _literals() -> frozenset[bytes]:
+    return frozenset(word for sign in known_signs() for word in sign.literals or ())
+
+
 _Signs = tuple[_Sign, ...]
 _seen: dict[bytes, _Signs] = {}
 """What the lines of a shape may be signs of, whatever their figures; each of them is asked."""
@@ -324,7 +337,7 @@ def _possible(shapes: Sequence[bytes]) -> dict[bytes, _Signs]:
     spelled = {at for at, head in enumerate(heads) if _SPELLED.search(head)}
     holding = _holding(heads)
     found: list[list[_Sign]] = [[] for _ in heads]
-    for sign in _KNOWN:
+    for sign in known_signs():
         some = sign.literals
         for at in range(len(heads)) if some is None else _any_of(holding, some):
             texts = (heads[at], heads[at].replace(b"0", b"1"))
@@ -342,7 +355,7 @@ def _holding(heads: Sequence[bytes]) -> dict[bytes, set[int]]:
     text = b"\n".join(heads)
     starts = [0, *accumulate(len(head) + 1 for head in heads)]
     holding: dict[bytes, set[int]] = {}
-    for word in _LITERALS:
+    for word in _literals():
         lines = holding[word] = set[int]()
         at = text.find(word)
         while at >= 0:

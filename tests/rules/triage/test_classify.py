@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cockpit.model.logtext import PresentLog
 from cockpit.rules.triage import patterns as named_patterns
 from cockpit.rules.triage.classify import diagnose
-from cockpit.rules.triage.log import alternatives
+from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.progress_lines import log_of_lines
 from tests.growing import grows_with_its_size
