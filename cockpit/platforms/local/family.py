@@ -32,6 +32,7 @@ from cockpit.platforms.local.programs import (
     is_wrapper,
     program,
     serves,
+    starts_the_next,
 )
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -268,9 +269,13 @@ def _serves_somebody(processes: Census, helper: Process) -> bool:
 
 def _minds(process: Process) -> bool:
     """Tell whether a process only takes in what has lost its parent, or waits for a job."""
-    if process.pid == 1 or is_supervisor(process) or is_cockpit(process.argv):
-        return True
-    return is_shell(process.argv) or is_tool(process.argv) or is_wrapper(process.argv)
+    return _only_minds(process) or is_shell(process.argv) or is_wrapper(process.argv)
+
+
+def _only_minds(process: Process) -> bool:
+    """Tell whether a process is a session's, the machine's or ours, and starts nothing again."""
+    ours = is_supervisor(process) or is_cockpit(process.argv)
+    return process.pid == 1 or ours or is_tool(process.argv)
 
 
 MOST: Final = 65_536
@@ -319,29 +324,31 @@ def starts_again(
     return found
 
 
-def starter_of(processes: Census, pid: int, started: Children) -> str | None:
-    """Return the program that has started a job and waits for it alone: it may start the next.
+def starter_of(
+    processes: Census, pid: int, started: Children, *, here: bool = True, known: Known | None = None
+) -> str | None:
+    """Return the program that has started a job and waits for it: it may start the next.
 
-    ``None`` for a shell without a loop, for a session's manager and for the cockpit's supervisor.
+    ``here`` and ``known`` are as in ``starts_again``. It is ``None`` for a session's manager, for
+    the cockpit's supervisor, and for a program that runs others beside it, unless it is known to
+    start the next of several.
     """
     below = processes.get(pid)
     if below is None:
         return None
+    loop = starts_again(processes, pid, started, here=here, known=known)
+    if loop:
+        return loop[0].why.removeprefix("run again by ")
     for parent in lineage_up(processes, below.ppid):
-        minds = parent.pid == 1 or is_supervisor(parent) or is_cockpit(parent.argv)
-        if minds or is_tool(parent.argv):
+        if starts_the_next(parent.argv):
+            return f"pid {parent.pid}: {_short(parent)}"
+        if _only_minds(parent):
             return None
-        if not is_wrapper(parent.argv):
-            break
+        if not (is_wrapper(parent.argv) or is_shell(parent.argv)):
+            alone = not _runs_others(processes, parent, below, started)
+            return f"pid {parent.pid}: {_short(parent)}" if alone else None
         below = parent
-    else:
-        return None
-    if is_shell(parent.argv):
-        loop = starts_again(processes, pid, started)
-        return loop[0].why.removeprefix("run again by ") if loop else None
-    if _runs_others(processes, parent, below, started):
-        return None
-    return f"pid {parent.pid}: {_short(parent)}"
+    return None
 
 
 def _loop_of(

@@ -381,7 +381,13 @@ def _whole_job(found: Family, recorded: int | None, watched: RunMarks, look: Sig
     job = _job(found.pid, found.mark, look)
     job = job.model_copy(
         update={
-            "starter": starter_of(look.processes, found.pid, look.children),
+            "starter": starter_of(
+                look.processes,
+                found.pid,
+                look.children,
+                here=look.places.here,
+                known=look.again,
+            ),
             "recorded": recorded in found.members,
             "beyond": job.beyond or _runs_another(found.pid, watched, look),
         }

@@ -91,12 +91,12 @@ async def look_up(link: Link, run: RunSpec, launch_id: str) -> LookUp:
         found = told(run, launch_id, noted.note, seen.host.processes, seen.host.machine, at)
         if found is None and noted.note is None:
             found = await _by_pid_file(run, launch_id, seen)
-        if found is not None:
+        if found is not None and found.found is not LaunchState.ENDED:
             return found
-        if noted.note is None:
+        if found is None and noted.note is None:
             return await _unused(link, folder, launch_id, meant=noted.meant)
         if await _noted(link, folder, launch_id) == noted:
-            return ended(launch_id, noted.note)
+            return found or ended(launch_id, noted.note or {})
     return changing(launch_id)
 
 

@@ -201,6 +201,13 @@ READERS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that measure, search, copy or carry what lies in a run's folders."""
+REPEATERS: Final = frozenset(
+    """
+    xargs parallel watch entr find fswatch watchman watchexec nodemon supervisord circusd runsv
+    s6-supervise supervise pm2 god immortal
+    """.split()  # noqa: SIM905 - many names
+)
+"""Programs that start the next command, or the same one again, when one of theirs has ended."""
 _SERVERS: Final = ("uvicorn", "gunicorn", "waitress-serve")
 WRAPPERS: Final = frozenset(
     """
@@ -260,8 +267,31 @@ def _is_tool(argv: tuple[str, ...]) -> bool:
         return True
     if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
         return any(":" in word and word.partition(".")[0] in TOOLS for word in words)
-    names = (name, name.rstrip(":"), name.partition(".")[0])
-    return any(each in known for each in names for known in (TOOLS, EDITORS, READERS))
+    names = {name, name.rstrip(":")}
+    if not _is_a_persons_own(words, name):
+        names.add(name.partition(".")[0])
+    return any(not names.isdisjoint(known) for known in (TOOLS, EDITORS, READERS))
+
+
+def _is_a_persons_own(words: Sequence[str], name: str) -> bool:
+    """Tell whether a name is a person's choice: a script ``diff.py``, a module ``diff.train``."""
+    if not is_interpreter(words):
+        return False
+    return name.endswith(".py") or (
+        _module(words) == name and names_a_training(name.rpartition(".")[2])
+    )
+
+
+def starts_the_next(argv: Sequence[str]) -> bool:
+    """Tell whether a command starts another one when what it has started has ended."""
+    words = inner(argv)
+    if not words:
+        return False
+    name = program(words)
+    return name in REPEATERS or (name == "wandb" and not _AGENTS.isdisjoint(words))
+
+
+_AGENTS: Final = frozenset(("agent", "launch-agent"))
 
 
 def submits_elsewhere(process: Process) -> bool:

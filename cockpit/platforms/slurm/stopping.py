@@ -89,16 +89,31 @@ def target_of(job: LiveJob) -> str:
 
 
 def _job_now(book: Book, job: LiveJob) -> Job | None:
-    """Return the job as it is now; ``None`` if its number is another one's now."""
+    """Return what stands under the job's number now; ``None`` where nothing does."""
     found = book.find(job.handle["job"])
     if found is None:  # a task that stood for others may be a record of its own by now
         wanted = target_of(job).partition("_")[0]
         rest = tuple(each for each in book.records.values() if _same_tasks(each, job, wanted))
         found = Job(job.id, rest) if rest else None
+    return found
+
+
+def _is_same(job: LiveJob, now: Job) -> bool:
+    """Tell whether a number still is the same job's; raises ``LostError`` where that is not known.
+
+    One that was requeued is: it was submitted anew under its number.
+    """
     submitted = job.handle.get("submitted")
-    if found is None or submitted is None or found.main.submitted is None:
-        return found
-    return found if abs(found.main.submitted - float(submitted)) <= SAME_WITHIN else None
+    times = {each.submitted for each in now.records}
+    if submitted is None or None in times:
+        return True
+    if any(at is not None and abs(at - float(submitted)) <= SAME_WITHIN for at in times):
+        return True
+    restarts = [each.restarts for each in now.records]
+    if not any(restarts) and None in restarts:
+        text = "was submitted at another time than before: cannot tell whether it is the same job"
+        raise LostError(f"{job.id} {text}")
+    return any(restarts)
 
 
 def _same_tasks(record: Record, job: LiveJob, base: str) -> bool:
@@ -118,7 +133,7 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
     found = []
     for job in jobs:
         now = _job_now(book, job)
-        if now is None or not now.lives:
+        if now is None or not now.lives or not _is_same(job, now):
             continue
         if "held" in job.handle and now.main.phase is Phase.RUNNING:
             raise CannotError(f"job {job.id} runs: it was released; it was not touched")

@@ -276,6 +276,7 @@ async def test_the_loop_that_starts_a_job_again_comes_next_by_itself(
     [
         ("subprocess.run(WORDS)", "pid {}: "),
         ("subprocess.run(['timeout', '60', *WORDS])", "pid {}: "),
+        ("subprocess.run(' '.join(map(shlex.quote, WORDS)) + '; true', shell=True)", "pid {}: "),
         ("[subprocess.Popen(WORDS) for _ in '12'][1].wait()", None),
     ],
 )
@@ -285,7 +286,9 @@ def test_who_waits_for_a_job_may_start_it_again(
     """A manager of several programs goes on whatever becomes of one."""
     run = run_spec(tmp_path)
     words = [*PYTHON, "-c", WAIT, "--output_dir", str(run.output_root)]
-    manager = script(tmp_path, "manager.py", f"import subprocess\nWORDS = {words}\n{above}\n")
+    manager = script(
+        tmp_path, "manager.py", f"import shlex, subprocess\nWORDS = {words}\n{above}\n"
+    )
     pid = zoo.run(*PYTHON, manager)
     starters = [job.starter for job in live(run).jobs]
     assert starters
@@ -317,3 +320,31 @@ def test_a_job_that_this_user_may_not_signal_says_so(tmp_path: Path, zoo: Zoo) -
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert done.stdout == f"pid {pid} belongs to user 0, which you may not signal\n"
+
+
+REPEATS = "import subprocess, sys\nfor _ in '12':\n    subprocess.run({words})\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo a b | xargs -n1 sh -c '{train}; true'",
+        "exec {python} wandb agent e/p/sweep",
+        "exec {python} supervisord",
+    ],
+)
+def test_who_starts_one_command_after_another_is_named(
+    tmp_path: Path, zoo: Zoo, command: str
+) -> None:
+    """A sweep's agent begins its next trial in the same output root."""
+    run = run_spec(tmp_path)
+    words = [*PYTHON, script(tmp_path, "train.py", WAIT), "--output_dir", str(run.output_root)]
+    script(tmp_path, "wandb", REPEATS.format(words=words))
+    other = [*PYTHON, "-c", "import time; time.sleep(60)"]
+    both = f"import subprocess\nsubprocess.Popen({other})\n"
+    script(tmp_path, "supervisord", both + REPEATS.format(words=words))
+    text = command.format(train=" ".join(words), python=" ".join(PYTHON))
+    zoo.run("sh", "-c", text, cwd=tmp_path)
+    (job,) = live(run).jobs
+    named = text.partition("exec " if "exec" in text else "| ")[2].split()[0]
+    assert job.starter is not None and named in job.starter

@@ -93,9 +93,19 @@ def test_a_noted_process_that_becomes_its_command_lives(run: RunSpec) -> None:
     assert look_up(run, ID, Staged()).found is LaunchState.ENDED
 
 
-def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: RunSpec) -> None:
-    """The supervisor let the command go and was killed in between: it is no launch without job."""
-    note(run, notes.STARTING)
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_note_that_changes_while_the_processes_are_read_is_read_again(
+    run: RunSpec, noted: bool
+) -> None:
+    """The supervisor let the command go and was killed in between: it is no launch without job.
+
+    Or it began after the processes were listed: its pid file is there, and names none of them.
+    """
+    assert run.job is not None and run.job.pid_file is not None
+    if noted:
+        note(run, notes.STARTING)
+    else:
+        Path(run.job.pid_file.path).write_text(f"{JOB}\nticks=9\nlaunch_id={ID}\n")
     link = Staged()
 
     def let_go() -> None:

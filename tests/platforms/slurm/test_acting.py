@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from cockpit.model.jobs import Accepted, LaunchState, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm import submitting
+from cockpit.platforms.slurm import stopping, submitting
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.runtime.shell import Completed
 from cockpit.sources.logs.source import Logs
@@ -189,6 +190,25 @@ async def test_a_job_that_requeues_itself_does_not_come_back(
     job = await own.go(toy, await own.accept(toy, submission(toy, 1)))
     until(lambda: (tmp_path / "up").exists())
     await own.stop(toy, await live_of(toy))
+    assert states(slurm, id_of(toy, 1)) == {job: "CANCELLED"}
+
+
+async def test_a_job_that_was_requeued_since_it_was_seen_is_stopped(
+    slurm: Rig, toy: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number stays, and its submit time moves; Slurm counts whole seconds."""
+    monkeypatch.setattr(stopping, "SAME_WITHIN", 0.5)
+    own = quick()
+    job = await own.go(toy, await own.accept(toy, submission(toy, 1)))
+    slurm.wait_for(job, "RUNNING")
+    (seen,) = await live_of(toy)
+    until(lambda: time.time() > float(seen.handle["submitted"]) + 2.0)
+    another = seen.model_copy(update={"handle": {**seen.handle, "submitted": "1"}})
+    await own.stop(toy, [another])
+    assert states(slurm, id_of(toy, 1)) == {job: "RUNNING"}
+    slurm.told("scontrol", "requeue", job)
+    slurm.wait_for(job, "PENDING")
+    await own.stop(toy, [seen])
     assert states(slurm, id_of(toy, 1)) == {job: "CANCELLED"}
 
 
