@@ -265,8 +265,8 @@ SECTIONS = ("cockpit", "run", "notify", "agents", "ui", "keys", "hosts")
 LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "verl", "nemo", "automodel", "composer", "torchtune"),
-    *("litgpt", "olmo", "nanochat", "fairseq", "t5x", "mmengine", "detectron2"),
-    *("lightning-sharded", "custom"),
+    *("litgpt", "olmo", "nanochat", "fairseq", "speechbrain", "t5x", "mmengine"),
+    *("detectron2", "lightning-sharded", "custom"),
 )
 
 

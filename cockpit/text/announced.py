@@ -3,7 +3,7 @@
 A line that weighs possibilities, or says what was not found, announces nothing. Nor does a line
 about weights that training begins with (a base model, a teacher, an adapter).
 
-``ckpt_path_of`` reads from a recorded command what a Lightning trainer loads
+``ckpt_path_of`` reads from a recorded command what Lightning or fairseq loads
 (``--ckpt_path last``).
 """
 
@@ -157,12 +157,14 @@ def _loaded(line: str) -> Loaded | None:
 
 
 LAST: Final = "last"
-_FLAG: Final = late_regex(r"(?:--?|\+)?(?:[\w.-]*[._-])?ckpt[-_]path(?:=(?P<value>.*))?")
+_FLAG: Final = late_regex(
+    r"(?:--?|\+)?(?:[\w.-]*[._-])?(?:ckpt[-_]path|restore[-_]file)(?:=(?P<value>.*))?"
+)
 """Such as ``--ckpt_path=last``."""
 
 
 def ckpt_path_of(command: Command | None) -> str | None:
-    """Return the value of ``ckpt_path`` in a command, as a flag or as a setting; else ``None``."""
+    """Return the value of ``ckpt_path`` (fairseq: ``restore_file``) in a command, else ``None``."""
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command or ())
     except ValueError:

@@ -16,6 +16,7 @@ from cockpit.cli import main
 from cockpit.sources.checkpoints.contents import TreeListing
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.layouts import ZIP
+from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.test_layout_rows import STRANGE, grown
 
 RUN = """
@@ -248,6 +249,90 @@ def test_a_folder_whose_names_come_late_keeps_a_pick_from_being_sure(
     assert "not everything was listed in time: 1 folder" in capsys.readouterr().out
     main(["relaunch", "odd", "--dry-run"])
     assert "the newest may lie there: plan again" in capsys.readouterr().out
+
+
+def test_weights_of_which_no_save_has_a_state_are_unknown_not_torn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An adapter that is saved by ``save_pretrained``: the trainer's own state is nowhere."""
+    names = [f"checkpoint-{step}" for step in (100, 200, 300)]
+    files = ("adapter_model.safetensors", "adapter_config.json")
+    world(tmp_path, {k: v for name in names for k, v in full(name, *files).items()}, 1)
+    run = checked(tmp_path, capsys)
+    items = run["facets"]["checkpoints"]["value"]["items"]
+    assert {item["state"] for item in items} == {"unknown"}
+    assert not {alert["id"] for alert in run["alerts"]} & {"C-07", "C-08"}
+    monkeypatch.chdir(tmp_path)
+    main(["relaunch", "odd", "--dry-run"])
+    assert "from scratch" not in capsys.readouterr().out
+    world(tmp_path, hf_saves("checkpoint-400"), 1)  # beside one of the trainer's they are torn
+    items = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]["items"]
+    assert [item["state"] for item in items] == [*["incomplete"] * 3, "complete"]
+
+
+def changed(folder: Path, was: str, now: str) -> None:
+    path = folder / "cockpit.toml"
+    path.write_text(path.read_text().replace(was, now))
+
+
+@pytest.mark.parametrize(
+    ("more", "loaded"),
+    [
+        ("", "checkpoint_last.pt"),
+        (" --restore-file saves/checkpoint_2_200.pt", "checkpoint_2_200.pt"),
+        (" --restore-file /other/checkpoint_9_900.pt", None),
+    ],
+)
+def test_fairseq_loads_its_last_save_unless_its_command_names_another(
+    more: str, loaded: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("checkpoint_1_100.pt", "checkpoint_2_200.pt", "checkpoint_last.pt", "checkpoint2.pt")
+    world(tmp_path, dict.fromkeys(names, ZIP), 1)
+    changed(tmp_path, "python3 train.py --resume", f"fairseq-train data{more}")
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    load = value["trainer_would_load"]
+    assert loaded == (load and load["path"].rpartition("/")[2])
+
+
+@pytest.mark.parametrize("above", ["", "lightning_logs/version_0/checkpoints/"])
+def test_what_lightning_saved_before_a_requeue_is_listed_with_the_others(
+    above: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"{above}epoch=0-step={step}.ckpt" for step in (100, 200, 300)]
+    files = dict.fromkeys(names, ZIP)
+    files |= {f"hpc_ckpt_{n}.ckpt": archive({"global_step": n * 40}) for n in (2, 10, 3)}
+    world(tmp_path, files, 1)
+    changed(tmp_path, "train.py --resume", "train.py --ckpt_path hpc")
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert [item["step"] for item in value["items"]] == [80, 100, 120, 200, 300, 400]
+    load = value["trainer_would_load"]
+    assert (load["step"], load["path"].rpartition("/")[2]) == (400, "hpc_ckpt_10.ckpt")
+
+
+def test_a_save_of_speechbrain_has_what_the_others_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"CKPT+2026-11-2{day}+10-00-00+00" for day in (1, 2, 3)]
+    files = {f"{n}/{f}": b"x" for n in names for f in ("CKPT.yaml", "brain.ckpt", "model.ckpt")}
+    world(tmp_path, {k: v for k, v in files.items() if k != f"{names[2]}/model.ckpt"}, 1)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    states = {item["path"].rpartition("/")[2]: item["state"] for item in value["items"]}
+    assert states == dict(zip(names, ("complete", "complete", "incomplete"), strict=True))
+    assert value["relaunch_from"]["path"].endswith(names[1])
+    assert value["trainer_would_load"]["path"].endswith(names[2])
+
+
+def test_the_step_of_a_state_of_kohya_is_in_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inside = ("model.safetensors", "optimizer.bin", "random_states_0.pkl")
+    names = [f"lora-step{step:08}-state" for step in (100, 200)]
+    world(tmp_path, {k: v for name in names for k, v in full(name, *inside).items()}, 1)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert [(item["step"], item["state"]) for item in value["items"]] == [
+        (100, "complete"),
+        (200, "complete"),
+    ]
 
 
 @pytest.mark.parametrize(("name", "noted"), [("final", True), ("lost+found", False)])

@@ -30,7 +30,13 @@ from cockpit.sources.checkpoints.contents import (
 from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
 from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
 from cockpit.sources.checkpoints.findings import merged_ranks
-from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
+from cockpit.sources.checkpoints.layouts import (
+    is_beside,
+    is_named,
+    is_single,
+    is_sure,
+    is_sure_folder,
+)
 from cockpit.sources.checkpoints.listing import (
     INNER,
     MARKERS,
@@ -207,8 +213,8 @@ class Assembly:
         if root.folders or self._pending > before or self._has_sure(root):
             self._out.fruitful.add(path)
             yield root
-            inner = (join(path, name) for name in _descended(level) if name in INNER)
-            yield from (each for child in inner for each in self._into(child, 0))
+            for name, left in _inner(root, level):
+                yield from self._into(join(path, name), left)
             return
         found = list(self._children(path, level, depth))
         weak = root.lookalikes or any(self._single(file.path) for file in root.files)
@@ -383,7 +389,7 @@ class Assembly:
                 self._marks[address] = self._told.contents.listed(path, entry)
 
     def _is_candidate(self, path: str, name: str) -> bool:
-        if looks_like_checkpoint(name):
+        if looks_like_checkpoint(name) or is_sure_folder(name):
             return True
         if self._want.pattern is not None and self._want.pattern.fullmatch(name):
             return True
@@ -459,6 +465,19 @@ class Assembly:
     def _parts(self, root: Root) -> set[str]:
         """Return the folder names on the way from the wanted root down to one below it."""
         return set(root.path.removeprefix(self._address(self._want.path)).split("/"))
+
+
+def _inner(root: Root, level: Level) -> Iterator[tuple[str, int]]:
+    """Yield the folders in a root of saves that hold more of them, and how deep they may lie.
+
+    Lightning puts what it saves before a requeue above all its other folders.
+    """
+    above = any(file.path.startswith("hpc_ckpt_") for file in root.files)
+    for name in _descended(level):
+        if name in INNER:
+            yield name, 0
+        elif above and HOLDER.fullmatch(name):
+            yield name, 1
 
 
 def _errors(folder: Folder) -> Iterator[str]:

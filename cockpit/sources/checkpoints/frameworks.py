@@ -125,6 +125,9 @@ def hugging_face_signs(folder: Folder, root: Root) -> bool:
 def hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     """Complete by ``trainer_state.json``, which is written after the weights and the optimizer."""
     found = by_file("trainer_state.json")(folder, root)
+    theirs = any(map(_HF_BESIDE.fullmatch, folder.top)) or "trainer_state.json" in root.inside
+    if folder.data and not theirs and partial(folder) is None:
+        return doubtful("weights only (no save here has trainer_state.json), cannot be resumed")
     if found is None or found.grade is not Grade.COMPLETE:
         return found
     if found.marker is not None and not ends_as_json(found.marker):
@@ -140,7 +143,9 @@ def hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     return doubtful("no optimizer state: weights only, cannot be resumed", found.marker)
 
 
-ACCELERATE: Final = late_regex(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+")
+ACCELERATE: Final = late_regex(
+    r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+|.*-step(\d{8})-state"
+)
 _RANDOM: Final = late_regex(r"(random_states_)(\d+)(\.pkl)")
 _ACCELERATE_BESIDE: Final = late_regex(
     r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"

@@ -30,11 +30,9 @@ from cockpit.sources.checkpoints.findings import (
 from cockpit.sources.checkpoints.frameworks import is_export
 from cockpit.sources.checkpoints.layouts import (
     LAYOUTS,
-    JudgedCheckpoint,
     Layout,
     is_single,
     is_sure,
-    lightning_pick,
     trainer_pick,
 )
 from cockpit.sources.checkpoints.listing import (
@@ -54,6 +52,7 @@ from cockpit.sources.checkpoints.listing import (
     number,
     read_marker,
 )
+from cockpit.sources.checkpoints.picks import JudgedCheckpoint, asked_pick
 from cockpit.text.safe import clean
 
 NAMES: Final = ("auto", *LAYOUTS, "custom")
@@ -259,11 +258,12 @@ def judge_listing(
     def by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
         return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
 
+    load = trainer_pick(judged, around.asked) or asked_pick(judged, items, roots, around.asked)
     steps = [item.step for item in complete if item.step is not None]
     return CheckpointsValue(
         latest_complete=max(steps, default=None),
         relaunch_from=relaunch_pick([one.item for one in judged]),
-        trainer_would_load=trainer_pick(judged) or lightning_pick(items, roots, around.asked),
+        trainer_would_load=load,
         items=tuple(sorted(items, key=by_step)),
         notes=tuple(notes),
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from cockpit.model.late_regex import late_regex
-from cockpit.model.observed import Checkpoint, Pick
+from cockpit.model.observed import Pick
 from cockpit.sources.checkpoints import frameworks as known
-from cockpit.sources.checkpoints import trainers
-from cockpit.sources.checkpoints.findings import Assess, FolderFinding, Grade, by_file
+from cockpit.sources.checkpoints import picks, trainers
+from cockpit.sources.checkpoints.findings import Assess, by_file
 from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
     BY_NUMBER,
@@ -23,153 +23,10 @@ from cockpit.sources.checkpoints.listing import (
     TORCH_FILE,
     Folder,
     Root,
-    is_staged,
     number,
     staged_step,
 )
-from cockpit.text.announced import LAST
-
-
-class JudgedCheckpoint(NamedTuple):
-    """A checkpoint, what its files said, and the name of its layout."""
-
-    item: Checkpoint
-    finding: FolderFinding
-    layout: str
-
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return self.item.path.rpartition("/")[2]
-
-
-Loads = Callable[[Sequence[JudgedCheckpoint]], Pick | None]
-"""A trainer's rule over the checkpoints of its layout; ``None`` where it would find nothing."""
-
-
-def _greatest(
-    judged: Sequence[JudgedCheckpoint], then: Callable[[JudgedCheckpoint], tuple[float, str]]
-) -> JudgedCheckpoint | None:
-    stepped = [one for one in judged if one.item.step is not None]
-    return max(stepped, key=lambda one: (one.item.step or 0, *then(one)), default=None)
-
-
-def _stamp(one: JudgedCheckpoint) -> tuple[float, str]:
-    return (one.finding.stamp or 0.0, one.item.path)
-
-
-def _pick(one: JudgedCheckpoint | None, why: str) -> Pick | None:
-    return None if one is None else Pick(path=one.item.path, step=one.item.step, why=why)
-
-
-def levanter(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Candidates have a readable step and time stamp; the greatest (step, stamp, path) wins.
-
-    Releases before June 2026 compared (stamp, step): after a rollback these two differ.
-    """
-    known = [one for one in judged if one.finding.stamp is not None and _complete(one)]
-    newest = _greatest(known, _stamp)
-    if newest is None:
-        return None
-    former = max(known, key=lambda one: (_stamp(one)[0], one.item.step or 0))
-    why = "Levanter: greatest step in metadata.json, then timestamp, over all roots"
-    if former.item.path != newest.item.path:
-        why += f"; releases before June 2026 go by timestamp: {former.item.path}"
-    return _pick(newest, why)
-
-
-def _complete(one: JudgedCheckpoint) -> bool:
-    """Tell what such a trainer takes for complete: its marker is enough, data or not."""
-    return one.finding.grade in (Grade.COMPLETE, Grade.EMPTIED)
-
-
-def of_whole(why: str) -> Loads:
-    """Such a trainer takes the greatest step that it takes for complete."""
-
-    def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-        renamed = (one for one in judged if not is_staged(one.name))
-        return _pick(_greatest([one for one in renamed if _complete(one)], _stamp), why)
-
-    return rule
-
-
-def of_pointer(why: str) -> Loads:
-    """Such a trainer follows the pointer of its root, and falls back on nothing."""
-
-    def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-        return _pick(_named(judged), why)
-
-    return rule
-
-
-of_link: Final = of_pointer
-"""As ``of_pointer``: the pointer is a link."""
-
-
-def _named(judged: Sequence[JudgedCheckpoint]) -> JudgedCheckpoint | None:
-    named = [one for one in judged if one.finding.named]
-    return max(named, key=lambda one: (one.item.step or 0, one.item.path), default=None)
-
-
-def _by_name(
-    judged: Sequence[JudgedCheckpoint], pattern: re.Pattern[str]
-) -> JudgedCheckpoint | None:
-    """Return the one of the greatest number in its name, however many digits that has."""
-    numbers = [(pattern.fullmatch(one.name), one) for one in judged]
-    found = [(int(match[1]), one.item.path, one) for match, one in numbers if match is not None]
-    return max(found, key=lambda each: each[:2], default=(0, "", None))[2]
-
-
-_CHECKPOINT: Final = late_regex(r"checkpoint-(\d+)")
-_EPOCH: Final = late_regex(r"epoch_(\d+)")
-_STEP: Final = late_regex(r"step[-_](\d+)")
-
-
-def hugging_face(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Take the greatest number in a name, as transformers does, whatever is in the folder."""
-    why = "transformers: greatest checkpoint-N, whether complete or not"
-    return _pick(_by_name(judged, _CHECKPOINT), why)
-
-
-def torchtune(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Torchtune looks for epochs first, then for steps, whatever is in the folder."""
-    epoch = _by_name(judged, _EPOCH)
-    if epoch is not None:
-        return _pick(epoch, "torchtune: greatest epoch_N, whether complete or not")
-    return _pick(_by_name(judged, _STEP), "torchtune: greatest step_N, whether complete or not")
-
-
-def litgpt(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Litgpt (``--resume auto``) looks for a file of weights only."""
-    why = "litgpt (--resume auto): greatest step-N that has weights, whether complete or not"
-    return _pick(_by_name(judged, _STEP), why)
-
-
-def automodel(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """AutoModel follows ``LATEST``, else takes the greatest step without its mark."""
-    published = [one for one in judged if not _marked(one)]
-    named = _named(published)
-    if named is not None:
-        return _pick(named, "AutoModel: what LATEST leads to")
-    why = "AutoModel: greatest step that is not marked .incomplete"
-    return _pick(_greatest(published, _stamp), why)
-
-
-def nemo(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """NeMo takes the newest folder whose name (or whose link's name) ends in ``last``."""
-    last = [one for one in judged if one.name.endswith("last") or one.finding.named]
-    finished = [one for one in last if not _marked(one)]
-    newest = max(finished, key=lambda one: (one.item.touched_at or 0.0, one.name), default=None)
-    return _pick(newest, "NeMo: the newest …last without its -unfinished mark")
-
-
-def _marked(one: JudgedCheckpoint) -> bool:
-    """Tell of one that its trainer itself has marked as not finished, or not renamed yet."""
-    if is_staged(one.name):
-        return True
-    marker = one.finding.marker
-    name = marker.path if marker is not None else ""
-    return name == ".incomplete" or name.endswith("-unfinished")
+from cockpit.sources.checkpoints.picks import JudgedCheckpoint
 
 
 @dataclass(frozen=True)
@@ -188,14 +45,14 @@ class Layout:
     """The files of a root with the smallest whole save of step 500."""
     shown: tuple[int | None, str] = (500, "complete")
     """What is told of the example."""
-    loads: Loads | None = None
+    loads: picks.Loads | None = None
     """What its trainer takes by itself, if it has a rule that can be known."""
     by_command: bool = False
     """True when its trainer begins anew unless its command says what to load."""
     files: bool = False
     """True when its saves are files in the root, not folders."""
     sure: re.Pattern[str] | None = None
-    """Files that are its saves wherever they lie; others only where nothing better lies below."""
+    """Names of its saves wherever they lie; others only where nothing better lies below."""
     beside: re.Pattern[str] | None = None
     """Files in the root that belong to its saves: pointers, marks, parts."""
     any_name: bool = False
@@ -247,7 +104,7 @@ def _rows() -> tuple[Layout, ...]:
                 "global_step_500/actor/optim_world_size_1_rank_0.pt": _X,
                 "global_step_500/actor/extra_state_world_size_1_rank_0.pt": _X,
             },
-            loads=of_pointer("verl and SkyRL: the step in their pointer file"),
+            loads=picks.of_pointer("verl and SkyRL: the step in their pointer file"),
             beside=late_regex("|".join(map(re.escape, BY_NUMBER))),
         ),
         Layout(
@@ -261,7 +118,7 @@ def _rows() -> tuple[Layout, ...]:
                 "epoch_0_step_500/optim/__0_0.distcp": _X,
                 "epoch_0_step_500/optim/.metadata": _X,
             },
-            loads=automodel,
+            loads=picks.automodel,
             beside=late_regex(r"LATEST(?:\.txt)?"),
         ),
         Layout(
@@ -276,7 +133,7 @@ def _rows() -> tuple[Layout, ...]:
                 "gpt--val_loss=2.35-step=500-last/weights/common.pt": _X,
                 "gpt--val_loss=2.35-step=500-last/context/model.yaml": _X,
             },
-            loads=nemo,
+            loads=picks.nemo,
             beside=late_regex(r".*-unfinished"),
         ),
         Layout(
@@ -289,7 +146,7 @@ def _rows() -> tuple[Layout, ...]:
             trainers.composer,
             trainers.composer_signs,
             {"ep0-ba500-rank0.pt": ZIP},
-            loads=of_link("Composer (autoresume): what latest-rank0.pt leads to"),
+            loads=picks.of_link("Composer (autoresume): what latest-rank0.pt leads to"),
             by_command=True,
             files=True,
             sure=late_regex(r"(?:ep\d+-)?ba\d+-rank\d+(?:\.\w+)*"),
@@ -306,7 +163,7 @@ def _rows() -> tuple[Layout, ...]:
                 "step_500/model.safetensors.index.json": b"{}",
                 "step_500/recipe_state.pt": _X,
             },
-            loads=torchtune,
+            loads=picks.torchtune,
         ),
         Layout(
             "litgpt",
@@ -319,7 +176,7 @@ def _rows() -> tuple[Layout, ...]:
                 "step-00000500/hyperparameters.yaml": _X,
                 "step-00000500/model_config.yaml": _X,
             },
-            loads=litgpt,
+            loads=picks.litgpt,
         ),
         Layout(
             "olmo",
@@ -333,7 +190,7 @@ def _rows() -> tuple[Layout, ...]:
                 "step500/model_and_optim/.metadata": _X,
                 "step500/model_and_optim/__0_0.distcp": _X,
             },
-            loads=of_whole("OLMo: greatest step that is whole"),
+            loads=picks.of_whole("OLMo: greatest step that is whole"),
         ),
         Layout(
             "nanochat",
@@ -358,9 +215,24 @@ def _rows() -> tuple[Layout, ...]:
             trainers.fairseq,
             trainers.fairseq_signs,
             {"checkpoint_2_500.pt": ZIP},
+            loads=picks.fairseq,
             by_command=True,
             files=True,
             sure=late_regex(r"checkpoint_\d+_\d+.*\.pt"),
+        ),
+        Layout(
+            "speechbrain",
+            trainers.SPEECHBRAIN,
+            "CKPT.yaml",
+            trainers.speechbrain,
+            trainers.speechbrain_signs,
+            {
+                "CKPT+2026-11-21+10-00-00+00/CKPT.yaml": b"unixtime: 1795255200.0",
+                "CKPT+2026-11-21+10-00-00+00/model.ckpt": ZIP,
+            },
+            (None, "unknown"),  # its first file is its only mark
+            loads=picks.speechbrain,
+            sure=trainers.SPEECHBRAIN,
         ),
         Layout(
             "mmengine",
@@ -443,7 +315,7 @@ def _rows() -> tuple[Layout, ...]:
             known.megatron,
             known.megatron_signs,
             {ITERATION: b"500", "iter_0000500/mp_rank_00/model_optim_rng.pt": _X},
-            loads=of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
+            loads=picks.of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
             beside=late_regex(re.escape(ITERATION)),
         ),
         Layout(
@@ -453,7 +325,7 @@ def _rows() -> tuple[Layout, ...]:
             known.orbax,
             known.orbax_signs,
             {"500/_CHECKPOINT_METADATA": b"{}", "500/items/manifest.ocdbt": _X},
-            loads=of_whole("Orbax: greatest committed step"),
+            loads=picks.of_whole("Orbax: greatest committed step"),
         ),
         Layout(
             "t5x",
@@ -462,7 +334,7 @@ def _rows() -> tuple[Layout, ...]:
             by_file("checkpoint"),
             known.t5x_signs,
             {"checkpoint_500/checkpoint": _X, "checkpoint_500/target.kernel/0.0": _X},
-            loads=of_whole("t5x and Flax: greatest step under its own name"),
+            loads=picks.of_whole("t5x and Flax: greatest step under its own name"),
         ),
         Layout(
             "torchtitan",
@@ -471,7 +343,7 @@ def _rows() -> tuple[Layout, ...]:
             by_file(".metadata", "model.safetensors.index.json", "metadata.pkl"),
             known.torchtitan_signs,
             {"step-500/.metadata": _X, "step-500/__0_0.distcp": _X},
-            loads=of_whole("torchtitan: greatest step that has its metadata"),
+            loads=picks.of_whole("torchtitan: greatest step that has its metadata"),
         ),
         Layout(
             "deepspeed",
@@ -483,7 +355,7 @@ def _rows() -> tuple[Layout, ...]:
                 "latest": b"global_step500",
                 "global_step500/mp_rank_00_model_states.pt": _X,
             },
-            loads=of_pointer("DeepSpeed: the tag in the file latest"),
+            loads=picks.of_pointer("DeepSpeed: the tag in the file latest"),
             beside=late_regex(r"latest"),
             any_name=True,
         ),
@@ -498,7 +370,7 @@ def _rows() -> tuple[Layout, ...]:
                 "checkpoint-500/optimizer.pt": _X,
                 "checkpoint-500/model.safetensors": _X,
             },
-            loads=hugging_face,
+            loads=picks.hugging_face,
         ),
         Layout(
             "levanter",
@@ -510,7 +382,7 @@ def _rows() -> tuple[Layout, ...]:
                 "step-500/metadata.json": b'{"step": 500, "timestamp": "2026-11-21T10:00:00"}',
                 "step-500/d/0": _X,
             },
-            loads=levanter,
+            loads=picks.levanter,
             any_name=True,
         ),
     )
@@ -539,61 +411,28 @@ def is_sure(name: str) -> bool:
     return any(row.sure.fullmatch(name) for row in LAYOUTS.values() if row.sure is not None)
 
 
+def is_sure_folder(name: str) -> bool:
+    """Tell whether a folder of this name is a checkpoint wherever it lies."""
+    rows = (row for row in LAYOUTS.values() if not row.files and row.sure is not None)
+    return any(row.sure is not None and row.sure.fullmatch(name) for row in rows)
+
+
 def is_beside(name: str) -> bool:
     """Tell whether a file of this name in a root belongs to the saves there."""
     return any(row.beside.fullmatch(name) for row in LAYOUTS.values() if row.beside is not None)
 
 
-def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+def trainer_pick(judged: Sequence[JudgedCheckpoint], asked: str | None) -> Pick | None:
     """Return what the trainer loads if it is simply started again, and by which rule.
 
     It goes by the files alone: that a person has rejected one is nothing it knows of.
-    ``None`` when it would find nothing, or when its rule is not known.
+    ``None`` when it would find nothing, when its rule is not known, or when the command asks for
+    another (``asked``).
     """
     for one in judged:
         row = LAYOUTS.get(one.layout)
+        if row is not None and row.by_command and asked is not None:
+            return None
         if row is not None and row.loads is not None:
             return row.loads([other for other in judged if other.layout == one.layout])
     return None
-
-
-NAME: Final = "lightning"
-_LAST: Final = late_regex(r"last.*\.ckpt")
-
-
-def lightning_pick(
-    items: Sequence[Checkpoint], roots: Sequence[Root], asked: str | None
-) -> Pick | None:
-    """Return what a command with ``ckpt_path=asked`` makes Lightning load, if it tells that."""
-    mine = [item for item in items if item.layout == NAME]
-    if asked == LAST:
-        found = [*_files(mine), *_led_to(mine, roots)]
-        return max(found, key=lambda each: each[0], default=(0.0, None))[1]
-    name = (asked or "").rpartition("/")[2]
-    named = [item for item in mine if name and item.path.rpartition("/")[2] == name]
-    if len(named) != 1:
-        return None
-    return Pick(path=named[0].path, step=named[0].step, why=f"the command says ckpt_path={name}")
-
-
-def _files(items: Sequence[Checkpoint]) -> Iterator[tuple[float, Pick]]:
-    for item in items:
-        name = item.path.rpartition("/")[2]
-        if _LAST.fullmatch(name):
-            yield item.touched_at or 0.0, _lightning_loads(item, name)
-
-
-def _led_to(items: Sequence[Checkpoint], roots: Sequence[Root]) -> Iterator[tuple[float, Pick]]:
-    """Yield what links lead to: a listing has what they lead to once, under its own name."""
-    for root in roots:
-        for lead in root.leads:
-            below = lead.target.removeprefix(f"{root.real.rstrip('/')}/")
-            for item in items:
-                name = item.path.rpartition("/")[2]
-                if _LAST.fullmatch(lead.name) and item.root == root.path and name == below:
-                    yield item.touched_at or 0.0, _lightning_loads(item, f"{lead.name} -> {name}")
-
-
-def _lightning_loads(item: Checkpoint, what: str) -> Pick:
-    why = f"Lightning, ckpt_path=last: the newest last*.ckpt by time, {what}"
-    return Pick(path=item.path, step=item.step, why=why)

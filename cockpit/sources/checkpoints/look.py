@@ -275,13 +275,14 @@ def complete_of(value: CheckpointsValue) -> set[str]:
     return {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
 
 
-_PAIR: Final = re.compile(r"/non_persistent$|[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
+_PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
 
 
 def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
     """Refuse to mix lineages (C-17): a path above the folders of several runs names none."""
     own = set(map(_address, places))
-    below = sorted({item.root for item in value.items} - own)
+    every = sorted({item.root for item in value.items} - own)
+    below = [root for root in every if not any(root.startswith(f"{each}/") for each in every)]
     runs = {_PAIR.sub("", root) for root in below}
     if len(runs) > 1:
         where = _above(below[0], below[-1])

@@ -1,4 +1,4 @@
-"""Whether a save is whole: verl, NeMo, Composer, torchtune, litgpt, OLMo, nanochat, fairseq.
+"""Whether a save is whole: verl, NeMo, Composer, torchtune, litgpt, OLMo, fairseq and others.
 
 For each: what recognises a save (``…_signs``), and what tells that it is whole, by the order in
 which the trainer's own source writes it.
@@ -342,6 +342,26 @@ def fairseq_signs(folder: Folder, root: Root) -> bool:
 def fairseq(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge one file, or all shards of one save together."""
     return named_file(folder, FAIRSEQ)
+
+
+SPEECHBRAIN: Final = late_regex(r"CKPT\+.+")
+
+
+def speechbrain_signs(folder: Folder, root: Root) -> bool:
+    """By its name and its first file."""
+    named = not folder.single and SPEECHBRAIN.fullmatch(folder.name) is not None
+    return named and ("CKPT.yaml" in folder.top or not folder.data)
+
+
+def speechbrain(folder: Folder, root: Root) -> FolderFinding | None:
+    """``CKPT.yaml`` comes first and nothing comes last: it must have what the others have."""
+    marker = folder.by_path.get("CKPT.yaml")
+    short = lacking(folder, marker) or missing_beside(folder, root.inside, sorted(root.inside))
+    if marker is None or short is not None:
+        return unfinished(short or "no CKPT.yaml", marker)
+    if len(root.folders) < 2:
+        return doubtful("no other save tells which files there must be", marker)
+    return FolderFinding(Grade.COMPLETE, None, marker)
 
 
 MMENGINE: Final = late_regex(r"iter_(\d+)\.pth|epoch_\d+\.pth")
