@@ -22,8 +22,8 @@ from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
+from cockpit.sources.rowlog import RunReader
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
-from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb
 from cockpit.sources.wandb.online_rows import mapping, number_of
@@ -36,27 +36,13 @@ NAMES_EVERY: Final = 30.0
 """Seconds after which it is looked for new metrics."""
 
 
-class Rows(Protocol):
-    """The rows of a run's files. Methods block and raise ``OSError`` and ``ValueError``."""
-
-    @property
-    def keys(self) -> MetricKeys:
-        """Which logged name is which, as far as anything was read."""
-
-    def more(self) -> RowChunk:
-        """Return the next rows in order, from the very first, then only what is new."""
-
-    def recent(self, most: int) -> RowChunk:
-        """Return the newest rows; from then on ``keys`` are known."""
-
-
 class _Reading:
     """One pass over the rows: a fold for each metric that it gives.
 
     ``masked``: a zero can stand for a loss that is no number (``Row.true_loss``).
     """
 
-    def __init__(self, rows: Rows, *, masked: bool) -> None:
+    def __init__(self, rows: RunReader, *, masked: bool) -> None:
         self.rows = rows
         self._masked = masked
         self.share = 0.0
@@ -116,7 +102,7 @@ class FileCurves:
 
     def __init__(
         self,
-        make: Callable[[MetricNames], Rows],
+        make: Callable[[MetricNames], RunReader],
         configured: MetricNames,
         names: Callable[[], Iterable[str]],
         now: Callable[[], float],
@@ -187,7 +173,7 @@ class FileCurves:
 
 
 SAMPLES: Final = 1000
-"""Rows of one metric that are asked for: more than a screen has columns."""
+"""RunReader of one metric that are asked for: more than a screen has columns."""
 FRESH: Final = 20.0
 """Seconds for which an answer is used again: what is new comes to the server every 15 s."""
 MOST_KEPT: Final = 64

@@ -28,7 +28,7 @@ from cockpit.sources.mlflow import (
     value_of,
     wanted,
 )
-from cockpit.sources.rowlog import BadFileError
+from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 

@@ -6,16 +6,17 @@ tracker facet's value, and the facet itself, which never raises and never hangs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol
 
 from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
 from cockpit.model.facet import (
+    WANDB,
     ErrorKind,
     Facet,
     TrackerAlert,
@@ -28,10 +29,10 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import MetricNames, RunSpec
-from cockpit.runtime.offload import offload
+from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.run_folders import AwayFolders
+from cockpit.sources.run_folders import Away, BadFileError, OnHost
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.history import Delivery, LossColumns, RowChunk, Series, unreadable
 from cockpit.sources.wandb.metrics import (
@@ -50,10 +51,6 @@ from cockpit.text.scrub import scrub
 
 MOST_RECORDS = 5000
 """Records of one batch at most."""
-
-
-class BadFileError(ValueError):
-    """The file is not what it should be; the text is one safe line."""
 
 
 class Record(NamedTuple):
@@ -154,10 +151,7 @@ class Names:
 
 
 class RunRows:
-    """The rows of one run's files and everything that is told of them; safe from any thread.
-
-    Methods block; they raise ``OSError`` and ``BadFileError``.
-    """
+    """A ``RunReader`` of what an adapter gives; safe from any thread."""
 
     def __init__(self, kind: TrackerKind, log: Adapter, configured: MetricNames) -> None:
         self._kind = kind
@@ -168,6 +162,7 @@ class RunRows:
         self._config = ShownConfig()
         self._clock_look: Look | None = None
         self._value: tuple[Hashable, TrackerValue] | None = None
+        self.read_out = False
 
     @property
     def keys(self) -> MetricKeys:
@@ -180,6 +175,7 @@ class RunRows:
             about = self._log.about()
             records, share = self._log.newest(TAIL)
             self._names.notice(records)
+            self.read_out = self._reading.read_to == (about.version, self._names.keys)
             offset = self._offset(about, records)
             seen = (about.version, self._names.keys, self._reading.progress, offset)
             if self._value is None or self._value[0] != seen:
@@ -198,6 +194,7 @@ class RunRows:
                 self._reading.keys = self._names.keys
             rows = self._rows(batch.records)
             self._reading.took(batch.cursor, rows, batch.skipped, batch.share, batch.caught_up)
+            self._reading.read_to = (about.version, self._names.keys) if batch.caught_up else None
             share = 1.0 if batch.caught_up else batch.share
             return RowChunk(tuple(rows), batch.caught_up, restarted, share)
 
@@ -209,6 +206,21 @@ class RunRows:
             self._names.notice(records)
             rows = [row for row in self._plain(records) if row is not None]
             return RowChunk(tuple(rated(rows, self._names.keys, StepRate())), True, False, share)
+
+    def rewind(self) -> None:
+        """Give out every row from the first one again: another source has stood in meanwhile."""
+        with self._lock:
+            self._reading = _Reading(None, self._names.keys)
+            self._reading.cursor, self.read_out = 0, False  # so that it is said
+
+    def names(self) -> set[str]:
+        """Return the metrics in the first records and in the newest."""
+        with self._lock:
+            about = self._log.about()
+            if about.metrics is not None:
+                return set(about.metrics)
+            records = [*self._log.after(None).records, *self._log.newest(TAIL)[0]]
+        return {name for record in records for name in record.values}
 
     def _began_anew(self, about: About) -> bool:
         """Begin anew where files or keys are others than before; True if rows were given out."""
@@ -285,6 +297,8 @@ class _Reading:
         self.identity = identity
         self.keys = keys
         self.cursor: Hashable = None
+        self.read_to: Hashable = None
+        """The version of the files of which every row was given out, and under which keys."""
         self.columns = LossColumns()
         self.rate = StepRate()
         self.skipped = 0
@@ -303,15 +317,6 @@ class _Reading:
         self.skipped += skipped
         self.columns.add(rows)
         self.share = 1.0 if caught_up else min(share, 0.999)
-
-
-def names_in(log: Adapter) -> set[str]:
-    """Return the metrics in a log's first records and in its newest; blocks, raises as it does."""
-    about = log.about()
-    if about.metrics is not None:
-        return set(about.metrics)
-    records = [*log.after(None).records, *log.newest(TAIL)[0]]
-    return {name for record in records for name in record.values}
 
 
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
@@ -364,9 +369,35 @@ DEADLINE: Final = 5.0
 AWAY: Final = 10.0
 """The same for files on a host, whose bytes are asked for in a few trips."""
 NOTHING: Final = RowChunk((), caught_up=True, restarted=False, share=0.0)
-T = TypeVar("T")
 Spec = Any
 """The settings of one kind of tracker: a place, and ``metrics``."""
+
+
+class RunReader(Hashable, Protocol):
+    """Reads one run of a tracker. Methods block; they raise ``OSError`` and ``BadFileError``."""
+
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as anything was read."""
+
+    @property
+    def read_out(self) -> bool:
+        """Whether by the last ``value`` every row that was there had been given out."""
+
+    def value(self, clock: Clock) -> TrackerValue:
+        """Return what is known now: the newest rows, the loss over all rows as far as read."""
+
+    def more(self) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the newest rows; from then on ``keys`` are known."""
+
+    def rewind(self) -> None:
+        """Give out every row from the first one again: another source has stood in meanwhile."""
+
+    def names(self) -> set[str]:
+        """Return the metrics that were logged; of a reader that reads nothing else."""
 
 
 @dataclass(frozen=True)
@@ -374,53 +405,76 @@ class _Own:
     """What one run's settings name, what reads it, and its rows on their way."""
 
     spec: Spec
-    rows: RunRows
+    reader: RunReader
     delivery: Delivery
 
 
 class FileTracker:
-    """One kind of tracker, each run of which is read by an ``Adapter``."""
+    """One kind of tracker, each run of which is read by a ``RunReader``; ``observe`` never raises.
+
+    A value is quick on a file of any size. What a run's files on a host have new comes with one
+    look at that host for all of them.
+    """
 
     def __init__(
         self,
         clock: Clock,
         kind: TrackerKind,
         place_of: Callable[[Any], Place | None],
-        adapter: Callable[[Any], Adapter],
-        away: AwayFolders,
+        reader: Callable[[Any], RunReader],
+        away: Away[Any],
+        sought: Callable[[Any], OnHost | None],
     ) -> None:
-        """``away`` has the files that lie on hosts, which the adapters read."""
+        """``away`` looks at hosts for what is ``sought`` there by a run's settings."""
         self._clock = clock
         self._away = away
+        self._sought = sought
         self._kind = kind
         self._place_of = place_of
-        self.adapter = adapter
+        self._reader = reader
         self._runs: dict[str, _Own] = {}
 
-    def rows(self, spec: Spec, names: MetricNames) -> RunRows:
+    def reader(self, spec: Spec, names: MetricNames) -> RunReader:
         """Return a reader of all rows that a run's settings name, from the first one on."""
-        named = spec.model_copy(update={"metrics": names})
-        return RunRows(self._kind, self.adapter(named), names)
+        return self._reader(spec.model_copy(update={"metrics": names}))
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        places = (self.place(query.run) for query in queries)
-        await self._away.look(place for place in places if place and place.scheme == SSH)
-        facets = await asyncio.gather(*(self._observe(query.run) for query in queries))
-        return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
+        now = self._clock.now()
+        facets = {query.name: self._not_read(query.run, now) for query in queries}
+        own = [self._own(query.run) for query in queries if facets[query.name] is None]
+        hosts = [self._sought(each.spec) for each in own]
+        await self._away.look(each for each in hosts if each is not None)
+        calls = [Call(partial(each.reader.value, self._clock), each.reader) for each in own]
+        deadline = max((self._deadline(each.spec) for each in own), default=DEADLINE)
+        outcomes = iter(zip(own, await offload_each(calls, deadline=deadline), strict=True))
+        return {name: each or self._facet(*next(outcomes)) for name, each in facets.items()}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.
 
-        What a read that took too long has read comes with the next call.
+        Call it until ``caught_up``, and again when there may be more. What a read that took too
+        long has read comes with the next call.
         """
         return await self._chunk(run, lambda own, deadline: own.delivery.next(deadline))
+
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as far as the last look tells."""
+        own = self._runs.get(run.name)
+        if own is None or own.spec != self.spec(run):
+            return True
+        return not own.reader.read_out or own.delivery.waiting
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
         return await self._chunk(
-            run, lambda own, deadline: offload(own.rows.recent, rows, deadline=deadline)
+            run, lambda own, deadline: offload(own.reader.recent, rows, deadline=deadline)
         )
+
+    def rewind(self, run: str) -> None:
+        """Give out every row of a run from the first one again."""
+        if run in self._runs:
+            self._runs[run].delivery.rewind()
 
     def forget(self, names: Iterable[str]) -> None:
         """Begin anew with runs: the next rows of each are its first ones."""
@@ -431,71 +485,74 @@ class FileTracker:
         self, run: RunSpec, read: Callable[[_Own, float], Awaitable[RowChunk]]
     ) -> RowChunk:
         """Return the rows, or why there are none."""
-        spec, place = self.spec(run), self.place(run)
-        if spec is None or place is None or not self._is_read(place):
+        if self._not_read(run, 0.0) is not None:
             return NOTHING
+        own = self._own(run)
         try:
-            return await read(self._own(run, spec), _deadline(place))
+            return await read(own, self._deadline(own.spec))
         except (OSError, BadFileError) as error:
-            return unreadable(_problem(error, _spelled(place))[1])
+            return unreadable(problem(error, self._place_of(own.spec))[1])
 
     def spec(self, run: RunSpec) -> Spec | None:
         """Return what a run's settings name of this kind."""
         return getattr(run, self._kind.table)
 
-    def place(self, run: RunSpec) -> Place | None:
-        """Return where a run is read."""
-        spec = self.spec(run)
-        return None if spec is None else self._place_of(spec)
+    def why_not_read(self, run: RunSpec) -> str:
+        """Return why nothing can be read of a run; empty where it is read."""
+        facet = self._not_read(run, 0.0)
+        return "" if facet is None or facet.error is None else facet.error.message
 
-    async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
-        spec = self.spec(run)
+    def _not_read(self, run: RunSpec, now: float) -> Facet[TrackerValue] | None:
+        """Return why nothing is read of a run, ``None`` where it is read."""
+        spec, kind = self.spec(run), self._kind
         if spec is None:
-            return not_configured(f"[run.{self._kind.table}]")
-        place, now = self._place_of(spec), self._clock.now()
+            return not_configured(f"[run.{kind.table}]")
+        place = self._place_of(spec)
         if place is None:
-            text = f"no place to ask: set {self._kind.table}.uri, or MLFLOW_TRACKING_URI"
+            text = f"no place to ask: set {kind.table}.uri, or MLFLOW_TRACKING_URI"
             return unknown(ErrorKind.NOT_FOUND, text, "run file", now)
-        at = "in" if place.here or place.scheme == SSH else "at"
-        source = f"{self._kind.name} {at} {clean(str(place), 300)}"
-        if not self._is_read(place):
-            text = f"{clean(str(place), 300)}: {self._kind.name} files there cannot be read yet"
-            return unknown(ErrorKind.UNSUPPORTED, text, source, now)
-        rows = self._own(run, spec).rows
-        outcome = await _settled(lambda: rows.value(self._clock), place)
-        now = self._clock.now()
-        if isinstance(outcome, TrackerValue):
-            return known(outcome, source, now)
-        return unknown(*_problem(outcome, _spelled(place)), source, now)
+        if not (place.here or place.scheme in kind.schemes):
+            at = clean(place.endpoint, 300)
+            text = f"{kind.name} files at {at} are not read yet by this version"
+            return unknown(ErrorKind.UNSUPPORTED, text, self._source(place), now)
+        if run.same_tracker and kind is WANDB:
+            others = ", ".join(clean(name) for name in run.same_tracker)
+            text = (
+                f"{others} reads the same folder, so the newest run may be theirs: "
+                "set wandb.id, or one dir each"
+            )
+            return unknown(ErrorKind.BAD_ANSWER, text, self._source(place), now)
+        return None
 
-    def _is_read(self, place: Place) -> bool:
-        return place.here or place.scheme in self._kind.schemes
+    def _source(self, place: Place | None) -> str:
+        files = " files" if self._kind is WANDB else ""
+        at = "in" if place is None or place.here or place.scheme == SSH else "at"
+        return f"{self._kind.name}{files} {at} {clean(str(place))}"
 
-    def _own(self, run: RunSpec, spec: Spec) -> _Own:
+    def _facet(self, own: _Own, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
+        place, now = self._place_of(own.spec), self._clock.now()
+        try:
+            return known(outcome.value, self._source(place), now)
+        except (OSError, BadFileError) as error:
+            return unknown(*problem(error, place), self._source(place), now)
+
+    def _deadline(self, spec: Spec) -> float:
+        place = self._place_of(spec)
+        return DEADLINE if place is None or place.here else AWAY
+
+    def _own(self, run: RunSpec) -> _Own:
+        spec: Any = self.spec(run)
         former = self._runs.get(run.name)
         if former is None or former.spec != spec:
-            rows = self.rows(spec, spec.metrics)
-            former = self._runs[run.name] = _Own(spec, rows, Delivery(rows.more))
+            reader = self._reader(spec)
+            delivery = Delivery(reader.more, reader.rewind)
+            former = self._runs[run.name] = _Own(spec, reader, delivery)
         return former
 
 
-def _deadline(place: Place) -> float:
-    return DEADLINE if place.here else AWAY
-
-
-def _spelled(place: Place) -> str:
-    return clean(place.path if place.here else str(place), 300)
-
-
-async def _settled(read: Callable[[], T], place: Place) -> T | OSError | BadFileError:
-    """Return what ``read`` returns, or the way in which the files could not be read."""
-    try:
-        return await offload(read, deadline=_deadline(place))
-    except (OSError, BadFileError) as error:
-        return error
-
-
-def _problem(error: OSError | BadFileError, place: str) -> tuple[ErrorKind, str]:
+def problem(error: OSError | BadFileError, where: Place | None) -> tuple[ErrorKind, str]:
+    """Return what an error of reading a run is, and its words for people."""
+    place = "" if where is None else clean(where.path if where.here else str(where))
     if isinstance(error, HostError):
         return error.kind, clean(error.strerror, 500)
     if isinstance(error, LaterError):

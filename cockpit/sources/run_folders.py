@@ -30,6 +30,10 @@ SLACK: Final = 2.0
 SHOWN: Final = 3
 
 
+class BadFileError(ValueError):
+    """The file is not what it should be; the text is one safe line."""
+
+
 class RunThere(NamedTuple):
     """A run in a folder: when it was begun and last written to (epoch, s).
 

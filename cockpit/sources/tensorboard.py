@@ -22,9 +22,10 @@ from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
-from cockpit.sources.rowlog import About, BadFileError, Batch, Record
+from cockpit.sources.rowlog import About, Batch, Record
 from cockpit.sources.run_folders import (
     AwayFolders,
+    BadFileError,
     Below,
     RunThere,
     Written,

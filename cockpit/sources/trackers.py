@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock
-from cockpit.model.facet import MLFLOW, TENSORBOARD, TRACKER_KINDS, TRACKIO, Facet
+from cockpit.model.facet import MLFLOW, TENSORBOARD, TRACKER_KINDS, TRACKIO, Facet, TrackerKind
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.run import RunSpec
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.mlflow import MlflowRun
 from cockpit.sources.mlflow_server import MlflowStores, place_in
-from cockpit.sources.rowlog import FileTracker, names_in
+from cockpit.sources.rowlog import Adapter, FileTracker, RunRows
 from cockpit.sources.run_folders import AwayFolders
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
@@ -26,7 +27,6 @@ from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
-from cockpit.text.safe import clean
 
 PLACES: Final[dict[str, Callable[[Any], Place | None]]] = {
     "trackio": lambda spec: spec.db,
@@ -74,13 +74,13 @@ class Trackers:
             return self._database(place, databases)
 
         stores = MlflowStores(clock, database)
-        self._kinds: dict[str, FileTracker] = {
-            kind.table: FileTracker(clock, kind, PLACES[kind.table], adapter, away)
-            for kind, adapter, away in (
-                (TRACKIO, lambda spec: TrackioRun(spec, database, databases), databases),
-                (TENSORBOARD, lambda spec: TensorboardRun(spec, events), events),
-                (MLFLOW, lambda spec: MlflowRun(spec, stores.of), databases),
-            )
+        adapters: tuple[tuple[TrackerKind, Callable[[Any], Adapter], AwayFolders], ...] = (
+            (TRACKIO, lambda spec: TrackioRun(spec, database, databases), databases),
+            (TENSORBOARD, lambda spec: TensorboardRun(spec, events), events),
+            (MLFLOW, lambda spec: MlflowRun(spec, stores.of), databases),
+        )
+        self._kinds = {
+            kind.table: _tracker(clock, kind, adapter, away) for kind, adapter, away in adapters
         }
 
     async def observe(
@@ -117,8 +117,7 @@ class Trackers:
 
     def may_have_rows(self, run: RunSpec) -> bool:
         """Return whether ``more_rows`` might give any, as the last look found its source."""
-        tracker = self._of(run)
-        return not isinstance(tracker, Wandb) or tracker.may_have_rows(run)
+        return self._of(run).may_have_rows(run)
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without those before them."""
@@ -136,35 +135,23 @@ class Trackers:
 
         Raises ``NoCurveError`` where nothing can be read.
         """
-        if run.wandb is not None:
-            return self._wandb_curves(run, run.wandb)
         tracker = self._of(run)
         if isinstance(tracker, Wandb):
-            raise NoCurveError("no tracker in cockpit.toml: nothing else read here has metrics")
+            if run.wandb is None:
+                raise NoCurveError("no tracker in cockpit.toml: nothing else read here has metrics")
+            if not tracker.seen_in_files(run):
+                return None
+            tracker = tracker.files
+        why = tracker.why_not_read(run)
+        if why:
+            raise NoCurveError(why)
         spec: Any = tracker.spec(run)
-        return FileCurves(
-            lambda names: tracker.rows(spec, names),
-            spec.metrics, lambda: names_in(tracker.adapter(spec)), self._clock.monotonic,
-        )  # fmt: skip
+        make = partial(tracker.reader, spec)
+        return FileCurves(make, spec.metrics, make(spec.metrics).names, self._clock.monotonic)
 
     def curve_server(self, run: RunSpec) -> SampledCurves:
         """Return who asks the run's server."""
         return self._sampled
-
-    def _wandb_curves(self, run: RunSpec, spec: WandbSpec) -> FileCurves | None:
-        if not self._wandb.seen_in_files(run):
-            return None
-        if run.same_tracker:
-            raise NoCurveError(
-                "another run reads the same W&B folder: set wandb.id, or one dir each"
-            )
-        if spec.dir is None or (not spec.dir.here and spec.dir.scheme != SSH):
-            where = "" if spec.dir is None else f" at {clean(spec.dir.endpoint, 100)}"
-            raise NoCurveError(f"W&B files{where} are not read by this version")
-        return FileCurves(
-            lambda names: self._wandb.reader(spec.model_copy(update={"metrics": names})),
-            spec.metrics, self._wandb.reader(spec).names, self._clock.monotonic,
-        )  # fmt: skip
 
     def _of(self, run: RunSpec) -> Wandb | FileTracker:
         return self._kinds.get(next(iter(run.trackers), ""), self._wandb)
@@ -177,6 +164,22 @@ class Trackers:
                 original = LocalFile(place.path) if host is None else RemoteFile(place, host)
                 self._databases[place] = Database(original)
             return self._databases[place]
+
+
+def _tracker(
+    clock: Clock, kind: TrackerKind, adapter: Callable[[Any], Adapter], away: AwayFolders
+) -> FileTracker:
+    """Return a tracker whose runs are read by adapters, at one place each."""
+    place_of = PLACES[kind.table]
+
+    def sought(spec: Any) -> Place | None:  # noqa: ANN401 - of the tracker's table
+        place = place_of(spec)
+        return place if place is not None and place.scheme == SSH else None
+
+    def reader(spec: Any) -> RunRows:  # noqa: ANN401
+        return RunRows(kind, adapter(spec), spec.metrics)
+
+    return FileTracker(clock, kind, place_of, reader, away, sought)
 
 
 def _beside(run: RunSpec, facet: Facet[TrackerValue]) -> Facet[TrackerValue]:

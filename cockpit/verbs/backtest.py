@@ -23,11 +23,11 @@ from cockpit.model.wording import step as told_step
 from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
 from cockpit.sources.logs.stamp import read_rows
 from cockpit.sources.rowfile import RowFile
+from cockpit.sources.rowlog import problem
+from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import LossColumns, RowChunk, unreadable
 from cockpit.sources.wandb.run_files import RunFiles
-from cockpit.sources.wandb.tracker import problem
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (
@@ -250,8 +250,8 @@ def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:
     while True:
         try:
             chunk = files.more()
-        except (OSError, NotWandbError) as error:
-            chunk = unreadable(problem(error, spec)[1])
+        except (OSError, BadFileError) as error:
+            chunk = unreadable(problem(error, spec.dir)[1])
         yield chunk
         if chunk.caught_up or chunk.unread:
             return

@@ -17,8 +17,8 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources import tensorboard
-from cockpit.sources.rowlog import BadFileError, Record
-from cockpit.sources.run_folders import AwayFolders
+from cockpit.sources.rowlog import Record
+from cockpit.sources.run_folders import AwayFolders, BadFileError
 from cockpit.sources.tensorboard import (
     EVENT_FILES,
     BadEventError,

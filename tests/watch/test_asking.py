@@ -17,9 +17,10 @@ from cockpit.model.shared_facts import LAUNCHED, SharedFact
 from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
 from cockpit.runtime.ssh import RemoteError
+from cockpit.sources import rowlog
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
-from cockpit.sources.wandb import online, tracker
+from cockpit.sources.wandb import online
 from cockpit.store.memory import LaunchedJob
 from cockpit.watch.asking import Asker, fate_of, places_of, with_current_job
 from cockpit.watch.poller import DEADLINES, USUAL
@@ -150,7 +151,7 @@ def test_each_root_has_the_place_of_its_own_endpoint() -> None:
 
 def test_each_source_gives_up_before_its_poller_does() -> None:
     assert DEADLINES["log"].here > logs.DEADLINE
-    assert DEADLINES["tracker"].here > tracker.DEADLINE
+    assert DEADLINES["tracker"].here > rowlog.DEADLINE
     assert DEADLINES["tracker"].away > online.DEADLINE + online.LOGIN
     assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
     assert DEADLINES["job"].here > PATIENCE + jobs.REAP_WAIT + jobs.JUDGING

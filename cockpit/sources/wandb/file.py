@@ -15,6 +15,7 @@ from zlib import crc32
 
 from cockpit.sources.logs.local import stat_of
 from cockpit.sources.logs.ranged import Stat
+from cockpit.sources.run_folders import BadFileError
 
 BLOCK = 32768
 """LevelDB's block size."""
@@ -36,10 +37,6 @@ Passed = Callable[[bytes, int, int], object]
 """Tells of a record by how it begins that nobody wants it: anything but ``None``."""
 
 
-class NotWandbError(ValueError):
-    """The file does not start as a ``.wandb`` file does."""
-
-
 class LogChunk(NamedTuple):
     """Whole records read from a part of the log, from offset ``start`` on.
 
@@ -56,10 +53,10 @@ class LogChunk(NamedTuple):
 def started(head: bytes) -> bool:
     """Tell whether the log's header is there; False when its file is only being created.
 
-    Raises ``NotWandbError`` if what is there is something else.
+    Raises ``BadFileError`` if what is there is something else.
     """
     if head[: len(MAGIC)] != MAGIC[: len(head)]:
-        raise NotWandbError('not a .wandb file: it does not begin with ":W&B"')
+        raise BadFileError('not a .wandb file: it does not begin with ":W&B"')
     return len(head) >= len(MAGIC)
 
 
@@ -180,7 +177,7 @@ class WandbLog(ABC):
         """Return the file's bytes ``[start, stop)``, fewer at its end."""
 
     def started(self) -> bool:
-        """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
+        """Tell whether the header is there (``BadFileError`` if it is another file's)."""
         return started(self.bytes_at(0, len(MAGIC)))
 
     def read(self, start: int, budget: int, passed: Passed | None = None) -> LogChunk:

@@ -94,7 +94,7 @@ class Fragment:
     def refresh(self) -> None:
         """Look at the file again: one ``stat`` when nothing is new.
 
-        Raises ``OSError``, or ``NotWandbError`` when the file is something else.
+        Raises ``OSError``, or ``BadFileError`` when the file is something else.
         """
         now = self.file.stat()
         self._identity = now.identity

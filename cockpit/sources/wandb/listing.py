@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import glob
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
@@ -161,7 +160,7 @@ def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chos
     of the machine which named the folders (``+0100``); empty: this one's.
     """
     if found.kind == "other":
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", wanted.place)
+        raise NotADirectoryError(f"{wanted.label} is neither a folder nor a .wandb file")
     level = found.level - len(wanted.named)
     if found.kind == "file" or level < 0:
         return _files(found.paths, among)

@@ -10,7 +10,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
-from cockpit.sources.run_folders import Chosen, WrittenHere
+from cockpit.sources.run_folders import BadFileError, Chosen, WrittenHere
 from cockpit.sources.wandb.away import AwayLaunches, HostFile
 from cockpit.sources.wandb.decode import (
     HISTORY,
@@ -22,7 +22,7 @@ from cockpit.sources.wandb.decode import (
     rated,
     usual_step_seconds,
 )
-from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, NotWandbError, Span, WandbLog
+from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, Span, WandbLog
 from cockpit.sources.wandb.fragment import CHUNK_BYTES, Fragment
 from cockpit.sources.wandb.history import POINTS, Pass, RowChunk, Series
 from cockpit.sources.wandb.listing import SUFFIX, find, wanted_of
@@ -258,7 +258,7 @@ class RunFiles:
     """The files of one run and everything that was read of them; safe to use from any thread.
 
     Methods block; they raise ``OSError`` where the files cannot be read, ``FileNotFoundError``
-    where there are none of this run, and ``NotWandbError`` where they are something else.
+    where there are none of this run, and ``BadFileError`` where they are something else.
     """
 
     def __init__(self, spec: WandbSpec, away: AwayLaunches | None = None) -> None:
@@ -349,13 +349,13 @@ class RunFiles:
 
     def _stat_files(self) -> None:
         """Stat each file, learn from what is new, and keep the order of the starts."""
-        wrong: list[NotWandbError] = []
+        wrong: list[BadFileError] = []
         sound: list[Fragment] = []
         for fragment in self._fragments.values():
             try:
                 fragment.refresh()
                 sound.append(fragment)
-            except NotWandbError as error:
+            except BadFileError as error:
                 wrong.append(error)
         if not sound:
             raise wrong[0]
@@ -415,7 +415,7 @@ def _names_in(file: LaunchFile) -> Iterator[str]:
             if log.started():
                 for spans in _places(log):
                     yield from _numbers(spans)
-    except NotWandbError:
+    except BadFileError:
         return
 
 

@@ -2,206 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock, machine_time
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.facet import WANDB, ErrorKind, Facet, Problem, not_configured, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
-from cockpit.model.place import SSH, address_of
+from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.runtime.offload import Call, Outcome, offload, offload_each
-from cockpit.sources.logs.pieces import LaterError
-from cockpit.sources.logs.remote import HostError
+from cockpit.sources.rowlog import FileTracker
 from cockpit.sources.wandb.away import HEAD, TAIL, AwayLaunches
-from cockpit.sources.wandb.file import NotWandbError
-from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
-from cockpit.sources.wandb.listing import SUFFIX, wanted_of
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.listing import SUFFIX, Wanted, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 from cockpit.sources.wandb.run_files import RunFiles
-from cockpit.text.safe import clean
-
-DEADLINE = 5.0
-"""Seconds after which a file system that does not answer is given up for this time.
-
-It is less than the watch gives a whole bulk and ``check`` a facet: a file that hangs is then
-named as such by its own run.
-"""
-
-AWAY: Final = 10.0
-"""The same for files on a host, whose bytes are asked for in a few trips."""
-_NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
-"""Of a run that has no files which are read."""
-
-T = TypeVar("T")
 
 
-class _OwnFiles(NamedTuple):
-    """The files of one run as its ``[run.wandb]`` names them, and the rows on their way."""
-
-    spec: WandbSpec
-    files: RunFiles
-    rows: Delivery
-
-    @property
-    def deadline(self) -> float:
-        """How long one read may take (s)."""
-        return AWAY if wanted_of(self.spec).host else DEADLINE
-
-
-class OfflineWandb:
-    """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client.
-
-    ``observe`` is quick on a file of any size and never raises; the files of all runs on one ssh
-    host take one trip. ``more_rows`` and ``recent`` give rows to the rules, of files on a host
-    those that have come with the last look; of a run whose files cannot be read they give none.
-    """
+class OfflineWandb(FileTracker):
+    """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client."""
 
     def __init__(self, clock: Clock, call: CallHost = call_blocking) -> None:
         """``call`` calls functions of the agents of ssh hosts."""
-        self._clock = clock
-        self._away = AwayLaunches(call, SUFFIX, TAIL, HEAD, partial(machine_time, clock))
-        self._runs: dict[str, _OwnFiles] = {}
+        away = AwayLaunches(call, SUFFIX, TAIL, HEAD, partial(machine_time, clock))
 
-    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
-        """Return the tracker facet of each run, by run name."""
-        named = {query.name: self._files_or_reason(query.run) for query in queries}
-        facets = {name: one for name, one in named.items() if isinstance(one, Facet)}
-        files = {name: one for name, one in named.items() if isinstance(one, RunFiles)}
-        calls = [
-            Call(partial(one.value, self._clock), (RunFiles.value, one)) for one in files.values()
-        ]
-        wanted = [one.wanted for one in files.values()]
-        await self._away.look(each for each in wanted if each.host)
-        deadline = AWAY if any(each.host for each in wanted) else DEADLINE
-        outcomes = await offload_each(calls, deadline=deadline)
-        specs = {query.name: query.run.wandb or WandbSpec() for query in queries}
-        for name, outcome in zip(files, outcomes, strict=True):
-            facets[name] = self._facet(specs[name], outcome)
-        return {query.name: facets[query.name] for query in queries}
+        def sought(spec: WandbSpec) -> Wanted | None:
+            wanted = wanted_of(spec)
+            return wanted if wanted.host else None
 
-    async def more_rows(self, run: RunSpec) -> RowChunk:
-        """Return the next chunk of every logged row, from the first one on, then what is new.
-
-        Call it until ``caught_up``, and again when the file may have grown. What a read that
-        took too long has read comes with the next call.
-        """
-        own = self._rows_of(run)
-        return _NOTHING if own is None else await _chunk(own, own.rows.next(own.deadline))
-
-    def may_have_rows(self, run: RunSpec) -> bool:
-        """Return whether ``more_rows`` might give any, as the last look found the files."""
-        former = self._runs.get(run.name)
-        if former is None or former.spec != run.wandb:
-            return True
-        return not former.files.read_out or former.rows.waiting
-
-    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
-        """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
-        own = self._rows_of(run)
-        if own is None:
-            return _NOTHING
-        return await _chunk(own, offload(RunFiles.recent, own.files, rows, deadline=own.deadline))
-
-    def reader(self, spec: WandbSpec) -> RunFiles:
-        """Return a reader of all rows that a run's settings name, from the first one on."""
-        return RunFiles(spec, self._away)
-
-    def rewind(self, run: str) -> None:
-        """Give out every row of a run from the first one again."""
-        former = self._runs.get(run)
-        if former is not None:
-            former.rows.rewind()
-
-    def forget(self, run: str) -> None:
-        """Start again with a run: its next rows are its first ones."""
-        self._runs.pop(run, None)
-
-    def _files_or_reason(self, run: RunSpec) -> RunFiles | Facet[TrackerValue]:
-        """Return the files to look at, or why there are none."""
-        spec, now = run.wandb, self._clock.now()
-        if spec is None:
-            return not_configured("[run.wandb]")
-        reason = _why_not_read(spec)
-        if reason is not None:
-            return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
-        if run.same_tracker:
-            return unknown(ErrorKind.BAD_ANSWER, _whose(run), _source(spec), now)
-        return self._files(run, spec).files
-
-    def _facet(self, spec: WandbSpec, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
-        now = self._clock.now()
-        try:
-            return known(outcome.value, _source(spec), now)
-        except (OSError, NotWandbError) as error:
-            return unknown(*problem(error, spec), _source(spec), now)
-
-    def _rows_of(self, run: RunSpec) -> _OwnFiles | None:
-        """Return the files that tell a run's rows, ``None`` where none are read."""
-        if run.wandb is None or run.same_tracker or _why_not_read(run.wandb) is not None:
-            return None
-        return self._files(run, run.wandb)
-
-    def _files(self, run: RunSpec, spec: WandbSpec) -> _OwnFiles:
-        former = self._runs.get(run.name)
-        if former is None or former.spec != spec:
-            own = self.reader(spec)
-            former = self._runs[run.name] = _OwnFiles(spec, own, Delivery(own.more, own.rewind))
-        return former
-
-
-async def _chunk(own: _OwnFiles, reading: Awaitable[RowChunk]) -> RowChunk:
-    """Return the rows, or why there are none."""
-    try:
-        return await reading
-    except (OSError, NotWandbError) as error:
-        return unreadable(problem(error, own.spec)[1])
-
-
-def _why_not_read(spec: WandbSpec) -> str | None:
-    """Return why the files cannot tell about the run, or ``None``."""
-    if spec.dir is None:
-        return "wandb.dir is not set"
-    if not spec.dir.here and spec.dir.scheme != SSH:
-        return f"W&B files at {clean(spec.dir.endpoint, 300)} are not read yet by this version"
-    return None
-
-
-def _source(spec: WandbSpec) -> str:
-    return f"W&B files in {clean(_path(spec))}"
-
-
-def _path(spec: WandbSpec) -> str:
-    return "" if spec.dir is None else str(spec.dir)
-
-
-def problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
-    """Return what an error of reading a run's files is, and its words for people."""
-    place = clean(_path(spec))
-    if isinstance(error, HostError):
-        return error.kind, clean(error.strerror, 500)
-    if isinstance(error, LaterError):
-        return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
-    if isinstance(error, TimeoutError):
-        return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
-    if isinstance(error, PermissionError):
-        return ErrorKind.PERMISSION, f"{place} may not be read by this user"
-    if isinstance(error, FileNotFoundError):
-        missing = clean(error) if error.errno is None else f"there is no {place}"
-        return ErrorKind.NOT_FOUND, missing
-    if isinstance(error, NotADirectoryError):
-        return ErrorKind.NOT_FOUND, f"{place} is neither a folder nor a .wandb file"
-    reason = clean(error.strerror if isinstance(error, OSError) and error.strerror else error)
-    return ErrorKind.BAD_ANSWER, f"{place}: {reason}"
-
-
-def _whose(run: RunSpec) -> str:
-    others = ", ".join(clean(name) for name in run.same_tracker)
-    why = f"{others} reads the same folder, so the newest run may be theirs"
-    return f"{why}: set wandb.id, or one dir each"
+        super().__init__(
+            clock, WANDB, lambda spec: spec.dir, lambda spec: RunFiles(spec, away), away, sought
+        )
 
 
 FILES: Final = "files"
@@ -274,7 +107,7 @@ class Wandb:
         """Start again with runs: the next rows of each are its first ones."""
         for name in names:
             self._parts.pop(name, None)
-            self._files.forget(name)
+            self._files.forget([name])
             self._server.forget(name)
 
     def seen_in_files(self, run: RunSpec) -> bool:
@@ -284,9 +117,10 @@ class Wandb:
             return run.wandb is not None and run.wandb.dir is not None
         return parts.best == FILES
 
-    def reader(self, spec: WandbSpec) -> RunFiles:
-        """Return a reader of all rows of a run's files, here or on a host."""
-        return self._files.reader(spec)
+    @property
+    def files(self) -> OfflineWandb:
+        """Who reads the files."""
+        return self._files
 
     @property
     def server(self) -> OnlineWandb:
