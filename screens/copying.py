@@ -135,9 +135,9 @@ def _names_of(report: RunReport) -> Iterator[Copy]:
 
 def _words_of(report: RunReport) -> Iterator[Copy]:
     """Yield what is wrong, what to do, and the commands for it."""
-    for alert in report.alerts[:3]:
+    for place, alert in enumerate(report.alerts[:3], 1):
         lines = [alert.title, *(each.text for each in alert.evidence), f"next: {alert.next_action}"]
-        yield Copy(f"alert {alert.id}", "\n".join(lines))
+        yield Copy(f"alert {place}", "\n".join(lines))
     yield Copy("next action", report.next_action)
     log = report.facets.log.value
     yield Copy("last log line", log.lines[-1].plain if log and log.lines else "")

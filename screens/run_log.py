@@ -384,7 +384,7 @@ class LogTab:
         if alert is not None:
             targets, self._jumped = targets_of(report, alert), alert.key
             place = next((n for n, one in enumerate(report.alerts, 1) if one is alert), None)
-            words = alert.id if place is None else f"{alert.id} ({place} of {len(report.alerts)})"
+            words = "the alert" if place is None else f"alert {place} of {len(report.alerts)}"
         if not targets:
             return "no alert on this run has log evidence"
         self._view.hold()

@@ -267,11 +267,11 @@ class Block(NamedTuple):
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
     """Return the open alerts, worst first, each with its evidence and next action."""
-    blocks = _open(report, now, width, coded=False)
+    blocks = _open(report, now, width)
     return within([line for block in blocks for line in block.lines], width)
 
 
-def _open(report: RunReport, now: float, width: int, *, coded: bool = True) -> list[Block]:
+def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         said = report.verdict_reason or ""
         why = [] if "no open alerts" in said else wrapped(text((said, DIM)), width, 2)
@@ -283,27 +283,24 @@ def _open(report: RunReport, now: float, width: int, *, coded: bool = True) -> l
     for alert in report.alerts:
         if alert.caused_by in by_key:
             continue  # it stands below its cause
-        blocks.append(
-            Block([*([EMPTY] if blocks else []), *_alert(alert, now, width, coded)], alert)
-        )
+        blocks.append(Block([*([EMPTY] if blocks else []), *_alert(alert, now, width)], alert))
         below = (by_key[key] for key in alert.consequences if key in by_key)
-        blocks += [Block([_following(each, now, width, coded)], each) for each in below]
+        blocks += [Block([_following(each, now, width)], each) for each in below]
     return blocks
 
 
-def _following(alert: Alert, now: float, width: int, coded: bool) -> Content:
+def _following(alert: Alert, now: float, width: int) -> Content:
     """Return the line of an alert that only follows from the one above."""
     mark, style = facts.alert_mark(alert)
     taken = text(" ", (rows.acknowledged(alert, now), DIM)) if alert.acknowledged else EMPTY
     head = text(("  follows ", DIM), (f"{mark} ", style), (alert.title, DIM), taken)
-    when = text((age(now - alert.since) + (f"  {alert.id}" if coded else ""), DIM))
+    when = text((age(now - alert.since), DIM))
     return row(placed(head, width - when.cell_length - 1), when, width)
 
 
-def _alert(alert: Alert, now: float, width: int, coded: bool) -> list[Content]:
+def _alert(alert: Alert, now: float, width: int) -> list[Content]:
     mark, style = facts.alert_mark(alert)
-    code = f"  {alert.id}" if coded else ""
-    when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}{code}", DIM))
+    when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}", DIM))
     head = text((f"{mark} ", style), (alert.title, STRONG))
     lines = _headed(head, when, width)
     lines += [_under(line, width) for line in _evidence(alert, now, width - 2)]
@@ -409,5 +406,5 @@ def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     span = alert.span
     at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"
     left = text((glyph("complete"), "$well"), seen, at, (f" {alert.title}", DIM))
-    right = text((when, DIM), lasted, (f"  {alert.id}", DIM))
+    right = text((when, DIM), lasted)
     return row(placed(left, width - right.cell_length - 1), right, width)

@@ -7,11 +7,9 @@ from typing import Final
 
 from textual.content import Content
 
-from cockpit.model.alert import Alert
 from cockpit.model.report import RunReport
-from cockpit.model.wording import day_time, glyph
 from widgets.painted import Painted
-from widgets.painting import facts, rows
+from widgets.painting import rows
 from widgets.painting.big import HEIGHT, paint_big, paint_short
 from widgets.painting.line import (
     ACCENT,
@@ -19,13 +17,16 @@ from widgets.painting.line import (
     EMPTY,
     STRONG,
     cut,
-    placed,
     row,
     text,
-    that_fit,
-    wrapped,
 )
+from widgets.painting.run_line import run_line
 
+WIDE: Final = 100
+"""Cells from which the owner stands at the right edge."""
+IDENTITY: Final = ("name", "verdict", "phase", "step", "share", "source", "eta", "records", "job",
+                   "tracker")  # fmt: skip
+FIGURES: Final = ("loss", "rate", "checkpoints")
 MOST_LINES: Final = 3
 """Lines that the next action may take."""
 
@@ -93,98 +94,26 @@ def paint_head(
     report: RunReport, now: float, width: int, hint: str = "", figures: bool = False
 ) -> list[Content]:
     """Return identity and progress, figures, the worst alert if there is one, what to do next."""
-    worst = report.worst
-    need = [] if worst is None else [_worst(report, worst, now, width)]
-    shown = [_figures(report, now, width)] if figures else []
-    return [_identity(report, now, width), *shown, *need, *_action(report, width, hint)]
-
-
-def _figures(report: RunReport, now: float, width: int) -> Content:
-    """Return loss, rate and the newest checkpoint."""
-    items = [text(("loss ", DIM), rows.loss(report, now))]
-    if not facts.is_over(report):
-        items.append(text(("rate ", DIM), rows.throughput(report, now)))
-    if report.facets.checkpoints.configured:
-        room = width - sum(each.cell_length + 3 for each in items) - 7
-        items.append(text(("ckpt ", DIM), rows.checkpoints(report, now, room)))
-    return cut(text(" ", that_fit(items, width - 1, "   ")), width)
-
-
-def _identity(report: RunReport, now: float, width: int) -> Content:
-    mark, style = facts.verdict_mark(report)
-    percent = rows.percent(report)
-    items = [
-        text(" ", (report.name, f"bold {ACCENT}")),
-        text((f"{mark} {facts.verdict_word(report)}", style)),
-        text((facts.phase_words(report, now), facts.phase_style(report, now))),
-        text(rows.progress(report), f"  {percent}" if percent else ""),
-        rows.step_source(report),
-        rows.time_left(report),
-        _records(report),
-        _job(report),
-        _tracker(report),
-    ]
-    right = _dri(report) if width >= 100 else text("")
-    room = width - right.cell_length - 1
-    return row(that_fit([item for item in items if item.plain], room, "   "), right, width)
-
-
-def _dri(report: RunReport) -> Content:
-    """Return who owns the run, and whom the run file names where that is somebody else."""
-    who, owner = report.spec.dri, report.owner
-    if not who:
-        return text("")
-    differs = (" (the run file says otherwise)", "$attention") if owner and owner.differs else ""
-    return text(("owner ", DIM), who, differs, " ")
-
-
-def _records(report: RunReport) -> Content:
-    """Return that records stay on this machine, where commits wait that others wrote."""
-    records = report.facets.records.value
-    held = records is not None and records.pushed is False and records.held is not None
-    return text(("records not pushed", "$attention")) if held else text("")
-
-
-def _job(report: RunReport) -> Content:
-    spec, job = report.spec.job, report.facets.job.value
-    if spec is None:
-        return text("")
-    return text((f"{spec.kind} ", DIM), (job.id if job is not None else spec.id) or "?")
-
-
-def _tracker(report: RunReport) -> Content:
-    """Return the W&B identity, and whether it is the recorded one."""
-    spec, found = report.spec.wandb, report.facets.tracker.value
-    if spec is None or found is None or found.id is None:
-        return text("")
-    place = "/".join(part for part in (found.entity, found.project, found.id) if part)
-    same = spec.id is None or spec.id == found.id
-    verdict = (f" {glyph('complete')} same run", "$well") if spec.id and same else ""
-    other = "" if same else (f" {glyph('rejected')} not {spec.id}", "$critical")
-    return text(("W&B ", DIM), place, verdict, other)
-
-
-def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
-    mark, style = facts.alert_mark(worst)
-    more = len(report.alerts) - 1
-    since = f"since {day_time(worst.since, now)}{worst.or_before}"
-    ends = [f"+{more} more"] if more else []
-    right = text(("   ".join([*ends, since]), DIM), " ")
-    room = width - right.cell_length - 2
-    taken = rows.acknowledged_beside(worst, now, room - len(worst.title) - 2)
-    left = text((f"{mark} ", style), (worst.title, f"bold {style}"), taken)
-    return row(text(" ", placed(left, room)), right, width)
+    lines = [run_line(report, now, width - 1, IDENTITY, ("owner",) if width >= WIDE else ())]
+    if figures:
+        lines.append(run_line(report, now, width - 1, FIGURES))
+    if report.alerts:
+        more = text((f"+{len(report.alerts) - 1} more", DIM) if report.alerts[1:] else "")
+        room = width - 2 - (more.cell_length + 3 if more.plain else 0)
+        worst = rows.alert_titled(report.alerts[0], now, room, 1)[0]
+        lines.append(row(worst, more, width - 2, gap=3))
+    lines += _action(report, width - 2, hint)
+    return [cut(text(" ", line), width) for line in lines]
 
 
 def _action(report: RunReport, width: int, hint: str) -> list[Content]:
     """Return the next action over as many lines as it needs; the hint where there is room."""
     if not report.next_action:
         return []
-    step, keys = rows.next_step(report, brief=True), text((hint, DIM), " ")
-    if hint and step.cell_length + keys.cell_length + 3 <= width:
-        return [row(text(" ", step), keys, width)]
-    first, *rest = wrapped(step, max(1, width - 3), MOST_LINES) or [EMPTY]
-    return [cut(text(" ", first), width), *(cut(text("   ", piece), width) for piece in rest)]
+    lines, keys = rows.next_lines(report, width, MOST_LINES, brief=True), text((hint, DIM))
+    if hint and len(lines) == 1 and lines[0].cell_length + keys.cell_length + 3 <= width:
+        return [row(lines[0], keys, width)]
+    return lines
 
 
 def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:

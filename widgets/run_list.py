@@ -21,7 +21,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph, text_lifetime
 from widgets.painted import Kept, Painted, alike, kept
 from widgets.painting import facts, rows
-from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, lines_of, row, text
+from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, lines_of, text
 from widgets.painting.panel import (
     LOG,
     Body,
@@ -30,9 +30,9 @@ from widgets.painting.panel import (
     Tiling,
     Wishes,
     needs_person,
-    one_row,
     paint_panel,
 )
+from widgets.painting.run_line import MARGIN, ListColumns, columns, paint_columns, paint_heading
 
 T = TypeVar("T")
 
@@ -103,17 +103,7 @@ class RunPanel(Painted):
             self.post_message(RunClicked(self.report.name))
 
 
-MARGIN: Final = 3
 INDENT: Final = 5
-NARROW: Final = 100
-NAME: Final = 20
-PHASE: Final = 13
-STEP: Final = 16
-LOSS: Final = 10
-RATE: Final = 22
-CHECKPOINT: Final = 34
-LEAST_SPARK: Final = 8
-MOST_SPARK: Final = 40
 HEADED: Final = 9
 """Lines of a list from which the first one names its columns."""
 _WRONG: Final[Wishes] = (("title", 1), ("act", 2))
@@ -191,9 +181,9 @@ class RunList(Painted):
         heights = self._shares.of(self._reports, 0.0, about, partial(self._given, *about))
         self._top = 0 if heights else self._first_in_sight(height, width)
         seen = self._reports[self._top : self._top + height]
-        widths = partial(columns, seen, self._now, width, self._liked)
-        shared = self._shared.of(seen, self._now, (width, self._liked), widths)
-        lines = [_heading(shared, width)] if headed else []
+        widths = partial(columns, seen, self._now, width)
+        shared = self._shared.of(seen, self._now, width, widths)
+        lines = [text(" " * MARGIN, paint_heading(shared))] if headed else []
         former, self._kept = self._kept, {}
         self._owners = [""] * len(lines)
         for place in range(self._top, len(self._reports)):
@@ -264,19 +254,6 @@ class RunList(Painted):
             self.post_message(RunClicked(self._owners[event.y]))
 
 
-class ListColumns(NamedTuple):
-    """The widths that all rows share, so that figures stand below each other."""
-
-    gap: int
-    name: int
-    phase: int
-    step: int
-    spark: int
-    rate: int
-    checkpoint: int
-    eta: int
-
-
 class Marks(NamedTuple):
     """Whether a run is the selected one, and whether it is a favourite."""
 
@@ -309,37 +286,6 @@ class Reckoned(Generic[T]):
                 self._found = reckon()
             self._begin, self._end, self._of_look = now, now + words.seconds, words.of_look
         return self._found
-
-
-def columns(
-    reports: Sequence[RunReport], now: float, width: int, liked: frozenset[str] = frozenset()
-) -> ListColumns:
-    """Return column widths for these runs; what does not fit is left out."""
-    narrow = width < NARROW
-    named = (_name(each, each.name in liked).cell_length for each in reports)
-    name = max(named, default=8)
-    name = min(name, NAME if narrow else max(NAME, width // 4))
-    words = facts.brief_phase if narrow else facts.phase_words
-    phase = min(
-        max((len(words(each, now)) for each in reports), default=7), PHASE if narrow else 24
-    )
-    wide = max((rows.progress(each).cell_length for each in reports), default=9)
-    step = min(wide, STEP) if narrow else wide
-    eta = max((rows.time_left(each, narrow).cell_length for each in reports), default=0)
-    figures = MARGIN + name + phase + step + LOSS + 1 + eta + 1
-    gap = 2 if width - figures - 4 * 2 >= LEAST_SPARK else 1
-    used = figures - 1 + 4 * gap
-    rate = RATE if width - used >= RATE + gap + LEAST_SPARK else 0
-    used += rate + gap if rate else 0
-    checkpoint = CHECKPOINT if width - used >= CHECKPOINT + gap + 2 * LEAST_SPARK else 0
-    used += checkpoint + gap if checkpoint else 0
-    return ListColumns(
-        gap, name, phase, step, max(0, min(width - used - 1, MOST_SPARK)), rate, checkpoint, eta
-    )
-
-
-def _name(report: RunReport, liked: bool) -> Content:
-    return text((f"{glyph('liked')} " if liked else "", ACCENT), (report.name, "bold"))
 
 
 def titles_of(groups: Groups) -> dict[int, str]:
@@ -400,47 +346,13 @@ def paint_row(
     """
     body = Body(report, now, max(1, width - INDENT), worded=True).lines(high - 1, _wishes(report))
     indent = " " * (INDENT - 1)
-    lines = [_first(report, now, shared, width, marks), *(text(indent, line) for line in body)]
+    mark, style = facts.verdict_mark(report)
+    liked = (glyph("liked"), ACCENT) if marks.liked else " "
+    first = text((mark, style), liked, paint_columns(report, now, shared))
+    lines = [first, *(text(indent, line) for line in body)]
     bar = (glyph("bar"), ACCENT) if marks.selected else " "
     shown = [fit(text(bar, line), width) for line in lines]
     return [line.stylize_before("on $cursor") for line in shown] if marks.selected else shown
-
-
-def _first(report: RunReport, now: float, shared: ListColumns, width: int, marks: Marks) -> Content:
-    mark, style = facts.verdict_mark(report)
-    narrow = width < NARROW
-    phase = facts.brief_phase(report, now) if narrow else facts.phase_words(report, now)
-    loss = fit(text(("loss ", DIM), rows.loss(report, now)), LOSS)
-    cells = [
-        fit(_name(report, marks.liked), shared.name),
-        fit(text((phase, facts.phase_style(report, now))), shared.phase),
-        row(EMPTY, rows.progress(report, shared.step), shared.step, gap=0),
-        row(EMPTY, rows.time_left(report, short=narrow), shared.eta, gap=0),
-        text(loss, " ", fit(one_row(report, shared.spark), shared.spark)),
-    ]
-    if shared.rate:
-        rate = EMPTY if facts.is_over(report) else rows.throughput(report, now)
-        cells.insert(4, fit(rate, shared.rate))
-    if shared.checkpoint:
-        cells.append(fit(rows.checkpoints(report, now, shared.checkpoint), shared.checkpoint))
-    return text((mark, style), " ", Content(" " * shared.gap).join(cells))
-
-
-def _heading(shared: ListColumns, width: int) -> Content:
-    """Return the line above the runs, each word over its column."""
-    words = [
-        fit(Content("run"), shared.name),
-        fit(Content("job"), shared.phase),
-        row(EMPTY, Content("step"), shared.step, gap=0),
-        row(EMPTY, Content("left"), shared.eta, gap=0),
-        fit(Content("loss over all steps"), LOSS + 1 + shared.spark),
-    ]
-    if shared.rate:
-        words.insert(4, fit(Content("rate"), shared.rate))
-    if shared.checkpoint:
-        words.append(fit(Content("checkpoints"), shared.checkpoint))
-    line = text("   ", Content(" " * shared.gap).join(words))
-    return cut(line.stylize(DIM), width)
 
 
 SlotT = TypeVar("SlotT", bound=Widget)

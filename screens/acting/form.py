@@ -189,7 +189,7 @@ class ApproveScreen(FormScreen):
             FormField(BY, "approved by", "approved by (name)", True, value=operator),
             FormField(REASON, "reason", "reason (goes into the logbook and the issue)", True),
         )
-        super().__init__(cockpit, f"approve {check.id}", fields, intro, verb="approves")
+        super().__init__(cockpit, "approve this check", fields, intro, verb="approves")
 
     def approval(self, given: dict[str, str]) -> Approval:
         """Return the approval that the values make."""

@@ -414,7 +414,7 @@ async def test_present_masks_people_hosts_and_paths_but_no_run() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         shown = text_of(app)
-        assert "run-ada" in shown and "~8,004/20,000" in shown and "2m of 10m" in shown
+        assert "run-ada" in shown and "~8,004/20,000" in shown and "2m, every 10m" in shown
         assert "READ-ONLY" in shown
         for secret in ("/home", "ada@box", "10.1.2.3", " ada "):
             assert secret not in shown.replace("run-ada", "")

@@ -74,10 +74,10 @@ def test_names_have_stand_ins_of_their_width(secret: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "plain",
     [
-        "~46,012/119,209  38.6 %", "RUNNING 4/4", "monitor 2m of 10m", "830k tok/s −31 %",
+        "~46,012/119,209  38.6 %", "RUNNING 4/4", "monitor 2m, every 10m", "830k tok/s −31 %",
         "w&b 12s",
         "ada-run", "2.5 it/s", "~8,004/unknown", "C-05 throughput 31% below", "adam optimizer",
-        "follow / pause", "grug/ada", "? / filter", "monitor now/5s",
+        "follow / pause", "grug/ada", "? / filter", "monitor now, every 5s",
         "step  ?/100,000  no step seen", "tokens/s 1200", "samples/sec=3",
     ],
 )  # fmt: skip

@@ -302,13 +302,13 @@ async def test_evidence_is_found_by_its_step_and_each_alert_in_turn(tmp_path: Pa
         made.alert("C-01", evidence=(("step 20000 | loss 2.0", f"{tmp_path / 'run.log'}:2000"),)),
     )
     async with opened(log.model_copy(update={"alerts": told})) as pilot:
-        for words in ("C-09 (1 of 4): step 130", "C-11 (2 of 4): step 1,300, the nearest to 1,304",
-                      "C-05 (3 of 4): the line nearest to", "C-01 (4 of 4): line 2,000",
-                      "C-09 (1 of 4)"):  # fmt: skip
+        for words in ("alert 1 of 4: step 130", "alert 2 of 4: step 1,300, the nearest to 1,304",
+                      "alert 3 of 4: the line nearest to", "alert 4 of 4: line 2,000",
+                      "alert 1 of 4"):  # fmt: skip
             await pilot.press("enter")
             await until(pilot, lambda: words in text_of(pilot.app))  # noqa: B023 - awaited at once
         await pilot.press("5", "down", "down", "down", "down", "down", "down", "down", "enter")
-        await until(pilot, lambda: "C-11 (2 of 4): step 1,300" in text_of(pilot.app))
+        await until(pilot, lambda: "alert 2 of 4: step 1,300" in text_of(pilot.app))
         assert "step 1300 | loss 2.0" in text_of(pilot.app)
 
 

@@ -19,7 +19,8 @@ from tests.widgets import anything
 from tests.widgets import reports as made
 from widgets.painted import UNPAINTED, Painted, kept
 from widgets.painting.panel import paint_panel
-from widgets.run_list import columns, paint_row
+from widgets.painting.run_line import columns
+from widgets.run_list import paint_row
 
 
 class Lines(Painted):

@@ -165,8 +165,8 @@ FAILED = """\
 │ → relaunch from step 8000                                    │
 │ ▲ checkpoint 8004 is torn                                42m │
 │ step  ~8,004/20,000  40.0 %                                  │
-│ loss  2.314                   10.5 ⠒⠤⣀⡀                      │
-│ grad  0.410                   1.95    ⠈⠉⠒⠒⠒⠤⠤⠤⠤⠤⢄⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ loss  2.314                 ⠉⠒⠒⠤⠤⠤⠤⢄⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ 1.95–10.5  │
+│ grad  0.410                 step 0            999            │
 │ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
 │ log   08:52:09 step 8003 loss=2.315                          │
 │       08:52:10 step 8004 loss=2.314                          │
@@ -182,7 +182,7 @@ def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
     assert "~8,004/20,000  40.0 %" in shown
     assert "ETA 51m" in shown
     assert "830k tok/s −31 %" in shown
-    assert "W&B 30s · monitor 2m of 10m · log now" in shown
+    assert "W&B 30s · monitor 2m, every 10m · log now" in shown
     assert "HEALTHY · RUNNING 4/4" in shown
     assert "step 8004 loss=2.314" in shown
 
@@ -197,7 +197,7 @@ def test_who_tells_the_step_is_said_where_the_tracker_is_behind() -> None:
 
 def test_a_dead_monitor_is_marked_apart_from_the_run() -> None:
     shown = "\n".join(text_of(made.report(seen=made.facets(monitor=made.monitor(fresh=False)))))
-    assert "◷ STALE 41m of 10m" in shown
+    assert "◷ STALE 41m, every 10m" in shown
     assert "HEALTHY" in shown
 
 
@@ -291,12 +291,12 @@ class _Forgetful(dict[str, list[Content]]):
 def test_what_was_painted_to_be_measured_is_not_painted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[int] = []
+    asked: list[float] = []
     ages = rows.ages
 
-    def counted(report: RunReport, now: float, width: int) -> Content:
-        asked.append(width)
-        return ages(report, now, width)
+    def counted(report: RunReport, now: float) -> list[Content]:
+        asked.append(now)
+        return ages(report, now)
 
     monkeypatch.setattr(rows, "ages", counted)
     shown = "\n".join(text_of(made.report(), 64, 13))

@@ -227,6 +227,6 @@ def test_what_is_not_recorded_of_what_ran_is_one_line() -> None:
              for what in ("dirty files that matter", "checkpoint", "hardware")]  # fmt: skip
     new = Difference(what="optimizer.beta", ran=None, would_run="0.9")
     seen = plain(paint_differences([*found, new], 100))
-    assert "unknown then  dirty files, checkpoint, hardware" in seen
+    assert "not recorded  in the last launch: dirty files, checkpoint, hardware" in seen
     assert "not known" not in seen
     assert "none" in seen

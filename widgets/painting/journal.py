@@ -293,13 +293,13 @@ def when_width(found: Sequence[Happening], now: float) -> int:
 def paint_happening(
     each: Happening, now: float, width: int, when: int, *, named: bool = True
 ) -> Content:
-    """Return one happening: its time in ``when`` cells, what, at the right its rule or kind."""
+    """Return one happening: its time in ``when`` cells, what, at the right its kind."""
     mark, style = SIGNS[each.sign]
     stamp = text((f"{day_time(each.at, now):>{when}}", DIM))
     ink = "" if each.sign is not Sign.PLAIN else DIM
     note = text((f"  {each.note}", DIM)) if each.note else EMPTY
     kind = WORDS[each.kind] if named and width >= KIND_FROM else ""
-    right = text((each.code or kind, DIM))
+    right = text((kind, DIM))
     left = text(stamp, " ", (f"{mark} ", style), (each.text, ink), note)
     return row(placed(left, width - right.cell_length - 1), right, width)
 

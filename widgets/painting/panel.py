@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -11,7 +11,7 @@ from textual.content import Content
 from cockpit.model.base import SafeText
 from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import glyph, short_number, steps
+from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
 from widgets.painting.facts import Freshness, freshness_of
 from widgets.painting.line import (
@@ -25,22 +25,14 @@ from widgets.painting.line import (
     foreign,
     frame,
     one_line,
-    row,
     selected,
     side_by_side,
     text,
     that_fit,
-    wrapped,
 )
-from widgets.painting.series import (
-    Series,
-    drawn_once,
-    loss_columns,
-    loss_curve,
-    plot,
-    scale_of,
-    why_no_curve,
-)
+from widgets.painting.loss import LABELS, has_curve, one_row, paint_loss
+from widgets.painting.run_line import run_line
+from widgets.painting.series import loss_columns
 
 MARKS: Final = {
     "c": ("█", "$critical", "critical"), "a": ("▅", "$attention", "attention"),
@@ -84,7 +76,6 @@ def _run(letter: str, count: int) -> tuple[str, str]:
 
 LABEL: Final = 6
 METRICS: Final = 22
-LEAST_CURVE: Final = 4
 LOG: Final = 2
 """Lines of its log that a panel shows whatever else is wrong, where it has two at all."""
 WELL: Final = (Verdict.HEALTHY, Verdict.FINISHED, Verdict.SEALED)
@@ -173,6 +164,7 @@ class Body:
     def __init__(self, report: RunReport, now: float, width: int, *, worded: bool = False) -> None:
         self._report, self._now, self._width, self._worded = report, now, width, worded
         self._charted = report.facets.tracker.value is not None or bool(loss_columns(report))
+        self._drawn = self._charted and has_curve(report, width - LABEL - METRICS - LABELS)
         self._over = facts.is_over(report)
         self._known: dict[str, int] = {}
         self._full: dict[str, list[Content]] = {}
@@ -187,8 +179,8 @@ class Body:
             given[name] = max(had, min(most, had + left, self._there_is(name)))
             left -= given[name] - had
         painted = {name: self._painted(name, count) for name, count in given.items() if count}
-        if "step" in painted and "figures" not in painted:
-            painted["step"] = [self._with_loss(painted["step"][0])]
+        if "step" in painted and "figures" not in painted and self._charted:
+            painted["step"] = self._step(1, ("loss", "curve", "rate"))
         return [line for name in _ORDER for line in painted.get(name, ())]
 
     def _wishes(self) -> Wishes:
@@ -216,7 +208,7 @@ class Body:
             if name == "log":
                 known = self._report.facets.log.value
                 there = 1 if known is None else max(1, len(_last(known.lines, _ALL)))
-            elif name == "figures" and self._charted and self._curve(1) is not None:
+            elif name == "figures" and self._drawn:
                 there = _ALL
             else:
                 found = self._block(name)(4 if name == "figures" else _ALL)
@@ -232,10 +224,6 @@ class Body:
         if whole is not None and len(whole) == count:
             return list(whole)
         return self._block(name)(count)
-
-    def _curve(self, dots: int) -> Series | None:
-        room = self._width - LABEL - METRICS - LABELS
-        return loss_curve(self._report, room * dots) if room >= LEAST_CURVE else None
 
     def _block(self, name: str) -> Callable[[int], list[Content]]:
         blocks: dict[str, Callable[[int], list[Content]]] = {
@@ -263,41 +251,25 @@ class Body:
 
     def _more(self, most: int) -> list[Content]:
         others = self._report.alerts[1:]
-        shown = [
-            rows.alert_titled(each, self._now, self._width, 1, self._worded)[0]
-            for each in others[: max(0, most)]
+        hidden = len(others) - max(0, most)
+        rest = text((f"  +{hidden} more", DIM)) if hidden > 0 and most > 0 else EMPTY
+        shown = others[: max(0, most)]
+        rooms = [self._width] * (len(shown) - 1) + [self._width - rest.cell_length]
+        lines = [
+            rows.alert_titled(each, self._now, room, 1, self._worded)[0]
+            for each, room in zip(shown, rooms, strict=False)
         ]
-        if shown and len(shown) < len(others):
-            rest = text((f"+{len(others) - len(shown)} more", DIM))
-            shown[-1] = row(shown[-1].rstrip(), rest, self._width)
-        return shown
+        return [*lines[:-1], *(text(line, rest) for line in lines[-1:])]
 
-    def _step(self, most: int) -> list[Content]:
+    def _step(self, most: int, beside: Sequence[str] = ()) -> list[Content]:
+        """Return the line of the step, with other facts behind it."""
         if most < 1:
             return []
-        report = self._report
-        percent, source = rows.percent(report), rows.step_source(report)
-        left = text(rows.progress(report), f"  {percent}" if percent else "")
-        left = text(left, "  ", source) if source.plain else left
-        if report.progress.step is None and not facts.unasked(report):
-            left = text(left, ("  no step seen", DIM))
-        return [row(_labelled("step", left, self._width), rows.time_left(report), self._width)]
-
-    def _with_loss(self, step: Content) -> Content:
-        """Return the line of the step with loss and curve in its middle, where they have room."""
-        left = rows.time_left(self._report)
-        begun = (
-            step[: step.cell_length - left.cell_length].rstrip() if left.plain else step.rstrip()
-        )
-        loss = text(("loss ", DIM), rows.loss(self._report, self._now))
-        pace = rows.throughput(self._report, self._now)
-        pace = text("  ", pace) if not self._over and pace.plain != "?" else text("")
-        room = self._width - begun.cell_length - loss.cell_length - left.cell_length - 6
-        if not self._charted or room < 0:
-            return step
-        pace = pace if room - pace.cell_length >= 8 else text("")
-        spark = one_row(self._report, min(40, room - pace.cell_length - 1))
-        return row(text(begun, "   ", loss, " ", spark, pace), left, self._width)
+        names = ("step", "share", "source", *beside)
+        line = run_line(self._report, self._now, self._width - LABEL, names, ("eta",), gap=2)
+        if self._report.progress.step is None and not facts.unasked(self._report):
+            line = text(line.rstrip(), ("  no step seen", DIM))
+        return [_labelled("step", line, self._width)]
 
     def _figures(self, most: int) -> list[Content]:
         """Return the figures, one a line, and the loss curve beside them."""
@@ -306,42 +278,32 @@ class Body:
             return []
         if not self._charted:
             return [_labelled("loss", rows.unknown(report.facets.tracker), width)]
-        room = width - LABEL - METRICS
+        rate = EMPTY if self._over else rows.throughput(report, self._now)
+        loss, room = rows.loss(report, self._now), width - LABEL - METRICS
         if most == 1:
-            return [self._in_one(room)]
-        series = self._curve(2)
-        figures = [
-            ("loss", rows.loss(report, self._now)),
-            ("grad", rows.grad(report.facets.tracker.value)),
+            value = text(fit(loss, 8), cut(rate, METRICS - 6))
+            line = text(fit(value, METRICS + 3), one_row(report, room - 3))
+            return [_labelled("loss", line, width)]
+        figures = {"loss": loss, "rate": rate, "grad": rows.grad(report.facets.tracker.value)}
+        named = [
+            _labelled(label, figure, LABEL + METRICS - 1)
+            for label, figure in figures.items()
+            if figure.plain
         ]
-        if not self._over:
-            figures.insert(1, ("rate", rows.throughput(report, self._now)))
-        figures = [(label, figure) for label, figure in figures if figure.plain]
-        chart = _spark(report, series, room, most)
-        count = most if series is not None else min(most, max(len(figures), len(chart)))
-        return [self._figure_and_chart(figures, chart, at) for at in range(count)]
-
-    def _in_one(self, room: int) -> Content:
-        report = self._report
-        pace = text("") if self._over else rows.throughput(report, self._now)
-        value = text(fit(rows.loss(report, self._now), 8), cut(pace, METRICS - 6))
-        curve = one_row(report, room - 3)
-        return _labelled("loss", text(fit(value, METRICS + 3), curve), self._width)
-
-    def _figure_and_chart(
-        self, figures: list[tuple[str, Content]], chart: list[Content], at: int
-    ) -> Content:
-        left = _labelled(*figures[at], LABEL + METRICS - 1) if at < len(figures) else text("")
-        return text(fit(left, LABEL + METRICS), chart[at] if at < len(chart) else "")
+        chart = paint_loss(report, room, most)
+        count = most if self._drawn else min(most, max(len(named), len(chart)))
+        pairs = zip_longest(named[:count], chart[:count], fillvalue=EMPTY)
+        lines = [text(fit(left, LABEL + METRICS), right) for left, right in pairs]
+        return [*lines, *[EMPTY] * (count - len(lines))]
 
     def _state(self, most: int) -> list[Content]:
         """Return the checkpoints and the ages of the sources: on one line if both fit."""
         report, width = self._report, self._width
         facet = report.facets.checkpoints
         named = freshness_of(facet, report, self._now) is not Freshness.ABSENT
-        saved = rows.checkpoints(report, self._now, width - LABEL)
+        saved = that_fit(rows.checkpoints(report, self._now), width - LABEL)
         saved = _labelled("ckpt", saved, width) if named else text("")
-        ages = rows.ages(report, self._now, width - LABEL)
+        ages = that_fit(rows.ages(report, self._now), width - LABEL)
         both = side_by_side(saved, text(("updated ", DIM), ages) if ages.plain else ages, width)
         return both[:most]
 
@@ -375,69 +337,6 @@ def _last(lines: Sequence[SafeText], most: int) -> list[SafeText]:
 
 def _labelled(label: str, line: Content, width: int) -> Content:
     return text((f"{label:<{LABEL}}", DIM), cut(line, width - LABEL))
-
-
-def _ink(report: RunReport) -> str:
-    alert = facts.loss_alert(report)
-    return facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
-
-
-RANGE: Final = 11
-"""Cells for a curve's extent: `` 2.31–3.90``."""
-RANGED: Final = 20
-"""Cells from which a curve of one row has its extent behind it."""
-LABELS: Final = 7
-"""Cells for the extent beside a curve of several rows."""
-STEPPED: Final = 4
-"""Rows from which the last one says which steps a curve shows."""
-
-
-def one_row(report: RunReport, width: int) -> Content:
-    """Return the loss as one row of dots without its band, and its extent; or why there is none."""
-    room = width - RANGE if width >= RANGED else width
-    series = loss_curve(report, 2 * room) if width >= LEAST_CURVE else None
-    if series is None:
-        return cut(_why(report), width)
-    ink = _ink(report)
-    curve = drawn_once(series, (room, ink), lambda: _crisp(series, room, ink))[0]
-    if room == width or series.extent is None:
-        return curve
-    low, high = map(short_number, series.extent)
-    return text(fit(curve, room), (f" {low}–{high}", DIM))
-
-
-def _crisp(series: Series, width: int, ink: str) -> list[Content]:
-    bins = [each._replace(low=each.mean, high=each.mean) for each in series.bins]
-    return plot(Series(series.axis, bins), scale_of(series), width, 1, ink, "$band")
-
-
-def _spark(report: RunReport, series: Series | None, width: int, height: int) -> list[Content]:
-    """Return the curve with its extent at the left and, where there is room, its steps below."""
-    if width < LABELS + LEAST_CURVE:
-        return []
-    if series is None:
-        return wrapped(_why(report), width, height)
-    ink, across = _ink(report), width - LABELS
-    rows = height - 1 if height >= STEPPED else height
-
-    def draw() -> list[Content]:
-        lines = plot(series, scale_of(series), across, rows, ink, "$band")
-        low, high = map(short_number, series.extent or (None, None))
-        labels = [high, *[""] * (rows - 2), low] if rows > 1 else [""]
-        lines = [
-            text((f"{label:>{LABELS - 1}} ", DIM), line)
-            for label, line in zip(labels, lines, strict=True)
-        ]
-        first, last = steps(series.axis.first), steps(series.axis.last)
-        below = row(text(f"step {first}"), text(last), across).stylize(DIM)
-        return lines if rows == height else [*lines, text(" " * LABELS, below)]
-
-    return drawn_once(series, (width, height, ink), draw)
-
-
-def _why(report: RunReport) -> Content:
-    """Return why there is no curve."""
-    return text((why_no_curve(report), DIM))
 
 
 NARROWEST: Final = 58

@@ -313,7 +313,7 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("unknown then", text((listed, DIM)), width, False)
+    return _labelled("not recorded", text((f"in the last launch: {listed}", DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:

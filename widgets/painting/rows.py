@@ -36,7 +36,6 @@ from widgets.painting.line import (
     row,
     shortened,
     text,
-    that_fit,
 )
 from widgets.painting.line import brief as without_stamp
 
@@ -60,16 +59,15 @@ def _is_through(report: RunReport) -> bool:
     return found.final_step is not None and found.step >= found.final_step - 1
 
 
-def progress(report: RunReport, width: int = 0) -> Content:
-    """Return ``~46,012/119,209``; a final step that makes it wider than ``width`` is shortened."""
+def progress(report: RunReport, short: bool = False) -> Content:
+    """Return ``~46,012/119,209``; ``~46,012/119K`` if it shall be ``short``."""
     found = report.progress
     final = steps(found.final_step) if found.final_step is not None else "unknown"
     if found.step is None:
         return text(("?", "$unknown"), (f"/{final}", DIM))
-    done = step_done(report)
-    if width and len(done) + 1 + len(final) > width:
+    if short and found.final_step is not None:
         final = short_number(found.final_step)
-    return text((done, "bold"), (f"/{final}", DIM))
+    return text((step_done(report), "bold"), (f"/{final}", DIM))
 
 
 def percent(report: RunReport) -> str:
@@ -195,15 +193,15 @@ def loss(report: RunReport, now: float) -> Content:
     )
 
 
-def throughput(report: RunReport, now: float) -> Content:
-    """Return throughput and how far from its baseline: ``0.83M tok/s −31 %``."""
+def throughput(report: RunReport, now: float, alone: bool = False) -> Content:
+    """Return throughput and how far from its baseline, unless ``alone``: ``0.83M tok/s −31 %``."""
     tracker, found = report.facets.tracker, present_tracker(report)
     if found is None or found.throughput is None:
         return text(("?", "$unknown"))
     style = DIM if freshness_of(tracker, report, now) is Freshness.STALE else ""
     against, mark = facts.pace(report)
     shown = text((rate(found.throughput, found.throughput_unit), style))
-    return shown if against == "?" else text(shown, " ", (against, mark))
+    return shown if alone or against == "?" else text(shown, " ", (against, mark))
 
 
 def grad(found: TrackerValue | None) -> Content:
@@ -235,21 +233,21 @@ def checkpoint(item: Checkpoint, now: float) -> Content:
     return text(name, mark, (f" {word}", DIM if style == DIM else style))
 
 
-def checkpoints(report: RunReport, now: float, width: int) -> Content:
+def checkpoints(report: RunReport, now: float) -> list[Content]:
     """Return the newest complete checkpoint and what is newer and not whole."""
     facet = report.facets.checkpoints
     if facet.value is None:
-        return unknown(facet)
+        return [unknown(facet)]
     items = [checkpoint(each, now) for each in facts.newest_checkpoints(report)]
     if freshness_of(facet, report, now) is Freshness.STALE:
         items.append(stale(age(facet.age(now))))
-    return that_fit(items, width) if items else text(("none yet", DIM))
+    return items or [text(("none yet", DIM))]
 
 
-def ages(report: RunReport, now: float, width: int) -> Content:
-    """Return how old what was seen is: ``W&B 31s · monitor 2m of 10m · log 3s``."""
+def ages(report: RunReport, now: float) -> list[Content]:
+    """Return how old what was seen is: ``W&B 31s · monitor 2m, every 10m · log 3s``."""
     items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
-    return that_fit([item for item in items if item.plain], width)
+    return [item for item in items if item.plain]
 
 
 def _tracker_age(report: RunReport, now: float) -> Content:
@@ -286,11 +284,11 @@ def _monitor_age(report: RunReport, now: float) -> Content:
     if found is None or found.doubt is not None:
         return text(("monitor ", DIM), ("?", "$unknown"))
     old = age(None if found.last_update is None else now - found.last_update)
-    of = text((f" of {duration(found.cadence_s)}", DIM))
+    every = text((f", every {duration(found.cadence_s)}", DIM))
     others = text((f" +{len(found.others)} other", "$attention")) if found.others else EMPTY
     if found.fresh and facet.error is None:
-        return text(("monitor ", DIM), old, of, others)
-    return text(("monitor ", DIM), (f"{glyph('stale')} STALE {old}", "$attention"), of, others)
+        return text(("monitor ", DIM), old, every, others)
+    return text(("monitor ", DIM), (f"{glyph('stale')} STALE {old}", "$attention"), every, others)
 
 
 def stale(words: str) -> Content:

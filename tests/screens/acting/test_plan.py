@@ -209,7 +209,7 @@ async def test_a_block_is_approved_by_name_and_reason() -> None:
     async with planned(service) as pilot:
         await pilot.press("f2")
         await pilot.pause(0.1)
-        assert "approve C-09" in text_of(pilot.app)
+        assert "approve this check" in text_of(pilot.app)
         await pilot.press("enter")
         assert "reason is required" in text_of(pilot.app)
         await typed(pilot, "warmup")
