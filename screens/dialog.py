@@ -23,8 +23,8 @@ from textual.widgets import Input
 from cockpit.text.safe import clean
 from screens.base import ActingScreen, KeyedModal, acted, pressed_at
 from screens.keys import Keys, bindings
-from widgets.fleet_header import KeyLine
-from widgets.painting.line import ACCENT, DIM, LINE, STRONG, Part, cut, text, wrapped
+from widgets.fleet_header import KeyLine, paint_key
+from widgets.painting.line import ACCENT, LINE, STRONG, text, that_fit, wrapped
 from widgets.scrolled import ListBody, Paged, Row, Sheet
 
 R = TypeVar("R")
@@ -78,6 +78,17 @@ class Dialog(KeyedModal[R], inherit_bindings=False):
     DEFAULT_CSS = """
     Dialog { align: center middle; }
     """
+
+    read_from: float | None = None
+    """When it is known to have been readable; ``None`` before it was painted."""
+
+    def shown_now(self) -> None:
+        """Know that what stands there now could not be read before."""
+        self.read_from = Message().time + READ_AFTER
+
+    def unread(self, at: float) -> bool:
+        """Return whether what was pressed at that time was pressed before it could be read."""
+        return self.read_from is None or at < self.read_from
 
     def lay_out(self) -> None:
         """Show the dialog as it stands, for the size that the terminal has."""
@@ -183,14 +194,6 @@ class RowKeys:
             self.page.reveal(0 if self.chosen == self.keys[0] else first, end)
 
 
-def offered(keys: Sequence[tuple[str, str]]) -> Content:
-    """Return keys and what they do on one line, as the foot of a dialog."""
-    parts: list[Part] = []
-    for key, title in keys:
-        parts += [(key, f"bold {ACCENT}"), (f" {title}   ", DIM)]
-    return text(*parts)
-
-
 class ListScreen(RowKeys, ActingScreen):
     """A list, or one page of text, over the whole screen: its heading, its rows, its keys."""
 
@@ -248,11 +251,6 @@ class ListDialog(RowKeys, Dialog[R], inherit_bindings=False):
     heading: str = ""
     LINE: ClassVar[str] = LINE
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.read_from: float | None = None
-        """When it is known to have been readable; ``None`` before it was painted."""
-
     def compose(self) -> ComposeResult:
         """Lay out the page."""
         with DialogBox():
@@ -287,15 +285,7 @@ class ListDialog(RowKeys, Dialog[R], inherit_bindings=False):
         """Return what stands below the list: its keys."""
         keys: Keys = getattr(self.app, "keys", None) or Keys()
         leave = [] if self.SCOPE == "leaving" else keys.footer("list")
-        return [cut(offered([*keys.footer(self.SCOPE), *leave]), self.inner - 4)]
-
-    def shown_now(self) -> None:
-        """Know that what stands there now could not be read before."""
-        self.read_from = Message().time + READ_AFTER
-
-    def unread(self, at: float) -> bool:
-        """Return whether what was pressed at that time was pressed before it could be read."""
-        return self.read_from is None or at < self.read_from
+        return [that_fit(map(paint_key, [*keys.footer(self.SCOPE), *leave]), self.inner - 4, "   ")]
 
     def action_list_back(self) -> None:
         """Close; nothing is done."""

@@ -194,7 +194,7 @@ def arranged(reports: Sequence[RunReport], view: View) -> Shown:
 
 
 def _title(kind: str, name: str, found: Sequence[RunReport]) -> str:
-    said = "DRI" if kind == "dri" else kind
+    said = "owner" if kind == "dri" else kind
     runs = "1 run" if len(found) == 1 else f"{len(found)} runs"
     return f"{said} {name} · {runs}" if name else f"no {said} · {runs}"
 
@@ -510,7 +510,7 @@ class FleetScreen(ActingScreen):
     def action_group(self) -> None:
         """Group by the next thing."""
         group = GROUPS[(GROUPS.index(self._view.group) + 1) % len(GROUPS)]
-        said = "DRI" if group == "dri" else group
+        said = "owner" if group == "dri" else group
         self.cockpit.say(f"grouped by {said}" if group else "not grouped")
         self._change_view(group=group)
 

@@ -13,7 +13,6 @@ from textual.worker import Worker
 
 from cockpit.model.report import RunReport
 from cockpit.text.safe import Charset
-from screens.acting.journal import done_to
 from screens.base import Work, spawn
 from screens.bookmarks import RunMarks
 from screens.dialog import Prompt
@@ -76,7 +75,6 @@ class RunScreen(ChartKeys):
         self._tab = tab
         self._reads_book = False
         self._book: LogbookText | None = None
-        self._done_stands: object | None = None
         self._past_asked = float("-inf")
         self.log_view, self.charts, self.small_chart = LogView(), MetricCharts(), LossChart()
         self._timeline, self._logbook = TimelineView(), LogbookView()
@@ -169,7 +167,6 @@ class RunScreen(ChartKeys):
             self.log_tab.look_at_marks(report)
             marks = self.log_tab.marks
             self._timeline.show_kept([(mark, marks.why(mark)) for mark in marks.all])
-            spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
         elif self._tab == "logbook":
             self._read_book(report)
@@ -241,12 +238,6 @@ class RunScreen(ChartKeys):
         finally:
             self._reads_book = False
         self._logbook.show(book.lines, path, book.note, at_end=book.newest_last)
-
-    async def _show_done(self) -> None:
-        stands = await self.cockpit.actions.journal_stands()
-        if stands is None or stands != self._done_stands:
-            self._timeline.show_done(await done_to(self.cockpit, self._run))
-            self._done_stands = stands
 
     def _ask_past(self) -> None:
         """Read what happened, at most once in a few seconds; it is not asked for twice at once."""

@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.alert import Alert, ClosedAlert
-from cockpit.model.goodput import losses, took
+from cockpit.model.alert import Alert
+from cockpit.model.goodput import losses
 from cockpit.model.history import NEXT_KIND, Happening, Kind, Timeline
 from cockpit.model.logtext import Bookmark
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_of, day_time, glyph, steps
 from widgets.painting import facts, rows
-from widgets.painting.big import account_of, paint_line
-from widgets.painting.journal import Done, paint_done, paint_happening, when_width
+from widgets.painting.big import account_of, paint_account
+from widgets.painting.journal import paint_happening, when_width
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -143,10 +143,9 @@ class AlertList(ReportView):
 
 
 class TimelineView(ReportView):
-    """The open alerts, then all that happened; without a past what closed and what was done."""
+    """The open alerts, then all that happened, newest first."""
 
     HEADING = "timeline"
-    done: Sequence[Done] = ()
     past: Timeline | None = None
     kind: Kind | None = None
     _why = ""
@@ -201,25 +200,30 @@ class TimelineView(ReportView):
             self.bookmarks = kept
             self.repaint()
 
-    def show_done(self, done: Sequence[Done]) -> None:
-        """Show what people did to the run among what went wrong with it."""
-        self.done = done
-        self.repaint()
-
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
-        """Return open alerts, then closed ones and what was done, newest first."""
+        """Return the account, the open alerts, the bookmarks, then what happened."""
         account = [*_account(report, width), EMPTY]
         top = [Block(account)] if len(account) > 1 else []
         kept = self._bookmark_blocks(width)
-        if self.past is None:
-            below = [*timeline_blocks(report, self.now, width, self.done), *kept]
-        else:
-            below = happening_blocks(
-                report, self.past, self.kind, self.now, width, kept, self._lines_of
-            )
-        why = [Block(wrapped(text((self._why, "$attention")), width, 2))] if self._why else []
-        self._shown = [*top, *why, *below]
+        open_now = [Block([text(("open", STRONG))]), *_open(report, self.now, width)]
+        self._shown = [*top, *open_now, *kept, *self._happened(report, width)]
         return within([line for block in self._shown for line in block.lines], width)
+
+    def _happened(self, report: RunReport, width: int) -> list[Block]:
+        """Return what happened, newest first, and what is missing of it."""
+        title = "all that happened" if self.kind is None else f"{self.kind.value} only"
+        head = [Block([EMPTY, text((title, STRONG))])]
+        if self.past is None:
+            why = text((self._why, "$attention") if self._why else ("reading the store", DIM))
+            return [*head, Block(wrapped(why, width, 2))]
+        head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in self.past.lacks]
+        known = {each.alert.key: each.alert for each in report.closed}
+        known |= {each.key: each for each in report.alerts}
+        listed, shown = self._lines_of.painted(self.past, self.kind, self.now, width)
+        if not listed:
+            return [*head, Block([text(("nothing yet", DIM))])]
+        pairs = zip(listed, shown, strict=True)
+        return [*head, *(Block([line], known.get(each.key), each.at) for each, line in pairs)]
 
     def _bookmark_blocks(self, width: int) -> list[Block]:
         """Return the bookmarks in the log; what they read is asked about as a line of it is."""
@@ -236,18 +240,14 @@ class TimelineView(ReportView):
         """Return how many."""
         if self.report is None:
             return text("")
-        if self.past is not None:
-            only = "" if self.kind is None else f" · {self.kind.value} only"
-            shown = len(self.past.of_kind(self.kind))
-            return text((f"{len(self.report.alerts)} open · {shown:,} events{only}", DIM))
-        counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
-        counts += f" · {len(self.done)} done" if self.done else ""
-        return text((counts, DIM))
+        only = "" if self.kind is None else f" · {self.kind.value} only"
+        events = "" if self.past is None else f" · {len(self.past.of_kind(self.kind)):,} events"
+        return text((f"{len(self.report.alerts)} open{events}{only}", DIM))
 
 
 def _account(report: RunReport, width: int) -> list[Content]:
     """Return the goodput, what was lost, and what is said against the final step."""
-    lines, found, account = [paint_line(report, width)], report.progress, account_of(report)
+    lines, found, account = paint_account(report, width), report.progress, account_of(report)
     if account is not None and (account.restarts.total or account.steps_lost):
         lines += wrapped(text((losses(account), DIM)), width, 2)
     if found.final_step_doubt is not None:
@@ -355,56 +355,3 @@ def _acknowledged(alert: Alert, now: float) -> Content:
 
 def _under(line: Content, width: int) -> Content:
     return text("  ", cut(line, width - 2))
-
-
-def happening_blocks(
-    report: RunReport,
-    past: Timeline,
-    kind: Kind | None,
-    now: float,
-    width: int,
-    between: Sequence[Block] = (),
-    lines: HappeningLines | None = None,
-) -> list[Block]:
-    """Return the open alerts, then what happened, newest first; what is missing says so."""
-    head = [Block([text(("open", STRONG))]), *_open(report, now, width), *between]
-    title = "all that happened" if kind is None else f"{kind.value} only"
-    head += [Block([EMPTY, text((title, STRONG))])]
-    head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in past.lacks]
-    known = {each.alert.key: each.alert for each in report.closed}
-    known |= {each.key: each for each in report.alerts}
-    listed, shown = (lines or HappeningLines()).painted(past, kind, now, width)
-    if not listed:
-        return [*head, Block([text(("nothing yet", DIM))])]
-    pairs = zip(listed, shown, strict=True)
-    return [*head, *(Block([line], known.get(each.key), each.at) for each, line in pairs)]
-
-
-def timeline_blocks(
-    report: RunReport, now: float, width: int, done: Sequence[Done] = ()
-) -> list[Block]:
-    """Return what the timeline shows, block by block."""
-    heading = "closed, and what was done" if done else "closed"
-    head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
-    head += [Block([EMPTY, text((heading, STRONG))])]
-    if not report.closed and not done:
-        return [*head, Block([text(("none yet", DIM))])]
-    past = [
-        (each.closed_at, Block([_closed(each, now, width)], each.alert)) for each in report.closed
-    ]
-    past += [(each.ended_at or each.begun_at, Block(paint_done(each, now, width))) for each in done]
-    past.sort(key=lambda pair: pair[0], reverse=True)
-    return [*head, *(block for _, block in past)]
-
-
-def _closed(each: ClosedAlert, now: float, width: int) -> Content:
-    alert = each.alert
-    seen = EMPTY if each.seen else text((" nobody looked", "$attention"))
-    end = day_time(each.closed_at, alert.since)  # its day where that is another one
-    when = f"{day_time(alert.since, now)}–{end}"
-    lasted = f"{took(each.closed_at - alert.since):>7}"
-    span = alert.span
-    at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"
-    left = text((glyph("complete"), "$well"), seen, at, (f" {alert.title}", DIM))
-    right = text((when, DIM), lasted)
-    return row(placed(left, width - right.cell_length - 1), right, width)

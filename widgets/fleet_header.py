@@ -130,7 +130,7 @@ def _view(
         parts.append((f" hides {glyph('critical')} {hidden}", VERDICT_STYLE[Verdict.CRITICAL]))
     if width >= WIDE:
         by = [f"sorted by {view.sort}"] if view.sort != SORTS[0] else []
-        by += [f"by {'DRI' if view.group == 'dri' else view.group}"] if view.group else []
+        by += [f"by {'owner' if view.group == 'dri' else view.group}"] if view.group else []
         parts.append((f"{' ' if parts else ''}{', '.join(by)}" if by else "", DIM))
     return parts
 
@@ -228,9 +228,9 @@ def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     said = text((notice, "$attention")) if notice else EMPTY
     most = _most(width, said.cell_length)
     room = width - 2 - (min(said.cell_length, most) + 3 if notice else 0)
-    needed = sum(each.cell_length for each in map(_item, keys))
+    needed = sum(each.cell_length for each in map(paint_key, keys))
     gap = "   " if needed + 3 * len(keys) <= room + 3 else "  "
-    shown = that_fit(map(_item, _fitting_keys(keys, room, len(gap))), room, gap)
+    shown = that_fit(map(paint_key, _fitting_keys(keys, room, len(gap))), room, gap)
     return row(text(" ", shown), said.truncate(most, ellipsis=True), width - 1)
 
 
@@ -242,20 +242,23 @@ def notice_rows(notice: str, width: int, most: int) -> list[Content]:
     return [text(" ", each) for each in wrapped(said, width - 2, most)]
 
 
-def _item(key: Key) -> Content:
+def paint_key(key: Key) -> Content:
+    """Return a key and what it does."""
     return text((key[0], f"bold {ACCENT}"), (f" {key[1]}", DIM))
 
 
 def _fitting_keys(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
     """Return the keys that fit, in their order, those that lead to all others before any."""
     ways = [each for each in keys if each[1] in WAYS]
-    while (left := room - sum(_item(each).cell_length + gap for each in ways) + gap) < 0 and ways:
+    while (
+        left := room - sum(paint_key(each).cell_length + gap for each in ways) + gap
+    ) < 0 and ways:
         ways.pop(0)
     chosen = list(ways)
     for each in keys:
         if each in ways:
             continue
-        left -= _item(each).cell_length + gap
+        left -= paint_key(each).cell_length + gap
         if left < 0:
             break
         chosen.append(each)

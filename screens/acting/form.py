@@ -17,7 +17,8 @@ from screens.base import acted
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.painting.line import ACCENT, DIM, STRONG, row, text
+from widgets.fleet_header import paint_key
+from widgets.painting.line import DIM, STRONG, text, that_fit
 from widgets.painting.plan import FIELD_LABEL, FormField, FormState, paint_form, place_of, rows_of
 from widgets.scrolled import Paged, Sheet
 
@@ -29,6 +30,9 @@ class FormScreen(Dialog[dict[str, str] | None]):
     """Returns the values by name (empty ones left out), or ``None``."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("form")
+    SCOPE: ClassVar[str] = "form"
+    """Whose keys stand at the foot beside those of every form."""
+    LEAVE: ClassVar[str] = "cancel"
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self._at = next(
             (n for n, each in enumerate(self.fields) if each.choices or not each.value), 0
         )
-        self._notice = ""
+        self.notice = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the page and a line for each value that is typed."""
@@ -65,11 +69,12 @@ class FormScreen(Dialog[dict[str, str] | None]):
         """Begin with the first field that is not known."""
         self.lay_out()
         self._focus()
+        self.call_after_refresh(self.shown_now)
 
     @property
     def state(self) -> FormState:
         """The form as it stands."""
-        return FormState(self._intro, self.fields, dict(self.values), self._at, self._notice)
+        return FormState(self._intro, self.fields, dict(self.values), self._at, self.notice)
 
     def _text_line(self, field: FormField) -> TextLine | None:
         return next((line for line in self.query(TextLine) if line.name == field.name), None)
@@ -94,22 +99,18 @@ class FormScreen(Dialog[dict[str, str] | None]):
         field = self.fields[self._at]
         need = " (required)" if field.required else "" if field.choices else " (optional)"
         said = (
-            text((self._notice, "$attention"))
-            if self._notice
-            else text((f"{field.help}{need}", DIM))
+            text((self.notice, "$attention")) if self.notice else text((f"{field.help}{need}", DIM))
         )
-        picks = "↑↓ pick   " if field.choices else ""
-        keys = text(
-            (f"{picks}tab next   ", DIM), ("enter", f"bold {ACCENT}"), (f" {self._verb}   ", DIM),
-            ("esc", f"bold {ACCENT}"), (" cancel", DIM),
-        )  # fmt: skip
-        return [said, row(text(""), keys, self.inner - 4)]
+        picks = [("↑↓", "pick")] if field.choices else []
+        own = self.cockpit.keys.footer(self.SCOPE)
+        keys = [("enter", self._verb), ("esc", self.LEAVE), *own, ("tab", "next"), *picks]
+        return [said, that_fit(map(paint_key, keys), self.inner - 4, "   ")]
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         if event.input.name is not None:
             self.values[event.input.name] = event.value
-            self._notice = ""
+            self.notice = ""
             self.lay_out()
 
     def typed(self) -> dict[str, str]:
@@ -139,10 +140,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
             if field.required and not self.values[field.name].strip()
         ]  # fmt: skip
         if missing:
-            self._at = missing[0]
-            self._notice = f"{self.fields[self._at].label} is required"
-            self._focus()
-            self.lay_out()
+            self.go_to(missing[0], f"{self.fields[missing[0]].label} is required")
             return
         given = {name: value.strip() for name, value in self.values.items() if value.strip()}
         self.dismiss(given)
@@ -154,8 +152,11 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def action_step(self, steps: int) -> None:
         """Go to another field."""
-        self._at = (self._at + steps) % len(self.fields)
-        self._notice = ""
+        self.go_to((self._at + steps) % len(self.fields))
+
+    def go_to(self, place: int, notice: str = "") -> None:
+        """Go to a field, and say something below the form."""
+        self._at, self.notice = place, notice
         self._focus()
         self.lay_out()
 

@@ -78,7 +78,7 @@ def test_names_have_stand_ins_of_their_width(secret: str, shown: str) -> None:
         "w&b 12s",
         "ada-run", "2.5 it/s", "~8,004/unknown", "C-05 throughput 31% below", "adam optimizer",
         "follow / pause", "grug/ada", "? / filter", "monitor now, every 5s",
-        "step  ?/100,000  no step seen", "tokens/s 1200", "samples/sec=3",
+        "step  ?/100,000  no step seen", "?/unknown", "?/20.0k", "tokens/s 1200", "samples/sec=3",
     ],
 )  # fmt: skip
 def test_figures_and_run_names_stay(plain: str) -> None:

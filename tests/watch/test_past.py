@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.alert import Acknowledgement, Alert, RowSpan
 from cockpit.model.history import CheckpointMark, Kind, PhaseMark, Sign, Then, Timeline
 from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
@@ -166,7 +166,9 @@ def everything(store: Store, tmp_path: Path) -> Timeline:
         "- Status: bad\n### no date\n"
     )
     opened(store, made.alert("C-01"), NOW - 60)
-    opened(store, made.alert("C-05"), NOW - 900, NOW - 30)
+    span = RowSpan(opened_step=12_009, opened_at=NOW - 900, closed_step=12_239, closed_at=NOW - 30)
+    gone = made.alert("C-05").model_copy(update={"span": span})
+    opened(store, gone, NOW - 900, NOW - 30)
     Alerts(store).acknowledge(KEY, made.alert("C-01").key, Acknowledgement(by="bo", at=NOW - 5))
     memory = RunMemory(store)
     memory.add_phases(KEY, [PhaseMark(at=NOW - 1900, phase=Phase.RUNNING, job_id="8")])
@@ -198,7 +200,8 @@ def test_the_timeline_has_everything_once_newest_first(store: Store, tmp_path: P
     assert {each.kind for each in found.happenings} == set(Kind)
     words = "\n".join(f"{each.text} | {each.note}" for each in found.happenings)
     for said in (
-        "Acknowledged: ", "by bo", "Closed unseen after ", "nobody had looked",
+        "Acknowledged: ", "by bo", "Closed unseen after ",
+        "steps 12,009 to 12,239, nobody had looked",
         "Launched r-i002: job 8", "Job 8 running", "Checkpoint 7 complete | deleted since",
         "Checkpoint 400 saved", "relaunch by ada: ", "handed over to bo | typed by ada",
         "throughput", "drop",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.alert import Acknowledgement, RowSpan, Severity
+from cockpit.model.alert import Acknowledgement, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split, losses, parts
 from cockpit.model.history import Happening, Kind, Moment, Sign, Then
 from cockpit.model.report import Verdict
@@ -14,7 +14,7 @@ from cockpit.model.wording import day_time
 from screens.run import TABS
 from tests.widgets import reports as made
 from widgets.alert_list import TimelineView, paint_open
-from widgets.painting.big import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
+from widgets.painting.big import BLOCKS, paint_account, paint_bar, paint_goodput, paint_short
 from widgets.painting.journal import DAY, extent, paint_band, paint_happening, paint_strip
 from widgets.run_header import RunHeader
 
@@ -73,7 +73,7 @@ def test_property_the_bar_fills_its_width_and_shows_every_part(
 
 def test_before_all_is_read_no_account_is_given() -> None:
     report = made.report(goodput=ACCOUNT, not_read_yet="the tracker's rows are not read yet")
-    assert paint_short(report, 40).plain == paint_line(report, 100).plain == ""
+    assert paint_short(report, 40).plain == "" and paint_account(report, 100) == []
     assert [line.plain for line in paint_goodput(report, 100)] == [report.not_read_yet]
 
 
@@ -81,19 +81,6 @@ def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
     timeline = TimelineView()
     shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
-
-
-def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
-    span = RowSpan(opened_step=12_009, opened_at=NOW - 100, closed_step=12_239, closed_at=NOW - 90)
-    gone = made.closed("C-11", seen=False)
-    title = "loss more than 50% above its trend"
-    alert = gone.alert.model_copy(update={"title": title, "span": span})
-    report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
-    timeline = TimelineView()
-    timeline.now = NOW
-    (line,) = (each.plain for each in timeline.lines_of(report, 76) if "41m" in each.plain)
-    assert "✓ nobody looked steps 12,009–12,239: loss" in line
-    assert line.endswith("41m")
 
 
 def test_the_account_says_share_parts_and_losses() -> None:
@@ -104,8 +91,8 @@ def test_the_account_says_share_parts_and_losses() -> None:
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
     assert "17.8 accelerator-hours lost (64 held)" in shown
     since = day_time(ACCOUNT.since, report.checked_at)
-    assert f"goodput 90.0 % of 21h 36m since {since}, " in paint_line(report, 120).plain
-    assert "2h 23m unwatched" in paint_line(report, 120).plain
+    assert f"goodput 90.0 % of 21h 36m since {since}, " in paint_account(report, 120)[0].plain
+    assert paint_account(report, 60)[-1].plain.endswith("unwatched")
     untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
     assert "accelerator-hours lost: unknown (no)" in losses(untold)
 
@@ -136,14 +123,14 @@ def moments(*told: tuple[float, Verdict]) -> tuple[Moment, ...]:
 def strip(*told: tuple[float, Verdict], at: float = 0.0, width: int = 60) -> str:
     line = paint_strip(moments(*told), made.NOW + at, made.NOW, width)
     assert line.cell_length <= width
-    return "".join(each for each in line.plain if each in "▅▃?▂▁·")
+    return "".join(each for each in line.plain if each in "█▅?▂▁·")
 
 
 def test_the_strip_shows_the_worst_of_each_cell_and_where_nobody_watched() -> None:
     shown = strip((-600, WELL), (-300, SICK), (-290, WELL))
-    assert 1 <= shown.count("▅") <= 2 and shown.startswith("▂") and "·" not in shown
+    assert 1 <= shown.count("█") <= 2 and shown.startswith("▂") and "·" not in shown
     gap = strip((-20 * 3600, WELL), (-3600, SICK))
-    assert gap.startswith("▂") and "·" * 10 in gap and gap.endswith("▅")
+    assert gap.startswith("▂") and "·" * 10 in gap and gap.endswith("█")
     assert paint_strip((), made.NOW, made.NOW, 12).plain == ""
 
 

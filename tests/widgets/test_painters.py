@@ -18,7 +18,7 @@ from cockpit.model.wording import clock_time, day_time, moment
 from cockpit.verbs.table import job_text
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
-from widgets.alert_list import paint_open, timeline_blocks
+from widgets.alert_list import TimelineView, paint_open
 from widgets.facet_table import paint_checkpoints, paint_facets
 from widgets.fleet_header import Watch, paint_header, paint_keys
 from widgets.log_view import paint_log_line
@@ -32,7 +32,6 @@ from widgets.painting.line import (
     prose,
     row,
     that_fit,
-    within,
     wrapped,
 )
 from widgets.painting.panel import paint_panel
@@ -46,9 +45,10 @@ NOW = made.NOW
 Painter = Callable[[RunReport, int], list[Content]]
 
 
-def timeline(report: RunReport, now: float, width: int) -> list[Content]:
-    blocks = timeline_blocks(report, now, width)
-    return within([line for block in blocks for line in block.lines], width)
+def timeline(report: RunReport, width: int) -> list[Content]:
+    view = TimelineView()
+    view.now = NOW
+    return view.lines_of(report, width)
 
 
 def list_row(report: RunReport, width: int) -> list[Content]:
@@ -76,7 +76,7 @@ PAINTERS: dict[str, Painter] = {
     "header": header,
     "chart": chart,
     "alerts": lambda report, width: paint_open(report, NOW, width),
-    "timeline": lambda report, width: timeline(report, NOW, width),
+    "timeline": timeline,
     "checkpoints": lambda report, width: paint_checkpoints(report, NOW, width),
     "facets": lambda report, width: paint_facets(report, NOW, width),
     "head": lambda report, width: paint_head(report, NOW, width),
@@ -209,19 +209,6 @@ def test_facets_say_age_source_and_error() -> None:
     assert "not in the run file: checkpoints, monitor, host, code, records" in shown
 
 
-def test_what_closed_on_another_day_says_which() -> None:
-    gone = made.closed("C-05")
-    later = gone.model_copy(update={"closed_at": gone.alert.since + 2 * 86_400})
-    now = later.closed_at + 2 * 86_400
-    for each, words in (
-        (gone, clock_time(gone.closed_at)),
-        (later, day_time(later.closed_at, now)),
-    ):
-        report = made.report().model_copy(update={"closed": (each,)})
-        shown = plain(timeline(report, now, 120))
-        assert f"{day_time(each.alert.since, now)}–{words} " in shown
-
-
 def test_how_many_checkpoints_are_suspect_does_not_read_as_the_step_of_one() -> None:
     bad = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
     seen = made.facets(checkpoints=made.checkpoints(made.checkpoint(7000), bad))
@@ -248,14 +235,6 @@ def test_a_last_known_value_is_marked_stale() -> None:
     shown = plain(paint_facets(made.report(seen=made.facets(tracker=stale)), NOW, 90))
     assert "◷ STALE 16m" in shown
     assert "timeout: no answer in 20 s" in shown
-
-
-def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
-    report = made.report(closed=(made.closed("C-05"), made.closed("C-06", seen=False)))
-    shown = plain(timeline(report, NOW, 100))
-    seen, unseen = shown.splitlines()[-2:]
-    assert seen.startswith("✓ throughput 31% below") and "C-05" not in seen
-    assert unseen.startswith("✓ nobody looked throughput 31% below") and "C-06" not in unseen
 
 
 def test_an_acknowledged_alert_says_until_when_it_is_quiet() -> None:

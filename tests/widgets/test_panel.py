@@ -15,8 +15,9 @@ from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.painting import rows
+from widgets.painting.facts import VERDICT_MARKS
 from widgets.painting.line import brief
-from widgets.painting.panel import MARKS, NARROWEST, Body, Tiling, paint_day, paint_panel, tiling
+from widgets.painting.panel import NARROWEST, Body, Tiling, paint_day, paint_panel, tiling
 
 T0 = 1000 * CELL
 
@@ -54,7 +55,7 @@ def test_property_it_is_bounded_and_the_present_is_its_last_cell(
     looks: list[tuple[float, Verdict]],
 ) -> None:
     found = day(*((at, verdict.value) for at, verdict in sorted(looks)))
-    assert len(found.cells) == CELLS and set(found.cells) <= set(MARKS)
+    assert len(found.cells) == CELLS and set(found.cells) <= set(VERDICT_MARKS)
     assert not looks or found.cells[-1] != UNSEEN
 
 

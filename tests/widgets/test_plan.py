@@ -23,7 +23,7 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.records import Recorded, SaveStage
-from screens.acting.ack import paint_alert, paint_end, paint_taking
+from screens.acting.ack import alert_choice
 from tests.screens.acting.stand_in_service import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
@@ -117,24 +117,19 @@ def test_property_nothing_else_is_too_wide(said: str, width: int, stage: SaveSta
     fields = (
         FormField("a", said, said, True),
         FormField("b", said, said, False, (Choice("x", said, said),)),
-    )
+        FormField("c", said, said, False,
+                  tuple(alert_choice(each, made.NOW) for each in made.hostile().alerts)),
+    )  # fmt: skip
     form = FormState([made_line(said)], fields, {"a": said}, 1, said)
     save = paint_save(Recorded(stage=stage, trouble=said, commit=said), said, True, width)
     painted = [
         *paint_done(done, made.NOW, width, named=True),
         *paint_open(Open(done, said, said, said), made.NOW, width),
         *paint_form(form, width),
-        *(
-            line
-            for each in made.hostile().alerts
-            for line in paint_alert(each, made.NOW, width, True)
-        ),
-        *paint_end(said, width, True),
-        *paint_taking(True, 1, said, width),
         save,
     ]
     assert all(line.cell_length <= max(1, width) for line in painted)
-    assert len(rows_of(form, width)) == 2
+    assert len(rows_of(form, width)) == 3
 
 
 def made_line(said: str) -> Any:

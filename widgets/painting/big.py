@@ -194,13 +194,11 @@ def _packed(items: list[Content], width: int) -> list[Content]:
     return lines
 
 
-def paint_line(report: RunReport, width: int) -> Content:
-    """Return the account in one line."""
+def paint_account(report: RunReport, width: int) -> list[Content]:
+    """Return the account in words."""
     found = account_of(report)
-    if found is None:
-        return text("")
-    words = headline(found, day_time(found.since, report.checked_at))
-    return cut(text((words, DIM)), width)
+    words = "" if found is None else headline(found, day_time(found.since, report.checked_at))
+    return wrapped(text((words, DIM)), width, 2)
 
 
 def paint_bar(found: Goodput, width: int) -> Content:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import UNASKED, Facet
+from cockpit.model.goodput import UNSEEN
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import age, ago, by_look, change, glyph, lasts, steps
@@ -39,6 +40,15 @@ SEVERITY_WORD: Final = {
 }
 SURE_WORD: Final = {"sure": "certain", "likely": "cause likely", "guess": "a guess"}
 """How sure an alert is of what it says, in words."""
+
+
+VERDICT_MARKS: Final = {
+    "c": ("█", "$critical", "critical"), "a": ("▅", "$attention", "attention"),
+    "u": ("?", "$unknown", "unknown"), "h": ("▂", "$well", "healthy"),
+    "f": ("▁", "$accent", "finished"), "s": ("▁", "$dim", "sealed"),
+    UNSEEN: ("·", "$dim", "not watched"),
+}  # fmt: skip
+"""By a verdict's first letter: its mark on a strip of time, its style, its word."""
 
 
 class Freshness(Enum):

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.acts import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records, means
+from cockpit.model.goodput import UNSEEN, WORST_LAST
 from cockpit.model.history import Happening, Kind, Moment, Sign, Then
 from cockpit.model.plan import Plan, Result, StepResult, StepState
-from cockpit.model.report import Verdict
 from cockpit.model.wording import (
     age,
     clock_time,
@@ -22,6 +22,7 @@ from cockpit.model.wording import (
     steps,
     zone_name,
 )
+from widgets.painting.facts import VERDICT_MARKS
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -258,12 +259,6 @@ def paint_open(each: Open, now: float, width: int) -> list[Content]:
 DAY: Final = 86400.0
 HELD: Final = 5400.0
 """Seconds for which a kept moment stands for the time after it: one an hour is kept."""
-MARKS: Final = {
-    Verdict.CRITICAL: ("▅", "$critical"), Verdict.ATTENTION: ("▃", "$attention"),
-    Verdict.UNKNOWN: ("?", "$unknown"), Verdict.HEALTHY: ("▂", "$well"),
-    Verdict.FINISHED: ("▁", "$accent"), Verdict.SEALED: ("▁", DIM), None: ("·", DIM),
-}  # fmt: skip
-"""By verdict (``None``: nothing is kept): the strip's mark, higher the worse it was."""
 LEAST_BAND: Final = 16
 """Cells below which no strip is drawn."""
 SIGNS: Final = {
@@ -279,10 +274,6 @@ WORDS: Final = {
 }  # fmt: skip
 KIND_FROM: Final = 70
 """Columns from which each event shows its kind."""
-_ORDER: Final = (
-    Verdict.SEALED, Verdict.FINISHED, Verdict.HEALTHY, Verdict.UNKNOWN, Verdict.ATTENTION,
-    Verdict.CRITICAL,
-)  # fmt: skip
 
 
 def when_width(found: Sequence[Happening], now: float) -> int:
@@ -352,8 +343,8 @@ def paint_strip(moments: Sequence[Moment], at: float, now: float, width: int) ->
     every = (end - begin) / across
     here = min(across - 1, max(0, int((at - begin) / every)))
     cells = [_cell(moments, times, begin + place * every, every) for place in range(across)]
-    shown = [text((MARKS[cell][0], MARKS[cell][1])) for cell in cells]
-    shown[here] = text((MARKS[cells[here]][0], f"reverse bold {ACCENT}"))
+    shown = [text(VERDICT_MARKS[cell][:2]) for cell in cells]
+    shown[here] = text((VERDICT_MARKS[cells[here]][0], f"reverse bold {ACCENT}"))
     return text(first, *shown, last)
 
 
@@ -369,14 +360,10 @@ def extent(moments: Sequence[Moment], at: float, now: float) -> tuple[float, flo
     return begin, begin + DAY
 
 
-def _cell(
-    moments: Sequence[Moment], times: Sequence[float], begin: float, every: float
-) -> Verdict | None:
-    """Return the worst verdict that was kept in a cell, or held since before."""
+def _cell(moments: Sequence[Moment], times: Sequence[float], begin: float, every: float) -> str:
+    """Return the letter of the worst verdict that was kept in a cell, or held since before."""
     first, past = bisect_left(times, begin), bisect_right(times, begin + every)
     if first and begin - times[first - 1] <= HELD:
         first -= 1
-    held = moments[first:past]
-    if not held:
-        return None
-    return max((each.verdict for each in held), key=_ORDER.index)
+    letters = (each.verdict.value[0] for each in moments[first:past])
+    return max(letters, key=WORST_LAST.index, default=UNSEEN)

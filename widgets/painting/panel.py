@@ -13,7 +13,7 @@ from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
-from widgets.painting.facts import Freshness, freshness_of
+from widgets.painting.facts import VERDICT_MARKS, Freshness, freshness_of
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -34,14 +34,6 @@ from widgets.painting.loss import LABELS, has_curve, one_row, paint_loss
 from widgets.painting.run_line import run_line
 from widgets.painting.series import loss_columns
 
-MARKS: Final = {
-    "c": ("█", "$critical", "critical"), "a": ("▅", "$attention", "attention"),
-    "u": ("?", "$unknown", "unknown"), "h": ("▂", "$well", "healthy"),
-    "f": ("▁", "$accent", "finished"), "s": ("▁", DIM, "sealed"), UNSEEN: ("·", DIM, "not watched"),
-}  # fmt: skip
-"""By letter of a cell: its mark, higher the worse it was, its style and its word."""
-
-
 AN_HOUR: Final = 3
 """Cells of half an hour, the first of which has hardly begun: less of a day says nothing."""
 
@@ -60,7 +52,7 @@ def paint_day(report: RunReport, now: float, width: int) -> Content:
         cells = "".join(max(pair, key=WORST_LAST.index) for pair in pairs)
     strip = text(*(_run(letter, len(list(same))) for letter, same in groupby(cells)))
     legend = [
-        text((MARKS[letter][0], MARKS[letter][1]), (f" {MARKS[letter][2]}", DIM))
+        text(VERDICT_MARKS[letter][:2], (f" {VERDICT_MARKS[letter][2]}", DIM))
         for letter in reversed(WORST_LAST)
         if letter in cells
     ]
@@ -70,7 +62,7 @@ def paint_day(report: RunReport, now: float, width: int) -> Content:
 
 
 def _run(letter: str, count: int) -> tuple[str, str]:
-    mark, style, _ = MARKS[letter]
+    mark, style, _ = VERDICT_MARKS[letter]
     return mark * count, style
 
 

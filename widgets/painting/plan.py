@@ -370,7 +370,7 @@ class Choice(NamedTuple):
     """Something to pick: what it stands for, and what distinguishes it."""
 
     value: str
-    shown: str
+    shown: str | Content
     note: str = ""
 
 

@@ -189,16 +189,15 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("A")
         shown = text_of(pilot.app)
-        assert "▸ ■ " in shown and "12m │" in shown and "run ended: failed" in shown
-        await pilot.press("down", "right", "right", "w", *"mine")
-        assert "enter keep the reason" in text_of(pilot.app), "this one acknowledges nothing yet"
-        assert "enter acknowledge  " not in text_of(pilot.app)
-        await pilot.press("enter")
-        assert "enter acknowledge  " in text_of(pilot.app) and not service.acted
+        assert "● ■ " in shown and "exit 137  12m" in shown and "run ended: failed" in shown
+        assert "do not notify" in shown
+        await pilot.press("down", "tab", "down", "down", "tab", *"unusual")
+        assert not service.acted, "u is a letter where a reason is typed"
+        await pilot.pause(0.4)
         await pilot.press("enter")
         await until(pilot, lambda: "acknowledged by ada (u to undo)" in text_of(pilot.app))
         first = service.acted[0]
-        assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "mine"}
+        assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "unusual"}
         assert first[1] == "ack run-failed"
         await pilot.press("u")
         await until(pilot, lambda: "it alerts again" in text_of(pilot.app))
@@ -240,7 +239,7 @@ def test_a_runs_end_is_told_in_our_words_not_only_in_a_schedulers(
 async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
     service = StandInService()
     async with opened(service, (80, 24)) as pilot:
-        await pilot.press("A", "down", "down", "down")
+        await pilot.press("A", "down", "down")
         await pilot.pause(0.4)
         await pilot.press("enter")
         await until(pilot, lambda: "acknowledged by ada" in text_of(pilot.app))
@@ -385,19 +384,12 @@ async def test_enter_shows_the_whole_record_and_the_keys_of_a_list_move_through_
         assert isinstance(pilot.app.screen, FleetScreen)
 
 
-async def test_the_timeline_holds_what_people_did_also_where_the_past_cannot_be_read() -> None:
-    service = StandInService()
-    done = entry(
-        "run-failed", 2, Outcome.DONE, ended_at=made.NOW - 700, message="resumed at [/] 8000"
-    )
-    service.entries = {"run-failed": (done,)}
-    async with opened(service) as pilot:
+async def test_a_timeline_that_cannot_be_read_says_why_below_the_open_alerts() -> None:
+    async with opened(StandInService()) as pilot:
         pilot.app._engine.pasts.fault = OSError(0, "the disk is full")  # type: ignore[attr-defined]
         await pilot.press("enter", "5")
         await until(pilot, lambda: "cannot read the past: the disk is full" in text_of(pilot.app))
-        await until(pilot, lambda: "✓ relaunch by ada DONE" in text_of(pilot.app))
-        assert "resumed at [/] 8000" in text_of(pilot.app)
-        assert "1 done" in text_of(pilot.app)
+        assert "exit 137" in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -56,7 +56,7 @@ async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> No
         report = engine.runs[0]
         engine.tell(report.model_copy(update={"alerts": report.alerts[:1]}))
         page = pilot.app.screen.query_one(Paged)
-        await until(pilot, lambda: all("C-07" not in line.plain for line in page.lines))
+        await until(pilot, lambda: all("is torn" not in line.plain for line in page.lines))
 
 
 async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None:
