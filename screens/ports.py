@@ -110,9 +110,6 @@ class Acting(Protocol):
     async def service(self) -> ActionService:
         """Return the service, made when it is first asked for; raises ``TimeoutError``."""
 
-    async def journal_stands(self) -> object | None:
-        """Return what changes whenever the journal may have; ``None`` if that is not known."""
-
     async def unfinished(self, report: RunReport) -> Unfinished | None:
         """Return what is known of a logbook entry that was begun and not saved."""
 

@@ -117,7 +117,7 @@ class GuardedActions:
                 self._service = await offload(self._make_service, operator, deadline=MAKE_WITHIN)
             return self._service
 
-    async def journal_stands(self) -> object | None:
+    async def _journal_stands(self) -> object | None:
         """Return what changes whenever the journal may have; ``None`` if that is not known."""
         from cockpit.store.store import StoreError
 
@@ -291,7 +291,7 @@ class GuardedActions:
         except (RefuseError, StoreError, TimeoutError) as error:
             self._cockpit.warn(f"cannot read the journal: {error}")
         self.interrupted = tuple(found)
-        self._stood = await self.journal_stands()
+        self._stood = await self._journal_stands()
         self._cockpit.show_news()
 
     async def _nothing_left(self) -> bool:
@@ -309,7 +309,7 @@ class GuardedActions:
 
     async def _ended_elsewhere(self) -> None:
         """Ask again what is interrupted if the journal has changed since it was asked."""
-        stands = await self.journal_stands()
+        stands = await self._journal_stands()
         if stands is None or stands != self._stood:
             await self._interrupted()
 

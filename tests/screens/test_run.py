@@ -23,7 +23,6 @@ from screens.log_reader import LogReader, Target, read_book, targets_of
 from screens.run import RunScreen
 from screens.run_layout import Want, shares
 from tests.queries import queries_of
-from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets.log_view import LogView
@@ -423,29 +422,6 @@ async def test_a_run_that_leaves_the_run_file_is_told() -> None:
         assert "run-a is no longer in the run file" in text_of(app)
         await pilot.press("c", "y", "]", "escape")
         assert "run-b" in text_of(app)
-
-
-async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> None:
-    asked: list[str] = []
-    version = [1]
-
-    class Desk(StandInService):
-        async def history(self, run: str) -> Any:
-            asked.append(run)
-            return ()
-
-    app = cockpit(made.report("run-a"), service=Desk(), version=lambda: version[0])
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.open_run("run-a")
-        await pilot.press("5")
-        await until(pilot, lambda: asked == ["run-a"])
-        for _ in range(3):
-            app._take_all()
-            await pilot.pause(0.05)
-        assert asked == ["run-a"]
-        version[0] = 2
-        app._take_all()
-        await until(pilot, lambda: asked == ["run-a", "run-a"])
 
 
 async def test_a_log_paused_at_once_tells_its_place_in_the_whole_file(tmp_path: Path) -> None:
