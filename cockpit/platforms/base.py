@@ -2,7 +2,8 @@
 
 Everything that differs by kind stands behind this class, reading and acting; nothing else asks
 "which kind is it?". What a kind does not do yet it answers with *unsupported*, which is never
-taken for an answer about a run.
+taken for an answer about a run. A kind that this version knows by name only (its fields, its
+row in ``kinds.py``) is a class with its name and nothing else.
 
 Reading never raises: what cannot be told is a facet with a reason, ``Live.unknown``,
 ``Found.UNKNOWN``. Acting has its own deadlines, never hangs, and says of every failure whether
@@ -12,14 +13,15 @@ recreates or changes a cluster.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from cockpit.model.base import Frozen
-from cockpit.model.facet import Facet
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import (
     Accepted,
+    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -32,6 +34,12 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
+
+if TYPE_CHECKING:
+    from cockpit.sources.logs.source import Logs
+
+UNSUPPORTED: Final = "is not supported yet"
+LOOK_THERE: Final = "check there by hand: this version reads jobs and files of this machine"
 
 
 class CannotError(Exception):
@@ -66,8 +74,12 @@ class EndpointFinding(Frozen):
     remedy: str | None = None
 
 
-class Platform(ABC):
-    """One kind of job (``[run.job] kind``). Every call has its own deadline and never hangs."""
+class Platform:
+    """One kind of job (``[run.job] kind``). Every call has its own deadline and never hangs.
+
+    What a kind does not answer by a method of its own is *unsupported*; a log that is a file, here
+    or over ssh, is read all the same.
+    """
 
     kind: ClassVar[str]
     acts: ClassVar[bool] = False
@@ -92,24 +104,37 @@ class Platform(ABC):
     log_needs_job: ClassVar[bool] = False
     """True if a log is found by the job's id, node or output file: the job is asked for first."""
 
-    @abstractmethod
+    def __init__(self, clock: Clock, logs: Logs) -> None:
+        self._clock = clock
+        self._logs = logs
+
     def endpoint(self, run: RunSpec) -> str:
         """Return the system that answers for its jobs: all that share one share its fate."""
+        job = run.job
+        named = job and (job.controller_url or job.cluster or job.address or job.host)
+        return f"{self.kind} {named or 'here'}"
 
-    @abstractmethod
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run, by name, from one bulk answer per endpoint.
 
         With its children, its rivals (C-25), what is queued behind it, and whether it can start.
         """
+        message, now = f"reading {self.kind} jobs {UNSUPPORTED}", self._clock.now()
+        facet = unknown(ErrorKind.UNSUPPORTED, message, self.kind, now)
+        return {query.name: facet for query in queries}
 
-    @abstractmethod
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return the log facet of each run, by name."""
+        return await self._logs.observe(queries)
 
-    @abstractmethod
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return the host facet of each run, by name."""
+        message, now = f"reading the hosts of {self.kind} jobs {UNSUPPORTED}", self._clock.now()
+        where = {query.name: query.run.job and query.run.job.host for query in queries}
+        return {
+            name: unknown(ErrorKind.UNSUPPORTED, message, host or self.kind, now)
+            for name, host in where.items()
+        }
 
     @classmethod
     def log_place(cls, run: RunSpec, log: LogValue | None) -> Place | None:
@@ -133,7 +158,14 @@ class Platform(ABC):
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return what ``doctor`` says of the systems behind these runs, each asked once."""
-        return ()
+        named: dict[str, list[str]] = {}
+        for run in runs if not self.acts else ():
+            named.setdefault(self.endpoint(run), []).append(run.name)
+        text = f"{self.kind} jobs are not supported yet"
+        return [
+            EndpointFinding(endpoint=where, text=f"{text}: {', '.join(names)}", remedy=LOOK_THERE)
+            for where, names in named.items()
+        ]
 
     async def launch_ids(self, run: RunSpec) -> frozenset[str]:
         """Return the launch ids of a run that the system itself knows: none is given out again.
@@ -162,13 +194,13 @@ class Platform(ABC):
 
     # Acting.
 
-    @abstractmethod
     def name_for(self, launch_id: str) -> str:
         """Return the launch id as this kind can spell it; raises ``CannotError`` if it cannot."""
+        return launch_id
 
-    @abstractmethod
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words of a filled command as they are sent; raises ``CommandError``."""
+        return tuple(words)
 
     def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return words without what ``formed`` adds: what one launch is compared with another by.
@@ -181,54 +213,54 @@ class Platform(ABC):
         """Return what speaks for and against the recorded words (placeholders unfilled)."""
         return []
 
-    @abstractmethod
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage (SPEC J), by run name. Never raises.
 
         The one answer to "which jobs live": the job facet's rivals come from it too.
         """
+        return {run.name: Live(unknown=f"reading {self.kind} jobs {UNSUPPORTED}") for run in runs}
 
-    @abstractmethod
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
         """Return what became of a launch id. Never raises.
 
         ``Found.ABSENT`` only behind a fence: when nothing can appear under it any more. So what
         was accepted and not let go is ended by looking; a ``go`` that comes later is refused.
+        ``handle`` is what the journal keeps of its accept (``Accepted.handle``), empty where it
+        was never let go; ``None`` says that its journal is another's. Without ``settle`` looking
+        changes nothing at the platform: what only a fence could tell is unknown then.
         """
+        text = f"looking up {self.kind} jobs {UNSUPPORTED}"
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
 
-    async def recall(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
-    ) -> LookUp:
-        """Look up a launch by what the journal keeps of its accept (``Accepted.handle``).
-
-        An empty handle says that it was never let go. Without ``settle`` looking changes nothing
-        at the platform: what only a fence could tell is unknown then. Never raises.
-        """
-        return await self.look_up(run, launch_id)
-
-    async def try_start(self, run: RunSpec, submission: Submission) -> None:  # noqa: B027
+    async def try_start(self, run: RunSpec, submission: Submission) -> None:
         """See that ``accept`` and ``go`` could do their work, trying what they open.
 
         Asked for a plan, and again before anything is stopped for a start. What is not tried here
         is told by ``accept`` alone. Raises ``CannotError``, ``LostError``.
         """
 
-    @abstractmethod
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Take a submission in without running it; the same launch id starts one job, ever.
 
         Raises ``CannotError`` when nothing was taken in and nothing will be, ``LostError`` when
         that is not known.
         """
+        self._refuse()
 
-    @abstractmethod
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Let an accepted job run, and return its id; raises as ``accept`` does.
 
         With ``CannotError`` what was accepted is cancelled or closed: it never runs.
         """
+        self._refuse()
 
-    @abstractmethod
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and their true descendants, gracefully first (``job.grace``).
 
@@ -236,22 +268,26 @@ class Platform(ABC):
         Returns when they are gone, by the platform's own word. Raises ``CannotError`` when one
         still lives and will not be touched, ``LostError`` when this is not known.
         """
+        self._refuse()
 
-    @abstractmethod
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return why a living job cannot be asked to save now; ``None``: it can."""
+        return f"acting on {self.kind} jobs {UNSUPPORTED}"
 
-    @abstractmethod
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask a living job to save a checkpoint now; returns when it was asked.
 
         Raises ``CannotError`` when the trainer has no way, ``LostError`` without an answer.
         """
+        self._refuse()
 
-    @abstractmethod
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what a later reader needs, by file name; never raises.
 
         The platform's answer, a stack dump and the device state where possible; what could not
         be had is a note in the file.
         """
+        return {}
+
+    def _refuse(self) -> NoReturn:
+        raise CannotError(f"acting on {self.kind} jobs {UNSUPPORTED}")

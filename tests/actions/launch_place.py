@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,14 @@ class Jobs(FilePlatform):
             (self.folder / accepted.id).write_text("ended")
         return answer
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
         found = await super().look_up(run, launch_id)
         if found.found is LaunchState.LIVE and self.blind_to_live:
             return LookUp(found=LaunchState.UNKNOWN, text="no answer")

@@ -67,7 +67,14 @@ class FilePlatform(StandIn):
         jobs = tuple(LiveJob(id=name, name=name, why="file") for name in self.living)
         return {run.name: Live(jobs=jobs) for run in runs}
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
         self.looked += 1
         if self.blind:
             return LookUp(found=LaunchState.UNKNOWN, text="the orchestrator does not answer")

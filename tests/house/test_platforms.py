@@ -14,9 +14,9 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Query
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.platforms.kinds import EACH, PLATFORMS, PRIVATE
 from cockpit.platforms.table import Platforms
-from cockpit.platforms.unsupported import Unsupported
 from screens.mask import Mask
 
 KINDS: tuple[str, ...] = get_args(JobSpec.model_fields["kind"].annotation)
@@ -35,7 +35,7 @@ async def test_a_kind_of_the_run_file_has_its_platform(kind: str) -> None:
         facet = (await ask([query]))["toy"]
         error = facet.error
         assert error is None or error.message != "[run.job] is not in cockpit.toml"
-    if type(platform).jobs is Unsupported.jobs:
+    if type(platform).jobs is Platform.jobs:
         (job,) = (await platforms.jobs([query])).values()
         assert job.error is not None and job.error.kind is ErrorKind.UNSUPPORTED
     if not platform.acts:  # and this run names no system that could be asked

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform
+from cockpit.sources.logs.source import Logs
 
 
 class StandIn(Platform):
@@ -24,6 +26,9 @@ class StandIn(Platform):
     look_every: ClassVar[float] = 0.5
     shared: ClassVar[bool] = False
     lives = Live()
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock(), Logs(SystemClock()))
 
     def endpoint(self, run: RunSpec) -> str:
         return HERE
@@ -46,7 +51,14 @@ class StandIn(Platform):
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         return {run.name: self.lives for run in runs}
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
         return LookUp(found=LaunchState.ABSENT, text="never")
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:

@@ -179,6 +179,6 @@ async def test_a_set_clock_does_not_move_the_start_of_a_job(host: Host) -> None:
     await submit(host.platform, run, submission(run))
     started = (await seen(host, run)).started_at
     clock = FixedClock(time.time() - 86_400)
-    host.platform = type(host.platform)(clock, Logs(clock))  # type: ignore[call-arg]
+    host.platform = type(host.platform)(clock, Logs(clock))
     value = await seen(host, run)
     assert value.started_at == pytest.approx(started, abs=0.1)

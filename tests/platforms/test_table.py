@@ -11,16 +11,16 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import Query
+from cockpit.model.jobs import LaunchState, Query, Submission
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, Platform
 from cockpit.platforms.kinds import PLATFORMS, PRIVATE
 from cockpit.platforms.table import Platforms, kind_of, platform_of
-from cockpit.platforms.unsupported import Unsupported
+from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 
 OTHERS = ("iris", "ray", "slurm", "box")
-UNREAD = [each for each in PLATFORMS if platform_of(each).jobs is Unsupported.jobs]
 Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 ASKS: tuple[Ask, ...] = (
     lambda platforms, queries: platforms.jobs(queries),
@@ -52,11 +52,25 @@ async def test_local_jobs_are_asked(tmp_path: Path, sleeper: int) -> None:
     assert facet.value is not None and facet.value.phase is Phase.RUNNING
 
 
-@pytest.mark.parametrize("kind", UNREAD)
-async def test_other_kinds_say_that_they_are_not_read(kind: str) -> None:
-    error = (await Platforms(SystemClock()).jobs(queries_of([run_of(kind, id="1")])))["a"].error
-    assert error is not None and error.kind is ErrorKind.UNSUPPORTED
-    assert error.message == f"reading {kind} jobs is not supported yet"
+async def test_a_kind_of_which_only_the_name_is_known_is_unsupported() -> None:
+    """What is not read is no answer about a run, and what cannot be done is refused."""
+
+    class Named(Platform):
+        kind = "ray"
+
+    clock, run = SystemClock(), run_of("ray", id="1")
+    made = Named(clock, Logs(clock))
+    for facets in (await made.jobs(queries_of([run])), await made.hosts(queries_of([run]))):
+        error = facets["a"].error
+        assert error is not None and error.kind is ErrorKind.UNSUPPORTED
+    assert "not supported" in str((await made.live([run]))["a"].unknown)
+    assert (await made.look_up(run, "a-i001")).found is LaunchState.UNKNOWN
+    (finding,) = await made.findings([run])
+    assert finding.text == "ray jobs are not supported yet: a" and finding.remedy
+    with pytest.raises(CannotError, match="not supported"):
+        await made.accept(run, Submission(run="a", launch_id="a-i001", command=("true",)))
+    with pytest.raises(CannotError, match="not supported"):
+        await made.stop(run, [])
 
 
 @pytest.mark.parametrize("kind", OTHERS)

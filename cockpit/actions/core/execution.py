@@ -262,14 +262,12 @@ async def look_up(
 ) -> LookUp:
     """Return what became of a launch id; never raises, and ends within ``ANSWER_WITHIN``.
 
-    ``handle`` and ``settle`` are those of ``Platform.recall``; without a handle, which only the
+    ``handle`` and ``settle`` are those of ``Platform.look_up``; without a handle, which only the
     journal that began the launch has, it is looked up by its id alone.
     """
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            if handle is None:
-                return await platform.look_up(run, launch_id)
-            return await platform.recall(run, launch_id, handle, settle=settle)
+            return await platform.look_up(run, launch_id, handle, settle=settle)
     except TimeoutError:
         why = f"no answer within {ANSWER_WITHIN:g} s"
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned

@@ -164,7 +164,7 @@ class LookUps:
         self._jobs = jobs
         self.closed: set[str] = set()
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(self, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
         """Return what became of a launch id; never raises."""
         meant = spellings(run, launch_id)
         try:
@@ -173,6 +173,8 @@ class LookUps:
                 seen = await find(controller, run, launch_id, meant)
                 if seen is not None:
                     return _lookup_of(launch_id, seen)
+                if not settle:
+                    return _unknown(launch_id, "no job has it; a look-up that may act closes it")
                 closings = await self._close(controller, launch_id, meant)
                 if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
                     seen = await find(controller, run, launch_id, meant)

@@ -14,7 +14,7 @@ from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.platforms.command import masked
 from cockpit.platforms.iris import spelling
 from cockpit.platforms.iris.acting import EndingIrisJobs, Submitter, can_save, save
@@ -33,7 +33,6 @@ from cockpit.platforms.iris.rpc import (
 from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
 from cockpit.platforms.protocol import end_jobs
-from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
@@ -225,7 +224,7 @@ KEEP: float = 90.0
 """Seconds that a connection outlives a look: three of the slowest cadence."""
 
 
-class IrisPlatform(Unsupported):
+class IrisPlatform(Platform):
     """Jobs of an Iris controller (SPEC S-1).
 
     What keeps "at most once" here is a job's name, which is the launch id: see ``submitting``,
@@ -320,9 +319,16 @@ class IrisPlatform(Unsupported):
         """Return the launch ids that the controller has jobs of, whoever launched them."""
         return await self._looks.launch_ids(run)
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
         """Return what became of a launch id; one that never came is closed by looking."""
-        return await self._looks.look_up(run, launch_id)
+        return await self._looks.look_up(run, launch_id, settle=settle)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Prove that the launch can be made; nothing is sent before ``go``."""

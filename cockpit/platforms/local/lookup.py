@@ -70,7 +70,7 @@ class SeenAfter(NamedTuple):
     files: JobFiles
 
 
-async def look_up(link: Link, run: RunSpec, launch_id: str) -> LookUp:
+async def look_up(link: Link, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
     """Return what became of ``launch_id``; never raises.
 
     Nothing lives of it only where its note says the same before and after the processes were
@@ -94,7 +94,8 @@ async def look_up(link: Link, run: RunSpec, launch_id: str) -> LookUp:
         if found is not None and found.found is not LaunchState.ENDED:
             return found
         if found is None and noted.note is None:
-            return await _unused(link, folder, launch_id, meant=noted.meant)
+            meant = noted.meant
+            return await _unused(link, folder, launch_id, meant=meant, settle=settle)
         if await _noted(link, folder, launch_id) == noted:
             return found or ended(launch_id, noted.note or {})
     return changing(launch_id)
@@ -160,11 +161,15 @@ async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp 
     )
 
 
-async def _unused(link: Link, folder: Place, launch_id: str, *, meant: bool) -> LookUp:
+async def _unused(
+    link: Link, folder: Place, launch_id: str, *, meant: bool, settle: bool
+) -> LookUp:
     """Return that nothing was started; the id of a launch that was meant is used up first."""
     if not meant:
         text = f"{launch_id} was never started {'here' if link.here else f'on {link.host}'}"
         return LookUp(found=LaunchState.ABSENT, text=text)
+    if not settle:
+        return _unknown(f"{launch_id} was noted; a look-up that may act closes it")
     asked = ask("the launch id", "close_launch", folder=folder.path, launch_id=launch_id)
     try:
         closed = await link.act(asked, deadline=CLOSING)

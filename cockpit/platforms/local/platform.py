@@ -1,22 +1,25 @@
-"""Jobs of kind ``local``, acted on: started detached, looked up, saved and stopped (SPEC S-5).
+"""Jobs that are processes of a machine: started detached, looked up, saved and stopped (SPEC S-5).
 
 What keeps "at most once" here lies below: the lineage's locks are held by the kernel for as long
 as anything of a job lives, and a launch id's note is made once
-(``cockpit.hosts.supervisor``).
+(``cockpit.hosts.supervisor``). Kind ``local`` is this machine, ``box`` an ssh host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar
 
 from cockpit.hosts.here import HERE_LINK
 from cockpit.hosts.launches import ANSWER_WITHIN
+from cockpit.hosts.link import Link
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet
+from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import (
     Accepted,
+    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -24,7 +27,7 @@ from cockpit.model.jobs import (
     Query,
     Submission,
 )
-from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform, refuse_beside
@@ -37,19 +40,166 @@ from cockpit.platforms.local.lookup import look_up
 from cockpit.platforms.local.starting import Starting, launch_name, startable
 from cockpit.platforms.protocol import end_jobs
 from cockpit.sources.logs.source import Logs
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
-LOOK: Final = 10.0
+NO_HOST = "job.host"
+AskHost = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 
-class LocalPlatform(Platform):
-    """Processes of this machine (SPEC S-5). ``locks_folder`` stands for the user's own."""
+class ProcessPlatform(Platform):
+    """Processes of machines; one look at a machine tells of all its runs.
 
-    kind: ClassVar[str] = "local"
+    ``locks_folder`` stands for the user's own.
+    """
+
     acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        clock: Clock,
+        logs: Logs,
+        link: Callable[[str], Link],
+        answer_within: float = ANSWER_WITHIN,
+        locks_folder: Path | None = None,
+    ) -> None:
+        super().__init__(clock, logs)
+        self._link_to = link
+        self._answer_within = answer_within
+        self._locks_folder = locks_folder
+        self._jobs = ProcessJobs(clock, link)
+        self._health = HostHealth(clock, link)
+
+    @classmethod
+    def host_of(cls, run: RunSpec) -> str | None:
+        """Return the machine of a run's job, ``None`` where the run file names none."""
+        return run.job.host if run.job is not None else None
+
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Return what files and the process table of each machine tell of its runs' jobs."""
+        return await self._each(queries, self._jobs.observe)
+
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Return the health of each machine, with the disks that each run writes to."""
+        return await self._each(queries, self._health.observe)
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Return the live jobs of each lineage, from one look at all processes of its machine."""
+        groups = self.by_host(runs)
+        lost = {run.name for run in runs if self.host_of(run) is None}
+        found = await asyncio.gather(*(self._jobs.live(*group) for group in groups.items()))
+        lives = {name: live for answer in found for name, live in answer.items()}
+        return lives | {name: Live(unknown=f"{NO_HOST} is not in cockpit.toml") for name in lost}
+
+    def by_host(self, runs: Iterable[RunSpec]) -> dict[str, list[RunSpec]]:
+        """Return the runs that name a machine, by machine."""
+        groups: dict[str, list[RunSpec]] = {}
+        for run in runs:
+            host = self.host_of(run)
+            if host is not None:
+                groups.setdefault(host, []).append(run)
+        return groups
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the process table tells of a process by its id."""
+        try:
+            return await Acting(self._link(run)).named(job_id)
+        except CannotError as error:
+            return NamedJob(id=job_id, text=str(error))
+
+    async def adopt(self, run: RunSpec, job: NamedJob) -> None:
+        """Note a process in the run's pid file, with its own start."""
+        await self._starting(run).adopt(run, job)
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id if a file can be named by it."""
+        return launch_name(launch_id)
+
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
+        """Return what became of a launch id.
+
+        One that was meant and never used is closed by looking: nothing can start under it after.
+        """
+        try:
+            return await look_up(self._link(run), run, launch_id, settle=settle)
+        except CannotError as error:
+            return LookUp(found=LaunchState.UNKNOWN, text=str(error))
+
+    async def try_start(self, run: RunSpec, submission: Submission) -> None:
+        """See that a start would be taken in, opening every lock and note that it would open."""
+        await self._starting(run).try_start(run, submission)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
+        startable(run, submission)
+        refuse_beside((await self.live([run]))[run.name])
+        await self._starting(run).accept(run, submission)
+        return Accepted(id=submission.launch_id, submission=submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Start the job detached and return ``pid:N``."""
+        refuse_beside((await self.live([run]))[run.name])
+        return await self._starting(run).go(run, accepted.submission)
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs and what descends from them; waits for their real end."""
+        ending = EndingProcesses(Acting(self._link(run)), [target_of(job) for job in jobs])
+        await end_jobs(run, ending, self._clock)
+        await ending.noted(self._clock)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that nothing is configured to ask it by, if so."""
+        spec = run.job
+        asked_by = spec is not None and (spec.save_signal or spec.save_command)
+        return None if asked_by else NO_WAY
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_signal``, else by ``save_command``, both on the job's machine."""
+        await Acting(self._link(run)).save(run, job, target_of(job))
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return files, notes, stacks, memory and device state of these jobs."""
+        host = self.host_of(run)
+        if host is None:
+            return {}
+        targets = [target_of(job) for job in jobs if "pid" in job.handle]
+        return await gather(self._link_to(host), run, targets)
+
+    def _starting(self, run: RunSpec) -> Starting:
+        return Starting(self._link(run), self._answer_within, self._locks_folder)
+
+    def _link(self, run: RunSpec) -> Link:
+        host = self.host_of(run)
+        if host is None:
+            raise CannotError(f"{NO_HOST} is not in cockpit.toml")
+        return self._link_to(host)
+
+    async def _each(self, queries: Sequence[Query], ask: AskHost) -> dict[str, Facet[Any]]:
+        """Return the answers of all machines, asked at once: none waits for another."""
+        named = {query.name: query for query in queries}
+        groups = self.by_host(query.run for query in queries)
+        asked = (ask(host, [named[run.name] for run in own]) for host, own in groups.items())
+        found: dict[str, Facet[Any]] = {
+            query.name: not_configured(NO_HOST)
+            for query in queries
+            if self.host_of(query.run) is None
+        }
+        for answer in await asyncio.gather(*asked):
+            found.update(answer)
+        return found
+
+
+class LocalPlatform(ProcessPlatform):
+    """Processes of this machine (SPEC S-5)."""
+
+    kind: ClassVar[str] = "local"
     look_every: ClassVar[float] = 0.5
     shared: ClassVar[bool] = False
 
@@ -61,27 +211,16 @@ class LocalPlatform(Platform):
         locks_folder: Path | None = None,
         answer_within: float = ANSWER_WITHIN,
     ) -> None:
-        self._clock = clock
-        self._logs = logs
-        self._jobs = ProcessJobs(clock, lambda _: HERE_LINK)
-        self._health = HostHealth(clock, lambda _: HERE_LINK)
-        self._starting = Starting(HERE_LINK, answer_within, locks_folder)
+        super().__init__(clock, logs, lambda _: HERE_LINK, answer_within, locks_folder)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return this machine."""
         return HERE
 
-    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
-        """Return what files and the process table tell of each run's job."""
-        return await self._jobs.observe(HERE, queries)
-
-    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
-        """Return what each run's log file tells."""
-        return await self._logs.observe(queries)
-
-    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
-        """Return the health of this machine."""
-        return await self._health.observe(HERE, queries)
+    @classmethod
+    def host_of(cls, run: RunSpec) -> str | None:
+        """Return this machine."""
+        return HERE
 
     @classmethod
     def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
@@ -96,71 +235,6 @@ class LocalPlatform(Platform):
         pids = dict.fromkeys((*known, *(job.processes if job is not None else ())))
         return (*named, *(f"/proc/{each}" for each in pids))
 
-    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
-        """Return the live jobs of each lineage on this machine, from one look at all processes."""
-        return await self._jobs.live(HERE, runs)
-
-    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
-        """Return what the process table tells of a process by its id."""
-        return await Acting(HERE_LINK).named(job_id)
-
-    async def adopt(self, run: RunSpec, job: NamedJob) -> None:
-        """Note a process in the run's pid file, with its own start."""
-        await self._starting.adopt(run, job)
-
-    def name_for(self, launch_id: str) -> str:
-        """Return the launch id if a file can be named by it."""
-        return launch_name(launch_id)
-
-    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
-        """Return the words as they are: the launch id goes into the job's environment."""
-        return tuple(words)
-
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Return what became of a launch id.
-
-        One that was meant and never used is closed by looking: nothing can start under it after.
-        """
-        return await look_up(HERE_LINK, run, launch_id)
-
-    async def try_start(self, run: RunSpec, submission: Submission) -> None:
-        """See that a start would be taken in, opening every lock and note that it would open."""
-        await self._starting.try_start(run, submission)
-
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
-        startable(run, submission)
-        refuse_beside((await self.live([run]))[run.name])
-        await self._starting.accept(run, submission)
-        return Accepted(id=submission.launch_id, submission=submission)
-
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
-        """Start the job detached and return ``pid:N``."""
-        refuse_beside((await self.live([run]))[run.name])
-        return await self._starting.go(run, accepted.submission)
-
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """Stop exactly these jobs and what descends from them; waits for their real end."""
-        ending = EndingProcesses(Acting(HERE_LINK), [target_of(job) for job in jobs])
-        await end_jobs(run, ending, self._clock)
-        await ending.noted(self._clock)
-
-    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
-        """Return that nothing is configured to ask it by, if so."""
-        spec = run.job
-        if spec is not None and (spec.save_signal or spec.save_command):
-            return None
-        return NO_WAY
-
-    async def save(self, run: RunSpec, job: LiveJob) -> None:
-        """Ask by ``save_signal``, else by ``save_command``."""
-        await Acting(HERE_LINK).save(run, job, target_of(job))
-
-    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
-        """Return files, notes, stacks and device state of these jobs."""
-        targets = [target_of(job) for job in jobs if "pid" in job.handle]
-        return await gather(HERE_LINK, run, targets)
-
 
 def target_of(job: LiveJob) -> ProcessTarget:
     """Return what a live job is ended by; raises ``CannotError`` if it is not a local one."""
@@ -172,7 +246,3 @@ def target_of(job: LiveJob) -> ProcessTarget:
     also = tuple((int(one), int(start)) for one, start in told)
     launch_id, lineage = job.handle.get("launch_id"), job.handle.get("lineage", "")
     return ProcessTarget(pid, ticks, launch_id, lineage, also)
-
-
-def _line(error: BaseException) -> str:
-    return scrub(clean(str(error) or type(error).__name__))

@@ -27,7 +27,7 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.platforms.local.programs import Use, arguments, use_of
 from cockpit.platforms.protocol import end_jobs
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
@@ -38,7 +38,6 @@ from cockpit.platforms.ray.launching import RayLaunches, command_checks
 from cockpit.platforms.ray.lineage import launch_id_of, shown_name, words_of
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.ray.stopping import EndingRayJobs, save, target_of, why_no_save
-from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
@@ -209,7 +208,7 @@ KEEP = 90.0
 ADDRESS = "job.address"
 
 
-class RayPlatform(Unsupported):
+class RayPlatform(Platform):
     """Jobs of one or many Ray heads (SPEC S-2)."""
 
     kind: ClassVar[str] = "ray"
@@ -333,19 +332,15 @@ class RayPlatform(Unsupported):
         """Return what speaks for and against an entrypoint, or a submitter of the user's own."""
         return command_checks(run, words)
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Return what became of a launch id; one that is unused is closed by looking."""
-        return await self._looked_up(run, launch_id, None, settle=True)
-
-    async def recall(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
     ) -> LookUp:
         """Return what became of a launch, and whose it is, by the nonce that was journaled."""
-        return await self._looked_up(run, launch_id, handle, settle=settle)
-
-    async def _looked_up(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None, *, settle: bool
-    ) -> LookUp:
         try:
             head = self._head_of(run)
             return await self._launches.look_up(head, run, launch_id, handle, settle=settle)

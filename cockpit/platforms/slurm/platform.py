@@ -302,8 +302,7 @@ class SlurmPlatform(Platform):
     """The controller within minutes of a job's end; not every cluster has accounting."""
 
     def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
-        self._clock = clock
-        self._logs = logs
+        super().__init__(clock, logs)
         self._run = run
         self._jobs = SlurmJobs(clock, run)
         self._nodes = Nodes(clock, run)
@@ -391,14 +390,15 @@ class SlurmPlatform(Platform):
         """Return what speaks for and against the recorded words."""
         return command_checks(words)
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Return what became of a launch id; a job of it that was never let go is cancelled."""
-        return await self._looking_up.look_up(run, launch_id)
-
-    async def recall(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
     ) -> LookUp:
-        """Look a launch up; without ``settle`` nothing is cancelled or closed."""
+        """Return what became of a launch id; a job of it that was never let go is cancelled."""
         return await self._looking_up.look_up(run, launch_id, settle=settle)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:

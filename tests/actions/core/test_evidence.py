@@ -21,7 +21,7 @@ from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.unsupported import Unsupported
+from cockpit.platforms.base import Platform
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pieces import PageCache
 from cockpit.sources.logs.remote import Host, RemoteLog
@@ -48,7 +48,7 @@ class Box(CallsHere):
         return found
 
 
-class Told(Unsupported):
+class Told(Platform):
     """A platform that gives what it was made with, or hangs."""
 
     kind = "slurm"

@@ -276,14 +276,14 @@ async def test_what_the_platform_wants_to_know_again_is_journaled_and_told_it(
         accepted = await accept(run, submission)
         return accepted.model_copy(update={"handle": {"nonce": "n1"}})
 
-    async def recall(
+    async def looks(
         run: RunSpec, launch_id: str, handle: dict[str, str], *, settle: bool
     ) -> LookUp:
         told.append((launch_id, handle, settle))
         return await look_up(run, launch_id)
 
     monkeypatch.setattr(world.platform, "accept", accepts)
-    monkeypatch.setattr(world.platform, "recall", recall)
+    monkeypatch.setattr(world.platform, "look_up", looks)
     world.platform.answer = lost
     world.platform.blind = True
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
@@ -300,7 +300,7 @@ async def test_what_nobody_can_tell_any_more_is_for_a_person_to_say(
 ) -> None:
     world = World(tmp_path)
 
-    async def forgot(run: RunSpec, launch_id: str) -> LookUp:
+    async def forgot(run: RunSpec, launch_id: str, *_: object, **__: object) -> LookUp:
         return LookUp(found=LaunchState.UNKNOWN, text="it has forgotten its jobs", final=True)
 
     world.platform.answer = lost

@@ -287,7 +287,7 @@ async def test_a_cockpit_that_was_stopped_while_it_looked_looks_again(
 ) -> None:
     look_up = type(place.platform).look_up
 
-    async def stopped(self: Jobs, run: RunSpec, launch_id: str) -> LookUp:
+    async def stopped(self: Jobs, run: RunSpec, launch_id: str, *_: object, **__: object) -> LookUp:
         found = await look_up(self, run, launch_id)
         place.clock.ahead += 600  # SIGSTOP, then SIGCONT
         return found
@@ -302,7 +302,9 @@ async def test_what_is_being_started_as_the_answer_is_lost_is_looked_up_until_it
 ) -> None:
     look_up, early = type(place.platform).look_up, [True, True]
 
-    async def starting(self: Jobs, run: RunSpec, launch_id: str) -> LookUp:
+    async def starting(
+        self: Jobs, run: RunSpec, launch_id: str, *_: object, **__: object
+    ) -> LookUp:
         if early:
             early.pop()
             return LookUp(found=LaunchState.UNKNOWN, text="a supervisor is still starting it")

@@ -46,7 +46,7 @@ def submission(*words: str, **env: str) -> Submission:
 
 
 async def looked(made: RayPlatform, run: RunSpec, accepted: Accepted) -> LookUp:
-    return await made.recall(run, ID, accepted.handle, settle=True)
+    return await made.look_up(run, ID, accepted.handle, settle=True)
 
 
 async def once(true: Callable[[], object]) -> None:
@@ -83,7 +83,7 @@ async def test_what_is_sent_and_found_again(server: Recorded) -> None:
 async def test_what_was_accepted_and_never_sent_is_closed_by_looking(server: Recorded) -> None:
     made, run = platform(), toy(server)
     accepted = await made.accept(run, submission())
-    waiting = await made.recall(run, ID, accepted.handle, settle=False)
+    waiting = await made.look_up(run, ID, accepted.handle, settle=False)
     assert waiting.found is LaunchState.UNKNOWN and not server.posted
     assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
     with pytest.raises(CannotError, match="closed by a look-up"):
@@ -215,7 +215,7 @@ async def test_a_head_that_began_anew_cannot_tell(server: Recorded) -> None:
     server.documents["/api/version"]["session_name"] = "session_2026-12-01_00-00-00_1_1"
     found = await looked(made, run, accepted)
     assert found.found is LaunchState.UNKNOWN and found.final and "begun anew" in found.text
-    never_let_go = await made.recall(run, ID, {}, settle=True)
+    never_let_go = await made.look_up(run, ID, {}, settle=True)
     assert never_let_go.found is LaunchState.ABSENT
     del server.documents["/api/version"]["session_name"]
     found = await looked(made, run, accepted)

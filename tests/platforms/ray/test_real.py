@@ -137,7 +137,7 @@ async def test_eight_cockpits_give_one_id_and_one_job_comes(head: RealHead) -> N
     assert sum(one == launch.launch_id for one in went) == 1
     assert sum(isinstance(one, CannotError) for one in went) == 7, went
     for one, mine, fate in zip(each, accepted, went, strict=True):
-        found = await one.recall(run, launch.launch_id, mine.handle, settle=True)
+        found = await one.look_up(run, launch.launch_id, mine.handle, settle=True)
         assert found.found is (
             LaunchState.LIVE if fate == launch.launch_id else LaunchState.ABSENT
         ), found
@@ -153,7 +153,7 @@ async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
     run = run_of(head.url, None, name="closed", job={"token_env": "MY_RAY_TOKEN"})
     made, launch = platform(), submission(run, 1, "sleep", "600")
     accepted = await made.accept(run, launch)
-    assert (await made.recall(run, launch.launch_id, accepted.handle, settle=True)).found is (
+    assert (await made.look_up(run, launch.launch_id, accepted.handle, settle=True)).found is (
         LaunchState.ABSENT
     )
     with pytest.raises(CannotError, match="closed by a look-up"):
@@ -177,14 +177,14 @@ async def test_rays_own_client_submits(head: RealHead, monkeypatch: pytest.Monke
     filled = [word.replace("{launch_id}", "cli-i001") for word in words]
     accepted = await made.accept(run, submission(run, 1, *filled, "sleep", "600"))
     assert await made.go(run, accepted) == "cli-i001"
-    found = await made.recall(run, "cli-i001", accepted.handle, settle=True)
+    found = await made.look_up(run, "cli-i001", accepted.handle, settle=True)
     assert found.found is LaunchState.LIVE
     await made.stop(run, list((await made.live([run]))["cli"].jobs))
     refused = submission(run, 2, *filled[:3], "--no-such-option")
     accepted = await made.accept(run, refused)
     with pytest.raises(LostError, match="ended with 2"):
         await made.go(run, accepted)
-    found = await made.recall(run, "cli-i002", accepted.handle, settle=True)
+    found = await made.look_up(run, "cli-i002", accepted.handle, settle=True)
     assert found.found is LaunchState.ABSENT
 
 

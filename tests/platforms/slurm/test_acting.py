@@ -418,7 +418,7 @@ async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_fo
 async def test_a_look_that_may_not_settle_changes_nothing(slurm: Rig, toy: RunSpec) -> None:
     own = quick()
     accepted = await own.accept(toy, submission(toy, 1))
-    found = await own.recall(toy, id_of(toy, 1), accepted.handle, settle=False)
+    found = await own.look_up(toy, id_of(toy, 1), accepted.handle, settle=False)
     assert found.found is LaunchState.UNKNOWN and accepted.id in found.text
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
     assert await own.go(toy, accepted) == accepted.id
