@@ -94,9 +94,9 @@ def paint_head(
     report: RunReport, now: float, width: int, hint: str = "", figures: bool = False
 ) -> list[Content]:
     """Return identity and progress, figures, the worst alert if there is one, what to do next."""
-    lines = [run_line(report, now, width - 1, IDENTITY, ("owner",) if width >= WIDE else ())]
+    lines = [run_line(report, now, width - 2, IDENTITY, ("owner",) if width >= WIDE else ())]
     if figures:
-        lines.append(run_line(report, now, width - 1, FIGURES))
+        lines.append(run_line(report, now, width - 2, FIGURES))
     if report.alerts:
         more = text((f"+{len(report.alerts) - 1} more", DIM) if report.alerts[1:] else "")
         room = width - 2 - (more.cell_length + 3 if more.plain else 0)

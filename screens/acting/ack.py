@@ -107,6 +107,7 @@ class AckScreen(FormScreen):
         given = {name: value for name, value in params.items() if value}
         request = Request(action="ack", run=self._run, operator=operator,
                           params={"key": key, "by": operator, **given})  # fmt: skip
+        self.go_to(0)  # from where u undoes
         spawn(self, partial(self._do, request))
 
     async def _do(self, request: Request) -> None:
@@ -140,7 +141,6 @@ class AckScreen(FormScreen):
         undone = params.get(UNTIL) == NOW
         if done:
             self._taken = self._taken - {params["key"]} if undone else self._taken | {params["key"]}
-            self.go_to(0)  # from where u undoes
         back = "" if params["key"] == END else " (u to undo)"
         taken = f"acknowledged by {running_action.request.operator}{back}"
         said = "it alerts again" if undone else taken

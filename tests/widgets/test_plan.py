@@ -132,6 +132,11 @@ def test_property_nothing_else_is_too_wide(said: str, width: int, stage: SaveSta
     assert len(rows_of(form, width)) == 3
 
 
+def test_a_choice_that_is_too_long_keeps_what_distinguishes_it() -> None:
+    field = FormField("a", "alert", "", choices=(Choice("x", "Checkpoint 74 is torn " * 4, "42m"),))
+    assert shown(paint_form(FormState((), (field,), {}, 0), 60)).rstrip().endswith("… 42m")
+
+
 def made_line(said: str) -> Any:
     from textual.content import Content
 

@@ -28,6 +28,7 @@ from widgets.painting.line import (
     DIM,
     EMPTY,
     STRONG,
+    beside,
     cut,
     fit,
     placed,
@@ -247,12 +248,7 @@ def paint_open(each: Open, now: float, width: int) -> list[Content]:
         ("looked up", each.looked_up, ""),
         ("to decide", each.decide, STRONG),
     ):
-        pieces = wrapped(text((words, style)), width - 13, 6)
-        heads = [f"  {label:<11}", *[" " * 13] * (len(pieces) - 1)]
-        lines += [
-            text((head, DIM), piece)
-            for head, piece in zip(heads[: len(pieces)], pieces, strict=True)
-        ]
+        lines += beside(f"  {label}", text((words, style)), 13, width, 6)
     return lines
 
 

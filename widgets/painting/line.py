@@ -161,6 +161,13 @@ def wrapped(line: Content, width: int, most: int) -> list[Content]:
     return [cut(piece.rstrip(), width) for piece in [*broken[: most - 1], rest]]
 
 
+def beside(label: str, words: Content, column: int, width: int, most: int) -> list[Content]:
+    """Return words over at most ``most`` lines, a label in a ``column`` before the first one."""
+    heads = [fit(text((label, DIM)), column), *[Content(" " * column)] * most]
+    pieces = wrapped(words, width - column, most)
+    return [text(head, piece) for head, piece in zip(heads, pieces, strict=False)]
+
+
 def foreign(line: SafeText) -> Content:
     """Return foreign text with its colours as theme variables; never parsed as markup."""
     shown = Content(line.plain)

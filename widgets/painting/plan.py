@@ -19,6 +19,7 @@ from widgets.painting.line import (
     EMPTY,
     STRONG,
     Part,
+    beside,
     cut,
     fit,
     in_rows,
@@ -207,12 +208,9 @@ def _labelled(
     """Return a label and, beside it, words over as many lines as they need."""
     if not words:
         return []
-    column = min(LABEL, width // 3)
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     line = text(*mark, (words, style) if isinstance(words, str) and style else words)
-    pieces = wrapped(line, width - column, MOST)
-    head = fit(text((label, DIM)), column)
-    return [text(head if place == 0 else " " * column, piece) for place, piece in enumerate(pieces)]
+    return beside(label, line, min(LABEL, width // 3), width, MOST)
 
 
 def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
@@ -351,14 +349,14 @@ def _three(what: Content, ran: Content, would: Content, name: int, half: int) ->
 def _stacked(each: Difference, width: int) -> list[Content]:
     lines = wrapped(Content(each.what), width, 2)
     for label, side, style in (("ran", each.ran, ""), ("would run", each.would_run, STRONG)):
-        pieces = wrapped(_side(side, style), width - 13, MOST_OF_A_SIDE) or [EMPTY]
-        heads = [f"  {label:<11}", *[" " * 13] * (len(pieces) - 1)]
-        lines += [text((head, DIM), piece) for head, piece in zip(heads, pieces, strict=True)]
+        lines += beside(f"  {label}", _side(side, style), 13, width, MOST_OF_A_SIDE)
     return lines
 
 
 def _side(value: str | None, style: str) -> Content:
-    return text(("none", DIM)) if value is None else text((value, style))
+    if not value:
+        return text(("none" if value is None else "empty", DIM))
+    return text((value, style))
 
 
 FIELD_LABEL: Final = 19
@@ -445,9 +443,12 @@ def _choices(
         each = field.choices[place]
         mark: Part = ("● ", ACCENT) if place == at else ("· ", DIM)
         more = _more(place, first, last, count)
-        body = text(mark, each.shown, (f"  {each.note}", DIM) if each.note else "")
-        line = row(fit(body, width - more.cell_length - 1), more, width) if more.plain else body
-        line = fit(line, width)
+        note = text((each.note, DIM))
+        room = width - (more.cell_length + 1 if more.plain else 0)
+        body = text(mark, each.shown, "  ", note) if note.plain else text(mark, each.shown)
+        if body.cell_length > room and note.cell_length <= room // 2:
+            body = row(text(mark, each.shown), note, room)
+        line = row(body, more, width)
         lines.append(line.stylize_before("on $cursor") if place == at and focused else line)
     return lines
 
