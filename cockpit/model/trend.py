@@ -217,7 +217,8 @@ class LossStep(Frozen):
     ``places`` the (step, time) of these; ``waiting`` rows came after the last one. ``first`` is the
     first level, ``lr`` and ``batch`` are the settings last logged; ``sway``, ``trough`` and
     ``peak`` as in ``Climb``. For ``above`` rows the loss has
-    stood above ``former``, at ``level``; ``height`` is how far above when that was found to last.
+    stood above ``former`` and above the ``limit`` that tells a step from noise, at ``level``;
+    ``height`` is how far above when that was found to last.
     """
 
     window: tuple[float, ...] = ()
@@ -235,6 +236,7 @@ class LossStep(Frozen):
     since: float | None = None
     step: int | None = None
     former: float | None = None
+    limit: float | None = None
     level: float | None = None
     height: float | None = None
 

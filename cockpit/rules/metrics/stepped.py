@@ -32,7 +32,9 @@ EVERY: Final = 10
 ONSET: Final = 3
 """Comparisons before the first that finds a step lies its beginning: half of ``NEWEST``."""
 DEVIATIONS: Final = 6.0
-"""Robust standard deviations of single rows that a step is high at least (SPEC C-11)."""
+"""Robust standard deviations of a level that a step is high at least (SPEC C-11)."""
+OF_MEDIAN: Final = 1.2533 / NEWEST**0.5
+"""Standard deviation of a median of ``NEWEST`` rows, as a share of that of one row."""
 FLOOR: Final = 0.05
 """Share of the first level that a level never counts below: a loss near zero moves freely."""
 BACK: Final = 0.5
@@ -64,7 +66,8 @@ class StepFold:
         self._lr, self._batch = kept.lr, kept.batch
         self.above, self.is_open = kept.above, kept.is_open
         self.since, self.step = kept.since, kept.step
-        self.former, self.level, self.height = kept.former, kept.level, kept.height
+        self.former, self._limit = kept.former, kept.limit
+        self.level, self.height = kept.level, kept.height
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
@@ -125,22 +128,28 @@ class StepFold:
             self.above = 0
 
     def _is_higher(self, window: Sequence[float], level: float) -> bool:
-        """Tell whether the level is above the former one by a step; the former one is kept.
+        """Tell whether the level is a step above all former ones; the usual one is kept.
 
-        That is the median of levels of which none is below the lowest: most rows end there.
+        A loss that falls has its highest level far back, and its rows lie around where it stood
+        then: each stretch has its own middle.
         """
-        lowest = min(self._levels)
-        if level <= lowest + self._share * abs(lowest):
+        if self.above and self._limit is not None:
+            return level > self._limit
+        former = list(self._levels)[: -NEWEST // EVERY]
+        highest = max(former)
+        if level <= highest + self._share * abs(highest):
             return False
-        ranked = sorted(window[:FORMER])
-        former = (ranked[FORMER // 2 - 1] + ranked[FORMER // 2]) / 2
-        least = self._share * max(abs(former), FLOOR * abs(self._first or 0.0))
-        far = DEVIATIONS * NORMAL * deviation(ranked, former)
-        if level - former <= max(least, far, SWAY * self._sway.far):
-            return False
-        if not self.above:
-            self.former = former
-        return True
+        usual = median(window[:FORMER])
+        stretches = (window[at : at + NEWEST] for at in range(0, FORMER, NEWEST))
+        rows = sorted(abs(loss - median(each)) for each in stretches for loss in each)
+        noise = OF_MEDIAN * rows[FORMER // 2]
+        levels = sorted(_without_fall(former))
+        drift = deviation(levels, median(levels))
+        least = self._share * max(abs(usual), FLOOR * abs(self._first or 0.0))
+        far = DEVIATIONS * NORMAL * max(noise, drift)
+        self.former = usual
+        self._limit = highest + max(least, far, SWAY * self._sway.far)
+        return level > self._limit
 
     def _rise(self, level: float) -> None:
         if not self.above:
@@ -175,9 +184,17 @@ class StepFold:
             since=self.since,
             step=self.step,
             former=self.former,
+            limit=self._limit,
             level=self.level,
             height=self.height,
         )
+
+
+def _without_fall(levels: Sequence[float]) -> list[float]:
+    """Return levels without the fall of a loss that is learned: what is left is how they wander."""
+    half = len(levels) // 2
+    fall = min(0.0, median(levels[half:]) - median(levels[:half])) / half
+    return [level - fall * at for at, level in enumerate(levels)]
 
 
 def stepped_up(run: RunSpec, history: History) -> Iterator[Alert]:

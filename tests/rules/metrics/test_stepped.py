@@ -43,9 +43,20 @@ def test_a_step_that_stays_is_a_warning(height: float) -> None:
     assert "median of the last 50 rows" in alert.evidence[0].text
 
 
-@pytest.mark.parametrize("height", [0.03, 0.07])
+@pytest.mark.parametrize("height", [0.01, 0.03])
 def test_what_the_noise_can_be_is_none(height: float) -> None:
     assert alerts(losses(step_at_500(height))) == []
+    assert alerts(losses(noisy([2.0] * 500 + [2.0 + 3 * height] * 200, 4 * height))) == []
+
+
+def test_a_step_of_a_loss_that_still_falls_is_one() -> None:
+    """Its rows lie far around their median: that is how far it has fallen, no noise."""
+    falling = [2.2 + 8 / (1 + step / 112) ** 0.5 for step in range(800)]
+    chance = random.Random(5)
+    rows = [level * (1.2 if step > 620 else 1) for step, level in enumerate(falling)]
+    (alert,) = alerts(losses([level * (1 + chance.gauss(0, 0.012)) for level in rows]))
+    assert alert.key == "C-11:toy:step"
+    assert alerts(losses([level * (1 + chance.gauss(0, 0.012)) for level in falling])) == []
 
 
 def test_a_bump_of_fifty_rows_is_none() -> None:
