@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cockpit.model.curve import (
@@ -22,6 +22,7 @@ from cockpit.model.curve import (
     Restart,
     Span,
 )
+from cockpit.sources.wandb.history import Cell, halved
 from cockpit.sources.wandb.metrics import MetricKeys, plain_name
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -31,72 +32,23 @@ MOST_CELLS: Final = 4096
 MOST_RESTARTS: Final = 50
 
 
-class _Cell:
-    """One part while it grows."""
-
-    __slots__ = (
-        "begin", "count", "end", "first", "high", "last", "low", "nonfinite", "total",
-    )  # fmt: skip
-
-    def __init__(self, step: int) -> None:
-        self.first = self.last = step
-        self.begin: float | None = None
-        self.end: float | None = None
-        self.low, self.high, self.total = math.inf, -math.inf, 0.0
-        self.count = self.nonfinite = 0
-
-    def add(self, step: int, at: float | None, value: float) -> None:
-        self.first, self.last = min(self.first, step), max(self.last, step)
-        if at is not None:
-            self.begin = at if self.begin is None else min(self.begin, at)
-            self.end = at if self.end is None else max(self.end, at)
-        if not math.isfinite(value):
-            self.nonfinite += 1
-            return
-        self.low, self.high = min(self.low, value), max(self.high, value)
-        self.total += value
-        self.count += 1
-
-    def merge(self, other: _Cell) -> None:
-        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
-        self.begin, self.end = (
-            _outer(min, self.begin, other.begin),
-            _outer(max, self.end, other.end),
-        )
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        self.total += other.total
-        self.count += other.count
-        self.nonfinite += other.nonfinite
-
-    def copy(self) -> _Cell:
-        made = _Cell(self.first)
-        made.merge(self)
-        return made
-
-    def within(self, span: Span) -> bool:
-        """Tell whether any of it lies in the extent asked for; untimed cells lie in no time."""
-        begin, end = (self.begin, self.end) if span.by_time else (self.first, self.last)
-        if begin is None or end is None:
-            return False
-        return (span.high is None or begin <= span.high) and (span.low is None or end >= span.low)
-
-    def part(self) -> Part:
-        known = self.count > 0
-        mean = self.total / self.count if known else None
-        if mean is not None and not self.low <= mean <= self.high:
-            mean = self.low / 2 + self.high / 2  # rounding, or a total beyond what a float holds
-        low, high = (self.low, self.high) if known else (None, None)
-        return Part(
-            self.first, self.last, self.begin, self.end, low, high, mean, self.count,
-            self.nonfinite,
-        )  # fmt: skip
+def _within(cell: Cell, span: Span) -> bool:
+    """Tell whether any of a column lies in an extent; untimed ones lie in no time."""
+    begin, end = (cell.begin, cell.end) if span.by_time else (cell.first, cell.last)
+    if begin is None or end is None:
+        return False
+    return (span.high is None or begin <= span.high) and (span.low is None or end >= span.low)
 
 
-def _outer(
-    which: Callable[[Iterable[float]], float], one: float | None, other: float | None
-) -> float | None:
-    known = [each for each in (one, other) if each is not None]
-    return which(known) if known else None
+def _part(cell: Cell) -> Part:
+    mean = low = high = None
+    if cell.low is not None and cell.high is not None:
+        low, high, mean = cell.low[1], cell.high[1], cell.total / cell.count
+        if not low <= mean <= high:
+            mean = low / 2 + high / 2  # rounding, or a total beyond what a float holds
+    return Part(
+        cell.first, cell.last, cell.begin, cell.end, low, high, mean, cell.count, cell.nonfinite
+    )
 
 
 class CurveFold:
@@ -108,8 +60,8 @@ class CurveFold:
         self.broken: Point | None = None
         self._broken_rows = 0
         self._restarts: list[Restart] = []
-        self._cells: dict[int, _Cell] = {}
-        self._former: dict[int, _Cell] = {}
+        self._cells: dict[int, Cell] = {}
+        self._former: dict[int, Cell] = {}
         self._most = most
         self._width = 1
 
@@ -124,11 +76,12 @@ class CurveFold:
         index = step // self._width
         cell = self._cells.get(index)
         if cell is None:
-            cell = self._cells[index] = _Cell(step)
-        cell.add(step, at, value)
+            cell = self._cells[index] = Cell(step)
+        cell.add(step, value)
+        cell.add_time(at)
         while len(self._cells) > self._most or len(self._former) > self._most:
             self._width *= 2
-            self._cells, self._former = _halved(self._cells), _halved(self._former)
+            self._cells, self._former = halved(self._cells.items()), halved(self._former.items())
 
     def _mind_broken(self, newest: Point) -> None:
         if math.isfinite(newest.value):
@@ -169,28 +122,19 @@ class CurveFold:
         )
 
 
-def _halved(cells: dict[int, _Cell]) -> dict[int, _Cell]:
-    merged: dict[int, _Cell] = {}
-    for index, cell in cells.items():
-        kept = merged.setdefault(index // 2, cell)
-        if kept is not cell:
-            kept.merge(cell)
-    return merged
-
-
-def _parts(cells: dict[int, _Cell], span: Span) -> tuple[Part, ...]:
+def _parts(cells: dict[int, Cell], span: Span) -> tuple[Part, ...]:
     """Return the cells of an extent, in at most ``span.most`` parts."""
-    inside = [cells[index] for index in sorted(cells) if cells[index].within(span)]
+    inside = [cells[index] for index in sorted(cells) if _within(cells[index], span)]
     each = max(1, math.ceil(len(inside) / max(1, span.most)))
     groups = (inside[at : at + each] for at in range(0, len(inside), each))
-    return tuple(_joined(group).part() for group in groups)
+    return tuple(_part(_joined(group)) for group in groups)
 
 
-def _joined(cells: Sequence[_Cell]) -> _Cell:
+def _joined(cells: Sequence[Cell]) -> Cell:
     if len(cells) == 1:
         return cells[0]
-    made = cells[0].copy()
-    for cell in cells[1:]:
+    made = Cell(cells[0].first)
+    for cell in cells:
         made.merge(cell)
     return made
 

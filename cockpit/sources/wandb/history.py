@@ -28,13 +28,20 @@ MOST_COLUMNS = 1024
 Point = tuple[int, float]
 
 
-class _Cell:
-    """One column while it grows. ``bad`` is its first non-finite point."""
+class Cell:
+    """One column while it grows. ``bad`` is its first non-finite point.
 
-    __slots__ = ("bad", "count", "first", "high", "last", "low", "nonfinite", "total")
+    ``begin`` and ``end`` are the first and last time of its rows, as far as times are added.
+    """
+
+    __slots__ = (
+        "bad", "begin", "count", "end", "first", "high", "last", "low", "nonfinite", "total",
+    )  # fmt: skip
 
     def __init__(self, step: int) -> None:
         self.first = self.last = step
+        self.begin: float | None = None
+        self.end: float | None = None
         self.low: Point | None = None
         self.high: Point | None = None
         self.bad: Point | None = None
@@ -62,8 +69,16 @@ class _Cell:
         elif value > high[1]:
             self.high = (step, value)
 
-    def merge(self, other: _Cell) -> None:
+    def add_time(self, at: float | None) -> None:
+        """Take the time of a row in."""
+        if at is not None:
+            self.begin = at if self.begin is None else min(self.begin, at)
+            self.end = at if self.end is None else max(self.end, at)
+
+    def merge(self, other: Cell) -> None:
         """Take all of another column in."""
+        self.add_time(other.begin)
+        self.add_time(other.end)
         self.first = min(self.first, other.first)
         self.last = max(self.last, other.last)
         self.total += other.total
@@ -86,18 +101,28 @@ class _Cell:
         return Column(self.first, self.last, low[1], high[1], mean, self.nonfinite)
 
 
-def _growing(cell: _Cell | Point) -> _Cell:
+def halved(cells: Iterable[tuple[int, Cell]]) -> dict[int, Cell]:
+    """Return columns twice as wide, by their indices."""
+    merged: dict[int, Cell] = {}
+    for at, cell in cells:
+        kept = merged.setdefault(at // 2, cell)
+        if kept is not cell:
+            kept.merge(cell)
+    return merged
+
+
+def _growing(cell: Cell | Point) -> Cell:
     """Return a column that more can be taken into."""
-    if isinstance(cell, _Cell):
+    if isinstance(cell, Cell):
         return cell
-    grown = _Cell(cell[0])
+    grown = Cell(cell[0])
     grown.add(*cell)
     return grown
 
 
-def _ends(cell: _Cell | Point) -> tuple[Point | None, Point | None, Point | None]:
+def _ends(cell: Cell | Point) -> tuple[Point | None, Point | None, Point | None]:
     """Return a column's lowest, highest and first non-finite logged point."""
-    return (cell.low, cell.high, cell.bad) if isinstance(cell, _Cell) else (cell, cell, None)
+    return (cell.low, cell.high, cell.bad) if isinstance(cell, Cell) else (cell, cell, None)
 
 
 class _Singles:
@@ -136,7 +161,7 @@ class LossColumns:
     """The loss over steps, of every row that was added (in any order)."""
 
     def __init__(self, most: int = MOST_COLUMNS) -> None:
-        self._cells: dict[int, _Cell] = {}
+        self._cells: dict[int, Cell] = {}
         self._singles = _Singles()
         """The others, while they are one step wide."""
         self._most = most
@@ -171,7 +196,7 @@ class LossColumns:
         else:
             former = self._singles.pop(index) if self._width == 1 else None
         if not alone or former is not None:
-            grown = _Cell(step) if former is None else _growing((index, former))
+            grown = Cell(step) if former is None else _growing((index, former))
             grown.add(step, loss)
             self._cells[index] = grown
         if former is None:
@@ -181,19 +206,13 @@ class LossColumns:
         """Join neighbours until there are no more columns than may be."""
         while len(self._cells) + len(self._singles.steps) > self._most:
             self._width *= 2
-            merged: dict[int, _Cell] = {}
-            for at, one in self._ordered():
-                other = merged.get(at // 2)
-                if other is None:
-                    merged[at // 2] = _growing(one)
-                else:
-                    other.merge(_growing(one))
-            self._cells, self._singles = merged, _Singles()
+            grown = ((at, _growing(one)) for at, one in self._ordered())
+            self._cells, self._singles = halved(grown), _Singles()
 
-    def _ordered(self) -> list[tuple[int, _Cell | Point]]:
+    def _ordered(self) -> list[tuple[int, Cell | Point]]:
         """Return the columns with their indices, in the order of their steps."""
         singles = self._singles
-        every: list[tuple[int, _Cell | Point]] = [*self._cells.items()]
+        every: list[tuple[int, Cell | Point]] = [*self._cells.items()]
         every += zip(singles.steps, zip(singles.steps, singles.losses, strict=True), strict=True)
         return sorted(every, key=itemgetter(0))
 
@@ -210,7 +229,7 @@ class LossColumns:
         the lowest one's place: nothing is invented, and no extreme is averaged away.
         """
         singles = self._singles
-        order: list[_Cell | Point] = (
+        order: list[Cell | Point] = (
             [cell for _, cell in self._ordered()]
             if self._cells
             else [*zip(singles.steps, singles.losses, strict=True)]
@@ -230,7 +249,7 @@ class LossColumns:
 _step, _value = itemgetter(0), itemgetter(1)
 
 
-def _extremes(cells: Sequence[_Cell | Point]) -> list[Point]:
+def _extremes(cells: Sequence[Cell | Point]) -> list[Point]:
     ends = [_ends(cell) for cell in cells]
     low = min((each[0] for each in ends if each[0]), key=_value, default=None)
     high = max((each[1] for each in ends if each[1]), key=_value, default=None)
