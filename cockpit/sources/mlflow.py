@@ -26,8 +26,6 @@ STATES: Final = {
     "KILLED": "killed",
 }  # fmt: skip
 """MLflow's words for what has become of a run, as a tracker's states."""
-KEPT: Final = 3000
-"""Newest records that are kept."""
 MOST_RUNS: Final = 50
 """Runs of one experiment or name that are looked at: the last that were started."""
 AGAIN: Final = 60.0
@@ -158,6 +156,13 @@ class Merge:
         return History([each[2:] for each in taken], reading, bool(behind))
 
 
+class _Cursor(NamedTuple):
+    """Where a store goes on, and values of a step whose other metrics come with the next page."""
+
+    store: Hashable
+    left: tuple[tuple[str, Point], ...] = ()
+
+
 class MlflowRun(Adapter):
     """Reads one run of a store."""
 
@@ -167,25 +172,11 @@ class MlflowRun(Adapter):
         self._find = store
         self._store: Store | None = None
         self._run: StoredRun | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._cursor: Hashable = None
-        self._ready: deque[Record] = deque()
-        self._tail: deque[Record] = deque(maxlen=KEPT)
-        self._read_out = False
-        self._version: Hashable = None
-        self._given = 0
-        self._left: list[tuple[str, Point]] = []
-        """Of a step whose other metrics come with the next page."""
 
     def about(self) -> About:
         """Ask the store about the run."""
         self._store = self._find(self._spec)
-        former, run = self._run, self._store.run(self._spec)
-        self._run = run
-        if former is None or former.id != run.id:
-            self._begin()
+        run = self._run = self._store.run(self._spec)
         return About(
             id=run.id,
             name=run.name,
@@ -202,49 +193,34 @@ class MlflowRun(Adapter):
             metrics=run.names,
         )
 
+    @property
+    def reads_on(self) -> bool:
+        """Whether the store goes on where its last answer ended."""
+        return self._store is not None and self._store.pages_on
+
     def newest(self, count: int) -> tuple[list[Record], float]:
-        """Return the last records: once all was read those that were read last."""
+        """Return the last records."""
         run, names, store = self._known()
-        if self._read_out and store.pages_on:
-            self._go_on(run, names, store)
-            records = list(self._tail)[-count:]
-            return records, 1.0 if len(self._tail) < KEPT else _share(records, run)
-        found = store.ends(run, names, count)
-        records = joined(sorted(found, key=_order))[-count:]
+        records = joined(sorted(store.ends(run, names, count), key=_order))[-count:]
         return records, 1.0 if len(records) < count else _share(records, run)
 
     def after(self, cursor: Hashable) -> Batch:
-        """Return the records that come next."""
+        """Return the records that come next; the last step may go on with the page behind it."""
         run, names, store = self._known()
-        if cursor is None:
-            self._begin()
-        if not self._ready:
-            self._go_on(run, names, store)
-        records = list(self._ready)
-        self._ready.clear()
-        self._given += len(records)
+        at = cursor if isinstance(cursor, _Cursor) else _Cursor(None)
+        found = store.history(run, names, at.store)
+        points = [*at.left, *found.points]
+        begin = _last_step(points) if found.more else len(points)
+        left = points[begin:] if len(points) - begin <= 2 * len(names) else []
+        records = joined(points[: len(points) - len(left)])
         last = max((point.step for point in run.newest.values()), default=0)
         step = (records[-1].step or 0) if records else 0
-        return Batch(records, self._given, self._read_out, min(1.0, step / max(1, last)))
+        share = min(1.0, step / max(1, last))
+        return Batch(records, _Cursor(found.cursor, tuple(left)), not found.more, share)
 
     def _known(self) -> tuple[StoredRun, Sequence[str], Store]:
         assert self._run is not None and self._store is not None, "it is asked about first"
         return self._run, wanted(self._run.names, self._spec.metrics), self._store
-
-    def _go_on(self, run: StoredRun, names: Sequence[str], store: Store) -> None:
-        """Read on where anything may have been logged since."""
-        if self._read_out and self._version == (run.version, tuple(names)):
-            return
-        found = store.history(run, names, self._cursor)
-        points = [*self._left, *found.points]
-        begin = _last_step(points) if found.more else len(points)
-        self._left = points[begin:] if len(points) - begin <= 2 * len(names) else []
-        records = joined(points[: len(points) - len(self._left)])
-        self._cursor = found.cursor
-        self._read_out = not found.more
-        self._version = (run.version, tuple(names))
-        self._ready.extend(records)
-        self._tail.extend(records)
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ tracker facet's value, and the facet itself, which never raises and never hangs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -115,6 +116,10 @@ class Adapter(Protocol):
     def newest(self, count: int) -> tuple[list[Record], float]:
         """Return about the last ``count`` records in order, and what share of all they are."""
 
+    @property
+    def reads_on(self) -> bool:
+        """Whether what is new is cheap to read behind a cursor, once all was read before."""
+
 
 ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
 """States of a run that is over."""
@@ -173,13 +178,15 @@ class RunRows:
         """Return what is known now: the newest rows, the loss over all rows as far as read."""
         with self._lock:
             about = self._log.about()
-            records, share = self._log.newest(TAIL)
+            records, _ = self._newest(about, TAIL)
             self._names.notice(records)
-            self.read_out = self._reading.read_to == (about.version, self._names.keys)
+            reading = self._reading
+            self.read_out = self._goes_on(about) and reading.read_to == about.version
+            self.read_out = self.read_out and not reading.waiting
             offset = self._offset(about, records)
             seen = (about.version, self._names.keys, self._reading.progress, offset)
             if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._made(about, records, share, offset))
+                self._value = (seen, self._made(about, records, offset))
             ended = about.state in ENDED
             return self._value[1] if ended else with_state(self._value[1], clock.now())
 
@@ -188,21 +195,45 @@ class RunRows:
         with self._lock:
             about = self._log.about()
             restarted = self._began_anew(about)
-            batch = self._log.after(self._reading.cursor)
-            self._names.notice(batch.records)
-            if self._reading.cursor is None:
-                self._reading.keys = self._names.keys
-            rows = self._rows(batch.records)
-            self._reading.took(batch.cursor, rows, batch.skipped, batch.share, batch.caught_up)
-            self._reading.read_to = (about.version, self._names.keys) if batch.caught_up else None
-            share = 1.0 if batch.caught_up else batch.share
-            return RowChunk(tuple(rows), batch.caught_up, restarted, share)
+            reading = self._reading
+            if not reading.waiting:
+                self._read(about)
+            caught_up = reading.read_to is not None
+            rows = rated(self._plain(reading.waiting), self._names.keys, reading.rate)
+            reading.give(rows)
+            share = 1.0 if caught_up else reading.share
+            return RowChunk(tuple(rows), caught_up, restarted, share)
+
+    def _read(self, about: About) -> None:
+        """Read on where anything may have been logged since; the records wait to be given out."""
+        reading = self._reading
+        if reading.read_to is not None and reading.read_to == about.version:
+            return
+        batch = self._log.after(reading.cursor)
+        self._names.notice(batch.records)
+        if reading.cursor is None:
+            reading.keys = self._names.keys
+        reading.took(batch, about.version)
+
+    def _newest(self, about: About, count: int) -> tuple[list[Record], float]:
+        """Return the last records: once all was read those that were read last."""
+        reading, kept = self._reading, count <= TAIL and self._log.reads_on
+        if kept and self._goes_on(about) and reading.read_to is not None:
+            self._read(about)
+            if reading.read_to is not None:
+                records = [*reading.tail][-count:]
+                return records, len(records) / max(1, reading.records)
+        return self._log.newest(count)
+
+    def _goes_on(self, about: About) -> bool:
+        """Tell whether what was read is still the run's beginning, under the same keys."""
+        reading = self._reading
+        return (about.identity, self._names.keys) == (reading.identity, reading.keys)
 
     def recent(self, most: int) -> RowChunk:
         """Return the last rows, without reading the ones before them."""
         with self._lock:
-            self._log.about()
-            records, share = self._log.newest(most)
+            records, share = self._newest(self._log.about(), most)
             self._names.notice(records)
             rows = [row for row in self._plain(records) if row is not None]
             return RowChunk(tuple(rated(rows, self._names.keys, StepRate())), True, False, share)
@@ -224,14 +255,11 @@ class RunRows:
 
     def _began_anew(self, about: About) -> bool:
         """Begin anew where files or keys are others than before; True if rows were given out."""
-        reading, keys = self._reading, self._names.keys
-        if (about.identity, keys) == (reading.identity, reading.keys):
+        former = self._reading
+        if self._goes_on(about):
             return False
-        self._reading = _Reading(about.identity, keys)
-        return reading.cursor is not None
-
-    def _rows(self, records: Sequence[Record]) -> list[Row]:
-        return rated(self._plain(records), self._names.keys, self._reading.rate)
+        self._reading = _Reading(about.identity, self._names.keys)
+        return former.cursor is not None
 
     def _plain(self, records: Sequence[Record]) -> list[Row]:
         offset = 0.0 if self._clock_look is None else self._clock_look.offset
@@ -245,9 +273,7 @@ class RunRows:
         self._clock_look = Look(Stamps(row=newest), about.mtime, offset)
         return offset
 
-    def _made(
-        self, about: About, records: Sequence[Record], share: float, offset: float
-    ) -> TrackerValue:
+    def _made(self, about: About, records: Sequence[Record], offset: float) -> TrackerValue:
         rows, keys = self._plain(records), self._names.keys
         newest = newest_values(rows, keys)
         counts = keys.step == WANDB_STEP and not self._kind.own_steps
@@ -291,32 +317,40 @@ class RunRows:
 
 
 class _Reading:
-    """How far the rows were given out, and the loss of all of them."""
+    """How far the records were read, which wait to be given out, and the loss of the others."""
 
     def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
         self.identity = identity
         self.keys = keys
         self.cursor: Hashable = None
         self.read_to: Hashable = None
-        """The version of the files of which every row was given out, and under which keys."""
+        """The version of the files all of which was read; ``None`` while more is there."""
+        self.waiting: list[Record] = []
+        self.tail: deque[Record] = deque(maxlen=TAIL)
         self.columns = LossColumns()
         self.rate = StepRate()
-        self.skipped = 0
+        self.records = self.skipped = 0
         self.share = 0.0
 
     @property
     def progress(self) -> Hashable:
-        """What a later state is compared with: equal means that nothing more was read."""
-        return self.cursor, self.share, self.skipped
+        """What a later state is compared with: equal means that nothing more was given out."""
+        return self.records - len(self.waiting), self.share, self.skipped
 
-    def took(
-        self, cursor: Hashable, rows: Sequence[Row], skipped: int, share: float, caught_up: bool
-    ) -> None:
-        """Note what was given out."""
-        self.cursor = cursor
-        self.skipped += skipped
+    def took(self, batch: Batch, version: Hashable) -> None:
+        """Note what was read."""
+        self.cursor = batch.cursor
+        self.read_to = version if batch.caught_up else None
+        self.records += len(batch.records)
+        self.skipped += batch.skipped
+        self.share = 1.0 if batch.caught_up else min(batch.share, 0.999)
+        self.waiting += batch.records
+        self.tail.extend(batch.records)
+
+    def give(self, rows: Sequence[Row]) -> None:
+        """Note that all that has waited is given out as ``rows``."""
+        self.waiting = []
         self.columns.add(rows)
-        self.share = 1.0 if caught_up else min(share, 0.999)
 
 
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:

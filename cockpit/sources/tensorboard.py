@@ -373,7 +373,6 @@ class TensorboardRun:
         self._spec = spec
         self._away = away
         self._files: list[EventFile] = []
-        self._newest: tuple[Hashable, list[Record], float] | None = None
         self._began: dict[tuple[int, int], int] = {}
         self._below: tuple[Hashable, list[str]] = (None, [])
         self._lost = 0
@@ -406,6 +405,8 @@ class TensorboardRun:
             without_loss=_elsewhere(self._below[1]),
         )
 
+    reads_on = True
+
     def after(self, cursor: Hashable) -> Batch:
         """Return the records behind a cursor, about ``BATCH`` bytes of them."""
         at = cursor if isinstance(cursor, _Cursor) else _Cursor(0, 0)
@@ -428,12 +429,6 @@ class TensorboardRun:
 
     def newest(self, count: int) -> tuple[list[Record], float]:
         """Return about the last records: of each file's end as much as they take."""
-        version = (count, tuple((each.identity, each.size) for each in self._files))
-        if self._newest is None or self._newest[0] != version:
-            self._newest = (version, *self._ends(count))
-        return self._newest[1], self._newest[2]
-
-    def _ends(self, count: int) -> tuple[list[Record], float]:
         records: list[Record] = []
         covered, total = 0, max(1, sum(each.size for each in self._files))
         for file in reversed(self._files):

@@ -127,7 +127,6 @@ class TrackioRun:
         self._away = away
         self._database: Database | None = None
         self._held: _Held | None = None
-        self._newest: tuple[State, int, list[Record], float] | None = None
 
     def about(self) -> About:
         """Look at the file; what has not changed is not read again."""
@@ -136,6 +135,8 @@ class TrackioRun:
         if self._held is None or self._held.state != state:
             self._held = _sql(database, lambda: self._read(database, state))
         return self._held.about
+
+    reads_on = True
 
     def after(self, cursor: Hashable) -> Batch:
         """Return the records behind the row of this number."""
@@ -150,11 +151,9 @@ class TrackioRun:
     def newest(self, count: int) -> tuple[list[Record], float]:
         """Return the run's last records."""
         held = self._known()
-        if self._newest is None or self._newest[:2] != (held.state, count):
-            rows = self._rows("1", "id DESC LIMIT ?", (count,))[::-1]
-            share = 1.0 - held.share(int(rows[0][0]) - 1) if rows else 1.0
-            self._newest = (held.state, count, _records(rows)[0], share)
-        return self._newest[2], self._newest[3]
+        rows = self._rows("1", "id DESC LIMIT ?", (count,))[::-1]
+        share = 1.0 - held.share(int(rows[0][0]) - 1) if rows else 1.0
+        return _records(rows)[0], share
 
     def _known(self) -> _Held:
         assert self._held is not None, "it is looked at first"
