@@ -50,9 +50,6 @@ from cockpit.sources.wandb.run_files import ShownConfig, with_state
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-MOST_RECORDS = 5000
-"""Records of one batch at most."""
-
 
 class Record(NamedTuple):
     """What was logged at once: the step that it was logged under, its time (epoch s), metrics."""

@@ -18,12 +18,14 @@ from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
-from cockpit.sources.rowlog import MOST_RECORDS, About, Batch, Record
+from cockpit.sources.rowlog import About, Batch, Record
 from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+MOST_RECORDS: Final = 5000
+"""Records of one batch at most."""
 PATIENCE: Final = 5.0
 """Usual gaps between a run's rows after which it has ended, where another one logs on."""
 LEAST: Final = 180.0
