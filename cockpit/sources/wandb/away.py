@@ -9,7 +9,7 @@ from cockpit.model.place import SSH, Place
 from cockpit.sources.logs.ranged import Opened, Stat
 from cockpit.sources.logs.remote import RemoteLog, stat_of
 from cockpit.sources.run_folders import Away, Below, Chosen, Found, Written
-from cockpit.sources.wandb.file import LaunchFile, WandbLog
+from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
 from cockpit.sources.wandb.listing import Wanted, files_in
 
 HEAD: Final = 32 * 1024
@@ -59,6 +59,9 @@ class HostLog(WandbLog):
     """One look at a file on a host: what was not brought before costs a trip."""
 
     places = 1
+    head = HEAD
+    first = 2
+    beside = BLOCK
     farthest = FARTHEST
     largest = LARGEST
 

@@ -40,9 +40,8 @@ LEARNED_BACK = 8 << 20
 """Bytes before the end in which the name of the loss is looked for."""
 
 _HEAD_ROWS = 16
-_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS = 1, 4, 64
+_GROWTH, _MOST_BLOCKS = 4, 64
 _ENOUGH_ROWS = 8
-_SECONDARY_BACK = 16 * BLOCK
 _BUDGETS = (BLOCK // 4, BLOCK, 8 * BLOCK)
 
 
@@ -162,20 +161,21 @@ def learn(log: WandbLog, layout: KeyLayout) -> None:
     blocks = max(1, -(-log.size // BLOCK))
     for index in range(min(log.places, blocks)):
         place = index * blocks // log.places
-        looks = (messages(log.block(place, budget).spans) for budget in _BUDGETS)
+        budgets = (budget for budget in _BUDGETS if budget <= log.head)
+        looks = (messages(log.block(place, budget).spans) for budget in budgets)
         for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
             layout.notice(message)
-    for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
+    for piece in log.backwards(log.first, _GROWTH, _MOST_BLOCKS):
         _notice(layout, piece)
         back = log.size - piece.start
-        enough = layout.has_loss and back > _SECONDARY_BACK // 4
+        enough = layout.has_loss and back > log.beside // 4
         if enough or back > min(LEARNED_BACK, log.farthest):
             return
 
 
 def learn_newest(log: WandbLog, layout: KeyLayout) -> None:
     """Learn from the file's last rows: a key may have come up since."""
-    newest = next(log.backwards(_FIRST_BLOCKS, 1, _FIRST_BLOCKS), None)
+    newest = next(log.backwards(1, 1, 1), None)
     if newest is not None:
         _notice(layout, newest)
 
@@ -193,8 +193,8 @@ def latest(log: WandbLog, reader: RowReader, former: Latest | None = None) -> La
     if former is not None and log.size - former.offset <= FORWARDS:
         pieces = iter(list(_forwards(log, former.offset))[::-1])
     else:
-        pieces = log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS)
-    newest = _Newest(reader)
+        pieces = log.backwards(log.first, _GROWTH, _MOST_BLOCKS)
+    newest = _Newest(reader, log.beside)
     offset = skipped = 0
     for piece in pieces:
         offset = max(offset, piece.offset)
@@ -217,8 +217,9 @@ def _forwards(log: WandbLog, offset: int) -> Iterator[LogChunk]:
 class _Newest:
     """Collects the newest of everything, from the newest record to older ones."""
 
-    def __init__(self, reader: RowReader) -> None:
+    def __init__(self, reader: RowReader, beside: int) -> None:
         self._reader = reader
+        self._beside = beside
         self._rows: list[Row] = []
         self._known = Row(None, None)
         self._record_at: float | None = None
@@ -265,7 +266,7 @@ class _Newest:
         """Tell whether looking farther than ``back`` bytes before the end is of no use."""
         primary, secondary = self._reader.missing(self._known)
         enough = len(self._rows) >= _ENOUGH_ROWS and not primary
-        return enough and (not secondary or back > _SECONDARY_BACK)
+        return enough and (not secondary or back > self._beside)
 
     def result(self, former: Latest, size: int, offset: int, skipped: int) -> Latest:
         """Return what was found, completed by what was known before."""

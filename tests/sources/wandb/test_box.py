@@ -175,6 +175,19 @@ async def test_two_hundred_runs_cost_one_trip_and_only_what_is_new(tmp_path: Pat
     assert calls.trips == 4 and calls.bytes < 200 * 600
 
 
+async def test_the_first_look_at_many_large_files_is_two_trips(tmp_path: Path) -> None:
+    data = launch(tmp_path / "0", "abc", *rows(0, 6000)).read_bytes()
+    for n in range(1, 60):
+        launch(tmp_path / str(n), "abc").write_bytes(data)
+    runs = queries_of([spec(tmp_path / str(n), str(n), id="abc") for n in range(60)])
+    calls = CallsHere()
+    found = await OfflineWandb(SystemClock(), calls).observe(runs)
+    assert {each.value and (each.value.step, each.value.loss) for each in found.values()} == {
+        (5999, 2.5)
+    }
+    assert calls.trips == 2 and calls.bytes < 60 * len(data) / 2
+
+
 async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *rows(0, 5))
     calls, run = CallsHere(), spec(tmp_path)
