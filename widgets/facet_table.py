@@ -47,6 +47,7 @@ from widgets.painting.line import (
     STRONG,
     cut,
     cut_start,
+    in_rows,
     row,
     text,
     that_fit,
@@ -114,28 +115,18 @@ def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content
         why = text((f"{facet.error.kind.value}: ", "$attention"), facet.error.message, (since, DIM))
         lines += [_under(piece, width) for piece in wrapped(why, width - NAME, 3)]
     if facet.value is not None:
-        pairs = [(label, words) for label, words in _SUMMARY[name](facet.value, now) if words]
-        lines += _pairs(pairs, width, dim=seen is Freshness.STALE)
+        style = DIM if seen is Freshness.STALE else ""
+        pairs = (
+            text((f"{label} ", DIM), (words, style))
+            for label, words in _SUMMARY[name](facet.value, now)
+            if words
+        )
+        lines += [_under(line, width) for line in in_rows(pairs, width - NAME, gap=3)]
     return lines
 
 
 def _under(line: Content, width: int) -> Content:
     return text(" " * NAME, cut(line, width - NAME))
-
-
-def _pairs(pairs: list[tuple[str, str]], width: int, dim: bool) -> list[Content]:
-    """Lay ``label value`` pairs out over as few lines as hold them whole."""
-    lines: list[Content] = []
-    current = EMPTY
-    for label, words in pairs:
-        pair = text((f"{label} ", DIM), (words, DIM) if dim else words)
-        joined = text(current, "   ", pair) if current.plain else pair
-        if current.plain and joined.cell_length > width - NAME:
-            lines.append(current)
-            joined = pair
-        current = joined
-    lines += [current] if current.plain else []
-    return [_under(line, width) for line in lines]
 
 
 Pairs = list[tuple[str, str]]

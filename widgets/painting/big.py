@@ -11,7 +11,7 @@ from cockpit.model.goodput import Goodput, headline, losses, parts
 from cockpit.model.report import RunReport, loss_at, present_loss, present_tracker
 from cockpit.model.wording import ago, day_time, eta, number, rate, share, steps
 from widgets.painting import facts, rows
-from widgets.painting.line import DIM, EMPTY, STRONG, cut, text, wrapped
+from widgets.painting.line import DIM, EMPTY, STRONG, cut, in_rows, text, wrapped
 
 ROWS: Final = 3
 """Rows of a figure."""
@@ -178,20 +178,9 @@ def paint_goodput(report: RunReport, width: int) -> list[Content]:
         return wrapped(text((report.not_read_yet or "no step known yet", DIM)), width, 2)
     return [
         paint_bar(found, width),
-        *_packed([text(BLOCKS[name], " ", words) for name, words, _ in parts(found)], width),
+        *in_rows((text(BLOCKS[name], " ", words) for name, words, _ in parts(found)), width),
         *wrapped(text((losses(found), DIM)), width, 2),
     ]
-
-
-def _packed(items: list[Content], width: int) -> list[Content]:
-    """Return the items over as few lines as hold them whole."""
-    lines: list[Content] = []
-    for item in items:
-        if lines and lines[-1].cell_length + 2 + item.cell_length <= width:
-            lines[-1] = text(lines[-1], "  ", item)
-        else:
-            lines.append(cut(item, width))
-    return lines
 
 
 def paint_account(report: RunReport, width: int) -> list[Content]:

@@ -139,15 +139,21 @@ def within(lines: Iterable[Content], width: int) -> list[Content]:
     return [cut(line, width) for line in lines]
 
 
-def in_rows(items: Iterable[Content], width: int) -> list[Content]:
+def in_rows(items: Iterable[Content], width: int, gap: int = 2) -> list[Content]:
     """Return items beside each other, none broken over two rows."""
     rows: list[Content] = []
     for item in items:
-        if rows and rows[-1].cell_length + 2 + item.cell_length <= width:
-            rows[-1] = text(rows[-1], "  ", item)
+        if rows and rows[-1].cell_length + gap + item.cell_length <= width:
+            rows[-1] = text(rows[-1], " " * gap, item)
         else:
-            rows.append(item)
+            rows.append(cut(item, width))
     return rows
+
+
+def hung(head: Content, pieces: Iterable[Content]) -> list[Content]:
+    """Return lines behind a head that stands before the first one."""
+    indent = Content(" " * head.cell_length)
+    return [text(indent if at else head, piece) for at, piece in enumerate(pieces)]
 
 
 def wrapped(line: Content, width: int, most: int) -> list[Content]:
@@ -163,9 +169,7 @@ def wrapped(line: Content, width: int, most: int) -> list[Content]:
 
 def beside(label: str, words: Content, column: int, width: int, most: int) -> list[Content]:
     """Return words over at most ``most`` lines, a label in a ``column`` before the first one."""
-    heads = [fit(text((label, DIM)), column), *[Content(" " * column)] * most]
-    pieces = wrapped(words, width - column, most)
-    return [text(head, piece) for head, piece in zip(heads, pieces, strict=False)]
+    return hung(fit(text((label, DIM)), column), wrapped(words, width - column, most))
 
 
 def foreign(line: SafeText) -> Content:

@@ -12,7 +12,19 @@ from textual.content import Content, Span
 
 from cockpit.model.conditions import CONDITIONS, limits
 from cockpit.model.run import Thresholds
-from widgets.painting.line import ACCENT, DIM, EMPTY, LINE, STRONG, cut, fit, in_rows, text, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    LINE,
+    STRONG,
+    cut,
+    fit,
+    hung,
+    in_rows,
+    text,
+    wrapped,
+)
 
 MOST_PAGE_LINES: Final = 400
 """Rows that one line of a page may take."""
@@ -75,9 +87,8 @@ def _heading(level: int, words: str, width: int) -> list[Content]:
 
 def _hung(head: Content, body: Content, width: int, again: bool = False) -> list[Content]:
     """Return a body behind its mark, the rows that follow below the first, marked ``again``."""
-    indent = head if again else Content(" " * head.cell_length)
     pieces = wrapped(body, max(1, width - head.cell_length), MOST_PAGE_LINES) or [EMPTY]
-    return [text(head if place == 0 else indent, piece) for place, piece in enumerate(pieces)]
+    return [text(head, piece) for piece in pieces] if again else hung(head, pieces)
 
 
 def _inline(words: str) -> Content:

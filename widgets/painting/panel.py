@@ -24,6 +24,7 @@ from widgets.painting.line import (
     fit,
     foreign,
     frame,
+    hung,
     one_line,
     selected,
     side_by_side,
@@ -316,10 +317,7 @@ class Body:
         shown = [
             one_line(brief(foreign(line)).stylize_before(DIM), width - LABEL) for line in lines
         ]
-        return [
-            text((f"{'log' if at == 0 else '':<{LABEL}}", DIM), line)
-            for at, line in enumerate(shown)
-        ]
+        return hung(text((f"{'log':<{LABEL}}", DIM)), shown)
 
 
 def _last(lines: Sequence[SafeText], most: int) -> list[SafeText]:

@@ -198,7 +198,7 @@ def _under_check(check: Check, room: int) -> list[Content]:
         said = f"approved by {check.approved.whose}: {check.approved.reason}"
         return wrapped(text((said, "$attention")), room, 3)
     if check.stands_in_the_way and check.overridable:
-        return [cut(text(("F2", f"bold {ACCENT}"), (" approve, by name and reason", DIM)), room)]
+        return [cut(text(("can be approved, by name and reason", DIM)), room)]
     return []
 
 

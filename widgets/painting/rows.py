@@ -32,6 +32,7 @@ from widgets.painting.line import (
     DIM,
     EMPTY,
     fitted,
+    hung,
     one_line,
     row,
     shortened,
@@ -176,8 +177,7 @@ def next_lines(report: RunReport, width: int, most: int, brief: bool = False) ->
     ``brief`` leaves out the run's name, which stands beside it.
     """
     pieces = fitted(Content(next_words(report, brief)), width - 2, most)
-    arrow = (f"{glyph('next')} ", ACCENT)
-    return [text(arrow if at == 0 else "  ", piece) for at, piece in enumerate(pieces)]
+    return hung(text((f"{glyph('next')} ", ACCENT)), pieces)
 
 
 def loss(report: RunReport, now: float) -> Content:
