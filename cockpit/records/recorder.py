@@ -15,21 +15,18 @@ from cockpit.model.base import Frozen
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.git import documents
 from cockpit.records.git.committing import Edit
 from cockpit.records.git.repository import (
     NO_HISTORY,
     GitError,
     Limits,
     Repository,
-    find_repository,
+    locate,
     of_command,
-    of_discovery,
 )
 from cockpit.records.git.saver import Push, Saver, obstacle
 from cockpit.records.issue.service import IssueService
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -161,18 +158,16 @@ async def trouble_with(path: Path) -> str | None:
     """Return why a record could not be written into ``path`` by this user now; else ``None``."""
     asked = Limits()
     try:
-        real = await offload(documents.real_path, path, deadline=asked.local)
+        real, found, own, why = await locate(path, asked)
         said = await offload(_of_file, real, deadline=asked.local)
         if said is not None:
             return said
-        found = await find_repository(real, asked)
-        if isinstance(found, Completed):
-            said = of_discovery(found, real)
-            return None if said.endswith(NO_HISTORY) else said
+        if found is None:
+            return None if why.endswith(NO_HISTORY) else why
         branch = await found.branch()
         shared = await found.setting("core.sharedRepository")
         said = await offload(_of_repository, found, branch, shared, deadline=asked.local)
-        return said or await obstacle(found, str(real.relative_to(found.top.resolve())))
+        return said or await obstacle(found, own)
     except GitError as error:
         return of_command(error.done, clean(path, 4096))
     except (OSError, ValueError, TimeoutError) as error:

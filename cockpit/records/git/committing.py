@@ -394,16 +394,13 @@ async def _edited_blob(
     return known.get(data) or await repository.keep(data, own)
 
 
-async def kept_text(repository: Repository, path: Path) -> bytes:
+async def kept_text(repository: Repository, path: Path, own: str) -> bytes:
     """Return what git has of a file that is not in the work tree (a sparse checkout leaves it out).
 
     What is committed is an edit of that, so the file must not begin anew here.
     """
-    limit = repository.limits.local
-    if await offload(documents.read, path, deadline=limit) is not None:
+    if await offload(documents.read, path, deadline=repository.limits.local) is not None:
         return b""
-    top = await offload(documents.real_path, repository.top, deadline=limit)
-    own = str(path.relative_to(top))
     return await repository.content(await repository.staged(own), own)
 
 

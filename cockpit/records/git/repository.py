@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.wording import duration, moment
+from cockpit.records.git import documents
 from cockpit.runtime.git import LOW_SPEED, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import NO_PROGRAM, Completed, run_command
@@ -241,6 +242,28 @@ async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
     return Repository(Path(lines[0]), Path(lines[1]), start / lines[2], limits)
 
 
+class Located(NamedTuple):
+    """Where a file really lies: its path, its repository, and its name in there.
+
+    Without a ``repository`` ``why`` is the reason, in one line.
+    """
+
+    path: Path
+    repository: Repository | None = None
+    own: str = ""
+    why: str = ""
+
+
+async def locate(path: Path, limits: Limits) -> Located:
+    """Return where a file (perhaps not there yet) lies; raises ``OSError``."""
+    real = await offload(documents.real_path, path, deadline=limits.local)
+    found = await find_repository(real, limits)
+    if isinstance(found, Completed):
+        return Located(real, why=of_discovery(found, real))
+    top = await offload(documents.real_path, found.top, deadline=limits.local)
+    return Located(real, found, str(real.relative_to(top)))
+
+
 def _broken(folder: Path) -> Path | None:
     """Return a ``.git`` that lies where git looked and found no repository."""
     device = folder.stat().st_dev
@@ -400,7 +423,8 @@ def of_hook(error: HookRefusedError) -> str:
 def of_file(error: OSError | ValueError, path: Path, changed: bool = False) -> str:
     """Return the line for a file that could not be read or written; ``changed``: it was before."""
     reason = clean(getattr(error, "strerror", None) or str(error) or "cannot be used")
-    where = clean(path, 4096)
+    named = getattr(error, "filename", None)
+    where = clean(path if named is None else os.fsdecode(named), 4096)
     number = getattr(error, "errno", None)
     if number in (errno.ENOSPC, errno.EDQUOT):
         reason = "the disk is full: make room, then retry"

@@ -47,17 +47,16 @@ from cockpit.records.git.repository import (
     HookRefusedError,
     Limits,
     Repository,
-    find_repository,
     forget,
+    locate,
     of_command,
-    of_discovery,
     of_file,
     of_hook,
 )
 from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import own_python
-from cockpit.runtime.shell import Completed, start_detached
+from cockpit.runtime.shell import start_detached
 from cockpit.text.logbook_scan import conflict_line
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -159,17 +158,13 @@ async def pushed_now(place: Path, path: Path, push: Pushing) -> Recorded:
 async def push_of(path: Path, limits: Limits) -> Push:
     """Return how the push of a file stands, as git knows it; never raises."""
     try:
-        real = await offload(documents.real_path, path, deadline=limits.local)
-        found = await find_repository(real, limits)
-        if isinstance(found, Completed):
-            if found.timed_out:
-                raise TimeoutError("git did not answer")
+        _, found, own, why = await locate(path, limits)
+        if why and not why.endswith(NO_HISTORY):
+            raise ValueError(why)
+        branch = None if found is None else await found.branch()
+        if found is None or branch is None:
             return Push(stage=PushStage.NONE)
-        branch = await found.branch()
-        if branch is None:
-            return Push(stage=PushStage.NONE)
-        top = await offload(documents.real_path, found.top, deadline=limits.local)
-        to, pushed, held = await standing_of(found, branch, str(real.relative_to(top)))
+        to, pushed, held = await standing_of(found, branch, own)
         if held is not None:
             held = held.removeprefix(NOT_PUSHED)
             return Push(stage=PushStage.NONE if held == NO_REMOTE else PushStage.HELD, trouble=held)
@@ -314,10 +309,9 @@ class Saver:
         push = await self._pushes.answer(path, look, ask, lambda found: found.stage in _AT_REST)
         if push.stage not in (PushStage.QUEUED, PushStage.FAILED):
             return
-        real = await offload(documents.real_path, path, deadline=self._limits.local)
-        found = await find_repository(real, self._limits)
-        if not isinstance(found, Completed):
-            self._behind.want(found, real)
+        at = await locate(path, self._limits)
+        if at.repository is not None:
+            self._behind.want(at.repository, at.path)
 
     async def pushes(self, path: Path, within: float = 0.0) -> Push:
         """Return how the push of a file stands, after it is over or ``within`` seconds."""
@@ -350,15 +344,12 @@ class Saver:
 
     async def _stages(self, job: _Job, edit: Edit | None) -> str | None:
         """Do what is left to do; return what stands in the way of the rest."""
-        job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)
-        found = await find_repository(job.path, self._limits)
-        if isinstance(found, Completed):
+        job.path, found, own, why = await locate(job.path, self._limits)
+        if found is None:
             await self._write_plain(job, edit)
-            return of_discovery(found, job.path)
+            return why
         async with locked(found.common / SAVE_LOCK, self._clock, self._limits.turn):
-            await self._write(job, edit, found)
-            top = await offload(documents.real_path, found.top, deadline=self._limits.local)
-            own = str(job.path.relative_to(top))
+            await self._write(job, edit, found, own)
             trouble = await obstacle(found, own)
             if trouble is not None:
                 return trouble
@@ -370,12 +361,9 @@ class Saver:
         return await self._push(job, found, own)
 
     async def _only_push(self, job: _Job) -> str | None:
-        job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)
-        found = await find_repository(job.path, self._limits)
-        if isinstance(found, Completed):
-            return of_discovery(found, job.path)
-        top = await offload(documents.real_path, found.top, deadline=self._limits.local)
-        own = str(job.path.relative_to(top))
+        job.path, found, own, why = await locate(job.path, self._limits)
+        if found is None:
+            return why
         job.stage = SaveStage.COMMITTED
         return await self._push(job, found, own)
 
@@ -396,11 +384,13 @@ class Saver:
         async with locked(folder, self._clock, self._limits.turn):
             await self._write(job, edit, None)
 
-    async def _write(self, job: _Job, edit: Edit | None, repository: Repository | None) -> None:
+    async def _write(
+        self, job: _Job, edit: Edit | None, repository: Repository | None, own: str = ""
+    ) -> None:
         waiting = self._waiting.get(job.path, [])
         if edit is not None:
             job.at(SaveStage.NOTHING, "saving")
-            kept = b"" if repository is None else await kept_text(repository, job.path)
+            kept = b"" if repository is None else await kept_text(repository, job.path, own)
             await offload(edited, job.path, edit, repository, kept, deadline=self._limits.local)
             waiting = self._waiting.setdefault(job.path, [])
             waiting.append(edit)
@@ -481,10 +471,9 @@ def main(path: str) -> None:
 
     async def work() -> None:
         limits = Limits()
-        real = await offload(documents.real_path, Path(path), deadline=limits.local)
-        found = await find_repository(real, limits)
-        if not isinstance(found, Completed):
-            await pushed_now(found.common, real, Saver(SystemClock(), limits).push)
+        at = await locate(Path(path), limits)
+        if at.repository is not None:
+            await pushed_now(at.repository.common, at.path, Saver(SystemClock(), limits).push)
 
     asyncio.run(work())
 

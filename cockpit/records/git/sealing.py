@@ -11,7 +11,6 @@ from typing import Final
 from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
-from cockpit.records.git import documents
 from cockpit.records.git.committing import commit_index, patiently, scratch, start_index
 from cockpit.records.git.pushing import at_remote, remote_now
 from cockpit.records.git.repository import (
@@ -21,9 +20,8 @@ from cockpit.records.git.repository import (
     HookRefusedError,
     Limits,
     Repository,
-    find_repository,
+    locate,
     of_command,
-    of_discovery,
     of_hook,
     of_rejection,
     run_hook,
@@ -228,11 +226,10 @@ async def _open(repo: Place, limits: Limits | None) -> Repository:
         if isinstance(away, Completed):
             raise _StopError(trouble(repo, away).message)
         return away
-    path = await offload(documents.real_path, Path(repo.path) / "x", deadline=limits.local)
-    found = await find_repository(path, limits)
-    if isinstance(found, Completed):
-        raise _StopError(of_discovery(found, path))
-    return found
+    at = await locate(Path(repo.path) / "x", limits)
+    if at.repository is None:
+        raise _StopError(at.why)
+    return at.repository
 
 
 async def _check_names(repository: Repository, run: str, step: int) -> None:

@@ -12,9 +12,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.records.git import documents
 from cockpit.records.git.pushing import remote_now
-from cockpit.records.git.repository import GitError, Limits, find_repository, of_discovery
+from cockpit.records.git.repository import GitError, Limits, locate
 from cockpit.records.lease.state import (
     HELD,
     CannotAskError,
@@ -27,8 +26,6 @@ from cockpit.records.lease.state import (
     read_lease,
     swap_lease,
 )
-from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import Completed
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -276,12 +273,10 @@ class LeaseRef(SwappedLease):
     async def _place(self, run: RunSpec) -> LeasePlace:
         if run.records.logbook is None:
             raise CannotAskError("no logbook in cockpit.toml, so no remote for a lease")
-        path = await offload(
-            documents.real_path, Path(run.records.logbook), deadline=self._limits.local
-        )
-        found = await find_repository(path, self._limits)
-        if isinstance(found, Completed):
-            raise CannotAskError(of_discovery(found, path))
+        at = await locate(Path(run.records.logbook), self._limits)
+        found = at.repository
+        if found is None:
+            raise CannotAskError(at.why)
         remote = await remote_now(found)
         if remote is None:
             raise CannotAskError("the logbook's repository has no remote for a lease")
