@@ -117,6 +117,24 @@ class Post(NamedTuple):
     text: str
 
 
+T = TypeVar("T")
+
+
+async def looked_for(
+    clock: Clock, lost: LostAnswerError, look: Callable[[], Awaitable[T | None]]
+) -> T:
+    """Return what a request has made whose answer was lost; raises ``lost`` if nothing is there."""
+    for pause in SEARCHES:
+        await clock.sleep(pause)
+        try:
+            found = await look()
+        except HttpError:
+            break
+        if found is not None:
+            return found
+    raise lost
+
+
 class Poster:
     """Posts comments. Raises ``HttpError``; after ``LostAnswerError`` it may be there or not."""
 
@@ -146,23 +164,16 @@ class Poster:
         try:
             own = await self._github.add_comment(post.place, post.text)
         except LostAnswerError as lost:
-            return await self._looked_for(post, newest, lost)
+            return await looked_for(self._clock, lost, lambda: self._found(post, newest))
         try:
             found, _ = await self._marked(post, newest)
         except HttpError:  # it is posted; whether another one is too is not known now
             return [own]
         return found if own.id in {comment.id for comment in found} else [*found, own]
 
-    async def _looked_for(self, post: Post, newest: int, lost: LostAnswerError) -> list[Comment]:
-        for pause in SEARCHES:
-            await self._clock.sleep(pause)
-            try:
-                found, _ = await self._marked(post, newest)
-            except HttpError:
-                break
-            if found:
-                return found
-        raise lost
+    async def _found(self, post: Post, newest: int) -> list[Comment] | None:
+        found, _ = await self._marked(post, newest)
+        return found or None
 
     async def _marked(self, post: Post, after: int = 0) -> tuple[list[Comment], int]:
         """Return this event's comments later than ``after``, oldest first; and the newest id."""
@@ -193,7 +204,6 @@ class Poster:
                 raise
 
 
-T = TypeVar("T")
 DEADLINE: Final = 10.0
 WHOLE: Final = 90.0
 """Seconds for one comment with all its looks: less than a claim lasts."""

@@ -17,7 +17,6 @@ from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.issue.outbox import LONGEST_COMMENT as LONGEST
 from cockpit.records.issue.outbox import (
-    SEARCHES,
     SETTLE,
     AsyncOutbox,
     Flushed,
@@ -26,6 +25,7 @@ from cockpit.records.issue.outbox import (
     PostMarker,
     Queue,
     event_digest,
+    looked_for,
     marker_of,
     not_sent_text,
     post_text,
@@ -133,7 +133,7 @@ class Creator:
         try:
             own = await self._github.create_issue(place, name, text, LABELS)
         except LostAnswerError as lost:
-            return await self._looked_for(place, name, text, lost)
+            return await looked_for(self._clock, lost, lambda: self._found(place, name, text))
         try:
             ours = (await self._same_title(place, name, text, pages=1)).ours
         except HttpError:  # it is there; whether another one is too is not known now
@@ -141,18 +141,9 @@ class Creator:
         known = own.number in {issue.number for issue in ours}
         return _SameTitle(ours if known else (*ours, own), ())
 
-    async def _looked_for(
-        self, place: GitHubPlace, name: str, text: str, lost: LostAnswerError
-    ) -> _SameTitle:
-        for pause in SEARCHES:
-            await self._clock.sleep(pause)
-            try:
-                found = await self._same_title(place, name, text, pages=1)
-            except HttpError:
-                break
-            if found.ours:
-                return found
-        raise lost
+    async def _found(self, place: GitHubPlace, name: str, text: str) -> _SameTitle | None:
+        found = await self._same_title(place, name, text, pages=1)
+        return found if found.ours else None
 
     async def _same_title(
         self, place: GitHubPlace, name: str, text: str, pages: int = 10

@@ -118,7 +118,7 @@ def new_issue(
     parts = (
         f"**{prose(title(run))}**",
         contract,
-        None if command is None else f"Launch command:\n\n{block(command)}",
+        _command(command),
         "This issue holds the status; the logbook is the detailed record.",
     )
     return _paragraphs(*parts)
@@ -126,8 +126,7 @@ def new_issue(
 
 def launched(run: RunSpec, launch_id: str, values: Mapping[str, str]) -> str:
     """Return the comment on a launch; ``values`` are labelled figures (git SHA, checkpoint …)."""
-    details = fields((label, code(value)) for label, value in _plain(values))
-    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), details)
+    return _comment(run, f"launched as {code(launch_id)}", _coded(values))
 
 
 def relaunched(
@@ -141,19 +140,14 @@ def relaunched(
     former: str | None = None,
 ) -> str:
     """Return the comment on a relaunch: why it was recoverable, from where, who let what pass."""
-    details = fields(
-        (
-            ("Why it is recoverable", prose(recoverable)),
-            ("Job before", None if former is None else code(former)),
-            ("Checkpoint", code(checkpoint)),
-            ("Git SHA", code(sha)),
-        )
+    rows = (
+        ("Why it is recoverable", prose(recoverable)),
+        ("Job before", None if former is None else code(former)),
+        ("Checkpoint", code(checkpoint)),
+        ("Git SHA", code(sha)),
     )
-    return _paragraphs(
-        _headline(run, f"relaunched as {code(launch_id)}, same lineage"),
-        details,
-        approved(approvals),
-    )
+    event = f"relaunched as {code(launch_id)}, same lineage"
+    return _comment(run, event, rows, approved(approvals))
 
 
 def new_lineage(
@@ -167,46 +161,40 @@ def new_lineage(
     approvals: Sequence[Approval] = (),
 ) -> str:
     """Return the comment on a new lineage: why, the identities before and after, its source."""
-    details = fields(
-        (
-            ("Reason", prose(reason)),
-            *((f"{label} before", code(value)) for label, value in _plain(old)),
-            *((f"{label} now", code(value)) for label, value in _plain(new)),
-            ("Starts from", code(source)),
-            ("Git SHA", code(sha)),
-        )
+    rows = (
+        ("Reason", prose(reason)),
+        *_coded(old, " before"),
+        *_coded(new, " now"),
+        ("Starts from", code(source)),
+        ("Git SHA", code(sha)),
     )
-    return _paragraphs(_headline(run, "goes on as a new lineage"), details, approved(approvals))
+    return _comment(run, "goes on as a new lineage", rows, approved(approvals))
 
 
 def rolled_back(
     run: RunSpec, step: int, path: str, *, rejected: Sequence[int], reason: str, by: str
 ) -> str:
     """Return the comment on a rollback and on what it rejects for good."""
-    details = fields(
-        (
-            ("Goes on from", f"{code(path)}, step {wording.steps(step)}"),
-            ("Rejected for good", _steps(rejected)),
-            ("Reason", prose(reason)),
-            ("Decided by", person(by)),
-        )
+    rows = (
+        ("Goes on from", f"{code(path)}, step {wording.steps(step)}"),
+        ("Rejected for good", _steps(rejected)),
+        ("Reason", prose(reason)),
+        ("Decided by", person(by)),
     )
-    return _paragraphs(_headline(run, f"rolled back to step {wording.steps(step)}"), details)
+    return _comment(run, f"rolled back to step {wording.steps(step)}", rows)
 
 
 def retained(
     run: RunSpec, *, deleted: Sequence[int], kept: Sequence[int], freed: int | None, by: str
 ) -> str:
     """Return the comment on a retention clean-up; ``freed`` in bytes."""
-    details = fields(
-        (
-            ("Deleted", _steps(deleted)),
-            ("Kept", _steps(kept)),
-            ("Freed", wording.size(freed)),
-            ("Confirmed by", person(by)),
-        )
+    rows = (
+        ("Deleted", _steps(deleted)),
+        ("Kept", _steps(kept)),
+        ("Freed", wording.size(freed)),
+        ("Confirmed by", person(by)),
     )
-    return _paragraphs(_headline(run, f"{len(deleted):,} checkpoints deleted"), details)
+    return _comment(run, f"{len(deleted):,} checkpoints deleted", rows)
 
 
 def sealed(  # noqa: PLR0913 - each is a line of the comment
@@ -221,53 +209,46 @@ def sealed(  # noqa: PLR0913 - each is a line of the comment
     caveats: str | None = None,
 ) -> str:
     """Return the comment on a seal: W&B, checkpoint, tag, final metrics, command, caveats."""
-    details = fields(
-        (
-            ("W&B", _wandb(run)),
-            ("Output root", code(run.output_root)),
-            ("Final checkpoint", code(checkpoint)),
-            ("Tag", code(tag)),
-            ("Commit", code(commit)),
-            *((label, code(value)) for label, value in _plain(metrics)),
-            ("Caveats", prose(caveats) if caveats else "none"),
-        )
+    rows = (
+        ("W&B", _wandb(run)),
+        ("Output root", code(run.output_root)),
+        ("Final checkpoint", code(checkpoint)),
+        ("Tag", code(tag)),
+        ("Commit", code(commit)),
+        *_coded(metrics),
+        ("Caveats", prose(caveats) if caveats else "none"),
     )
-    launch = None if command is None else f"Launch command:\n\n{block(command)}"
-    return _paragraphs(_headline(run, f"sealed at step {wording.steps(step)}"), details, launch)
+    return _comment(run, f"sealed at step {wording.steps(step)}", rows, _command(command))
 
 
 def handed_off(report: RunReport, *, by: str, to: str) -> str:
     """Return the comment on a hand-off: who owns the run now, and how it stands."""
     due = report.next_check_at
-    details = fields(
-        (
-            ("Handed over by", person(by)),
-            ("Owner now", person(to, call=True)),
-            ("Next check", UNKNOWN if due is None else _moment(due)),
-        )
+    rows = (
+        ("Handed over by", person(by)),
+        ("Owner now", person(to, call=True)),
+        ("Next check", UNKNOWN if due is None else _moment(due)),
     )
-    return _paragraphs(_headline(report.spec, "handed over"), details, state_of(report))
+    return _comment(report.spec, "handed over", rows, state_of(report))
 
 
 def escalated(run: RunSpec, *, by: str, reason: str, evidence: Sequence[Evidence]) -> str:
     """Return the comment that asks the DRI to decide."""
     asked = f"{person(run.dri, call=True)}: this needs your decision"
-    details = fields((("Reason", prose(reason)), ("Raised by", person(by))))
-    return _paragraphs(_headline(run, asked), details, _evidence(evidence))
+    rows = (("Reason", prose(reason)), ("Raised by", person(by)))
+    return _comment(run, asked, rows, _evidence(evidence))
 
 
 def new_critical(run: RunSpec, alert: Alert) -> str:
     """Return the comment on a critical condition that has opened."""
-    details = fields(
-        (
-            ("DRI", person(run.dri, call=True)),
-            ("Since", f"{_moment(alert.since)}{alert.or_before}"),
-            ("How sure", alert.confidence),
-            ("Next safe action", prose(alert.next_action)),
-        )
+    rows = (
+        ("DRI", person(run.dri, call=True)),
+        ("Since", f"{_moment(alert.since)}{alert.or_before}"),
+        ("How sure", alert.confidence),
+        ("Next safe action", prose(alert.next_action)),
     )
-    headline = _headline(run, f"critical, {prose(alert.id)}: {prose(alert.title)}")
-    return _paragraphs(headline, details, _evidence(alert.evidence))
+    event = f"critical, {prose(alert.id)}: {prose(alert.title)}"
+    return _comment(run, event, rows, _evidence(alert.evidence))
 
 
 def state_of(report: RunReport) -> str:
@@ -306,16 +287,24 @@ def approved(approvals: Sequence[Approval]) -> str | None:
     return "\n".join(lines)
 
 
-def _headline(run: RunSpec, event: str) -> str:
-    return f"**{prose(run.name)}** {event}"
+def _comment(
+    run: RunSpec, event: str, rows: Iterable[tuple[str, str | None]], more: str | None = None
+) -> str:
+    return _paragraphs(f"**{prose(run.name)}** {event}", fields(rows), more)
+
+
+def _command(command: str | None) -> str | None:
+    return None if command is None else f"Launch command:\n\n{block(command)}"
 
 
 def _paragraphs(*parts: str | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _plain(values: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(prose(label, 100), value) for label, value in values.items() if value]
+def _coded(values: Mapping[str, str], when: str = "") -> list[tuple[str, str]]:
+    """Return labelled values as code; ``when`` stands after each label."""
+    given = ((label, value) for label, value in values.items() if value)
+    return [(f"{prose(label, 100)}{when}", code(value)) for label, value in given]
 
 
 def _wandb(run: RunSpec) -> str:
