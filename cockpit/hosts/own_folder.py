@@ -123,6 +123,16 @@ def settle_folder(folder: Path) -> None:
 
 def put_whole(target: Path, text: str) -> None:
     """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
+    fresh = written_beside(target, text)
+    try:
+        fresh.replace(target)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def written_beside(target: Path, text: str) -> Path:
+    """Return a new file beside ``target`` with its content, on the disk; raises ``OSError``."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
@@ -130,7 +140,7 @@ def put_whole(target: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(target)
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise
+    return Path(name)

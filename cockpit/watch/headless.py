@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import shlex
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +16,11 @@ from typing import Any, Final, TypeVar
 from pydantic import field_serializer
 
 from cockpit.config.advice import unread_notice
-from cockpit.hosts.own_folder import follow, make_folder
+from cockpit.hosts.own_folder import make_folder, put_whole, settle_folder, written_beside
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport, phase_text
 from cockpit.model.wording import utc_minute
-from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.moment import moment
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
@@ -190,7 +188,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _create(path: Path, document: dict[str, Any]) -> bool:
     """Create ``path`` with all its content at once; False when it exists already."""
-    temporary = _written(path, document)
+    temporary = written_beside(path, _text(document))
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -205,28 +203,12 @@ def _create(path: Path, document: dict[str, Any]) -> bool:
 
 
 def _replace(path: Path, document: dict[str, Any]) -> None:
-    temporary = _written(path, document)
-    try:
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    put_whole(path, _text(document))
+    settle_folder(path.parent)
 
 
-def _written(path: Path, document: dict[str, Any]) -> Path:
-    """Return a temporary file beside ``path``, its content safely on the disk."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            follow(file.fileno(), path.parent, 0o644)
-            file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 STORE_DEADLINE = 10.0

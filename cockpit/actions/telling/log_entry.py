@@ -366,7 +366,7 @@ async def _how_far(run: RunSpec) -> list[Check]:
     push = await push_of(Path(run.records.logbook), Limits())
     if push.stage is PushStage.NONE:
         return [warned(rows.PUSH, "committed here alone: there is nowhere to push to")]
-    if push.stage is PushStage.HELD:
+    if push.stage in (PushStage.HELD, PushStage.FAILED):
         return [warned(rows.PUSH, f"committed here, not pushed: {push.trouble}")]
     text = "committed on the branch that is checked out, pushed to its upstream"
     return [passed(rows.PUSH, text)]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from cockpit.hosts.own_folder import follow, make_folder
+from cockpit.hosts.own_folder import follow, make_folder, settle_folder
 from cockpit.model.clock import Clock
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.mounts import open_regular
@@ -90,7 +90,7 @@ def _swap(path: Path, former: bytes | None, written: Path) -> bool:
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    settle_folder(path.parent)
     return True
 
 
@@ -121,16 +121,6 @@ def _like(handle: int, former: os.stat_result | None, beside: Path) -> None:
     with suppress(OSError):  # another user's file: its group is kept where that is allowed
         os.fchown(handle, -1, former.st_gid)
     os.fchmod(handle, stat.S_IMODE(former.st_mode))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the rename durable; some file systems refuse to sync a folder."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 _POLL_EVERY: Final = 0.03

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from cockpit.hosts.own_folder import write_whole
+from cockpit.hosts.own_folder import put_whole
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
@@ -201,10 +200,8 @@ def _read(place: Path) -> Push | None:
 
 
 def _write(place: Path, push: Push) -> None:
-    fresh = place / f"{NOTE}.{os.getpid()}"
     with suppress(OSError):
-        write_whole(fresh, json.dumps(push.model_dump()))
-        fresh.replace(place / NOTE)
+        put_whole(place / NOTE, json.dumps(push.model_dump()))
 
 
 StageListener = Callable[[Recorded], None]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Final
 
+from cockpit.hosts.own_folder import put_whole
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
@@ -183,15 +182,7 @@ class Drafts:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder.chmod(0o700)
         document = {"run": run, "kind": kind, "text": text, "by": by}
-        handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(json.dumps(document).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self._place(run, kind))
-        finally:
-            Path(name).unlink(missing_ok=True)
+        put_whole(self._place(run, kind), json.dumps(document))
 
     def get(self, run: str, kind: str) -> str | None:
         """Return the text that was kept, ``None`` if there is none that can be read."""

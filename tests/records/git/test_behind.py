@@ -105,9 +105,7 @@ async def test_a_git_that_does_not_answer_has_not_said_that_nothing_is_pushed_to
 
     monkeypatch.setattr("cockpit.records.git.repository.run_git", silent)
     found = await push_of(ada / LOGBOOK, Limits())
-    assert (found.stage, found.trouble) == (
-        PushStage.FAILED, "it cannot be told: git did not answer"
-    )  # fmt: skip
+    assert found.stage is PushStage.FAILED and "git did not answer" in str(found.trouble)
 
 
 async def test_a_git_that_does_not_say_which_branch_it_is_on_has_not_said_none(

@@ -15,7 +15,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records.git.repository import Limits, Repository, find_repository, run_by_hand
-from cockpit.records.git.saver import Saver
+from cockpit.records.git.saver import PushStage, Saver
 from tests.records.remotes import (
     LOGBOOK,
     START,
@@ -502,6 +502,8 @@ async def test_a_repository_of_another_user_names_the_remedy(tmp_path: Path) -> 
         os.chown(path, 4242, 4242)
     done = await save(ada, entry("one"))
     assert done.stage is SaveStage.SAVED and f"safe.directory {ada}" in str(done.trouble)
+    push = await saver().pushes(ada / LOGBOOK)
+    assert push.stage is PushStage.FAILED and f"safe.directory {ada}" in str(push.trouble)
 
 
 async def test_a_remote_branch_that_is_checked_out_is_said(tmp_path: Path) -> None:
