@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cockpit.hosts.here import HERE_LINK
+from cockpit.hosts.link import Link
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live
 from cockpit.model.place import HERE
@@ -43,7 +44,7 @@ def waited_for(work: Awaitable[T]) -> T:
         return pool.submit(lambda: asyncio.run(done())).result()
 
 
-def live_jobs(runs: Sequence[RunSpec]) -> dict[str, Live]:
+def live_jobs(runs: Sequence[RunSpec], link: Link = HERE_LINK) -> dict[str, Live]:
     """Return what lives of each run on this machine."""
-    jobs = ProcessJobs(SystemClock(), lambda _: HERE_LINK)
+    jobs = ProcessJobs(SystemClock(), lambda _: link)
     return waited_for(jobs.live(HERE, runs))

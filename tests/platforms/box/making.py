@@ -19,6 +19,7 @@ from cockpit.platforms.base import Platform
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
+from tests.platforms.local.making import wandb_id
 
 
 def spec(host: str, folder: Path, name: str = "buoy", **job: Any) -> RunSpec:
@@ -35,7 +36,9 @@ def spec(host: str, folder: Path, name: str = "buoy", **job: Any) -> RunSpec:
         name=name,
         output_root=on_host(host, str(root)),
         job=JobSpec(**{**plain, **job}),
-        wandb=WandbSpec(project="p", id=f"{name}-wb", dir=on_host(host, str(root / "wandb"))),
+        wandb=WandbSpec(
+            project="p", id=wandb_id(folder, name), dir=on_host(host, str(root / "wandb"))
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,8 +43,13 @@ def spec(folder: Path, name: str = "toy", **job: Any) -> RunSpec:
         name=name,
         output_root=str(root),
         job=JobSpec(**{**plain, **job}),
-        wandb=WandbSpec(project="p", id=f"{name}-wb", dir=str(root / "wandb")),
+        wandb=WandbSpec(project="p", id=wandb_id(folder, name), dir=str(root / "wandb")),
     )
+
+
+def wandb_id(folder: Path, name: str) -> str:
+    """Return an id of this test alone: two workers whose runs had one would see one lineage."""
+    return f"{name}-{zlib.crc32(str(folder).encode()):08x}-wb"
 
 
 def local(folder: Path, **more: Any) -> LocalPlatform:

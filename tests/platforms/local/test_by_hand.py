@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.census import census
+from cockpit.platforms.local.census import census, descendants
 from cockpit.platforms.local.marks import starts_of
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
 from tests.waiting import until
@@ -211,7 +211,13 @@ def test_a_placeholder_for_the_output_root_fits_no_other_root(tmp_path: Path, zo
 def test_who_writes_the_log_through_tee_is_a_job(tmp_path: Path, zoo: Zoo) -> None:
     scripted(tmp_path, "x.py", UP)
     run = recorded(tmp_path, "bash launch.sh")
-    zoo.run("sh", "-c", f"exec 3>&1; {PY} x.py | cat | tee runs/a/run.log", cwd=tmp_path)
+    shell = zoo.run("sh", "-c", f"exec 3>&1; {PY} x.py | cat | tee runs/a/run.log", cwd=tmp_path)
+
+    def programs() -> set[str]:
+        processes = census()
+        return {processes[pid].argv[0] for pid in descendants(processes, [shell])}
+
+    until(lambda: {"cat", "tee"} <= programs() and (tmp_path / "runs/a/run.log").exists())
     found = live(run)
     assert len(found.jobs) == 1 and "x.py" in found.jobs[0].name
 
@@ -236,8 +242,11 @@ def test_a_launcher_is_read_through_its_own_options() -> None:
 RANKS = """\
 import os, sys, time
 os.environ["LOCAL_RANK"] = "0"
+launcher = os.getpid()
 if os.fork():
     os._exit(0)
+while os.getppid() == launcher:
+    time.sleep(0.01)
 print("up", flush=True)
 time.sleep(60)
 """

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cockpit.hosts.here import HereLink
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
-from cockpit.platforms.local.census import census, descendants
+from cockpit.platforms.local.census import census, census_of, descendants
 from tests.platforms.reading import live_jobs
 from tests.waiting import until
 
@@ -92,22 +95,24 @@ def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
     )
 
 
+class WithoutOthers(HereLink):
+    """This machine without the zoos of other workers: their runs have the same names."""
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        answers = dict(await super().ask(asks, deadline, patience))
+        for each, rows in answers.items():
+            if each.call == "processes":
+                processes = census_of(rows)
+                others = descendants(processes, [os.getppid()]) - {os.getpid()}
+                others -= descendants(processes, [os.getpid()])
+                answers[each] = [row for row in rows if row[0] not in others]
+        return answers
+
+
 def live(run: RunSpec) -> Live:
-    """Return what lives, without the zoos of other workers: their runs have the same names."""
-    before = _of_others()
-    found = live_jobs((run,))[run.name]
-    others = before | _of_others()  # some end, some begin meanwhile
-    kinds = ("jobs", "leftovers", "possible", "spared")
-    mine = {
-        kind: tuple(job for job in getattr(found, kind) if _pid(job) not in others)
-        for kind in kinds
-    }
-    return found.model_copy(update=mine)
-
-
-def _of_others() -> set[int]:
-    processes = census()
-    return descendants(processes, [os.getppid()]) - descendants(processes, [os.getpid()])
+    return live_jobs((run,), WithoutOthers())[run.name]
 
 
 def _pid(job: LiveJob) -> int:
