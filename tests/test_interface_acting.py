@@ -94,7 +94,7 @@ def test_every_verb_prints_its_plan_and_does_nothing(ended: World) -> None:
     }  # fmt: skip
     before = git(ended.folder / "records", "rev-parse", "HEAD")
     for row in TABLE:
-        code, plan, said = ended.asked(row.verb, "toy", *NEEDED.get(row.verb, ()))
+        code, plan, said = ended.told(row.verb, "toy", *NEEDED.get(row.verb, ()))
         assert PLAN(plan), row.verb
         assert (code, said) == (4 if plan["blocked"] else 0, ""), row.verb
         assert (plan["action"], plan["run"]) == (row.verb, "toy")
@@ -107,16 +107,16 @@ def test_every_verb_prints_its_plan_and_does_nothing(ended: World) -> None:
 
 
 def test_words_plan_id_and_dry_run_decide(ended: World) -> None:
-    _, plan, _ = ended.asked("retain", "toy")
+    _, plan, _ = ended.told("retain", "toy")
     assert plan["words"] == "delete 1 from toy" and not plan["blocked"]
-    code, again, _ = ended.asked("retain", "toy", "--dry-run", "--confirm", plan["words"])
+    code, again, _ = ended.told("retain", "toy", "--dry-run", "--confirm", plan["words"])
     assert code == 0 and PLAN(again) and again["plan_id"] == plan["plan_id"]
-    code, refused, _ = ended.asked("retain", "toy", "--confirm", "delete 2 from toy")
+    code, refused, _ = ended.told("retain", "toy", "--confirm", "delete 2 from toy")
     assert code == 4 and RESULT(refused) and refused["outcome"] == "refused"
     assert plan["words"] in refused["message"] and refused["steps"] == []
-    code, _, said = ended.asked("retain", "toy", "--plan", "000000000000")
+    code, _, said = ended.told("retain", "toy", "--plan", "000000000000")
     assert code == 4 and plan["plan_id"] in said
-    code, refused, _ = ended.asked(
+    code, refused, _ = ended.told(
         "retain", "toy", "--plan", "000000000000", "--confirm", plan["words"]
     )
     assert code == 4 and refused["outcome"] == "refused"
@@ -136,13 +136,13 @@ def test_c_18_is_approved_key_by_key_and_hard_blocks_by_nobody(world: World) -> 
     assert (code, said, result["outcome"]) == (0, "", "done") and RESULT(result), result
     assert result["launch_id"] == "toy-i001" and result["job_id"] == f"pid:{world.pid('toy')}"
     world.until((world.folder / "out/toy/checkpoints/step-20/metadata.json").exists)
-    code, plan, _ = world.asked("stop", "toy")
+    code, plan, _ = world.told("stop", "toy")
     assert code == 0 and plan["stops"] and plan["words"].split()[:2] == ["stop", "toy"]
     world.kill("toy")
     (world.folder / "config.json").write_text(json.dumps({"lr": 0.2, "seed": 1}))
 
     def planned(*more: str) -> tuple[int, dict[str, Any], str]:
-        return world.asked("relaunch", "toy", *more)
+        return world.told("relaunch", "toy", *more)
 
     lr = ("--approve", "C-18:lr", "--by", "ada", "--reason", "a sweep")
     seed = ("--approve", "C-18:seed", "--by", "bob", "--reason", "too")
@@ -157,7 +157,7 @@ def test_c_18_is_approved_key_by_key_and_hard_blocks_by_nobody(world: World) -> 
     code, plan, _ = planned(*lr, *seed)
     assert (code, plan["blocked"]) == (0, False)
     go = ("relaunch", "toy", "--confirm", "relaunch toy", "--plan", plan["plan_id"])
-    code, result, _ = world.asked(*go)
+    code, result, _ = world.told(*go)
     assert (code, result["outcome"]) == (4, "refused"), "approvals are not remembered"
     code, result, _ = world.told(*go, *lr, *seed)
     assert (code, result["outcome"], result["launch_id"]) == (0, "done", "toy-i002"), result[
@@ -190,7 +190,7 @@ def test_an_interrupt_is_130_and_the_journal_tells_of_it(world: World) -> None:
     git(world.folder / "code", "commit", "-qam", "stay")
     git(world.folder / "code", "push", "-q")
     assert world.said("launch", "toy", "--confirm", "launch toy").returncode == 0
-    words = world.asked("stop", "toy")[1]["words"]
+    words = world.told("stop", "toy")[1]["words"]
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     acting = subprocess.Popen(
         command("stop", "toy", "--confirm", words), cwd=world.folder, env=world.env,
@@ -205,7 +205,7 @@ def test_an_interrupt_is_130_and_the_journal_tells_of_it(world: World) -> None:
     assert acting.wait(60) == 130
     assert "Traceback" not in acting.stderr.read()
     os.kill(world.pid("toy"), 0)
-    _, plan, _ = world.asked("stop", "toy")
+    _, plan, _ = world.told("stop", "toy")
     assert any("interrupted" in check["text"] for check in plan["checks"]), plan["checks"]
 
 
@@ -266,5 +266,5 @@ def test_history_is_one_document_and_looks_back(ended: World) -> None:
     code, told, said = ended.told("history", "toy")
     assert (code, said, told["schema"]) == (0, "", 1)
     assert "handoff" in json.dumps(told)
-    code, before, _ = ended.asked("history", "toy", "--at", "2020-01-01T00:00:00Z")
+    code, before, _ = ended.told("history", "toy", "--at", "2020-01-01T00:00:00Z")
     assert code == 0 and "bob" not in json.dumps(before)

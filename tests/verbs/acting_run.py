@@ -14,12 +14,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from cockpit.cli import main
-from tests.verbs.tiny_run import command, environment
+from tests.verbs.tiny_run import environment
 
 TRAINER = """
 import json, pathlib, sys, time
@@ -105,18 +105,19 @@ class World:
         git(work, "push", "-q", "-u", "origin", "main")
 
     def said(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the program here."""
-        return subprocess.run(
-            command(*words), cwd=self.folder, env=self.env, capture_output=True, text=True,
-            timeout=90, check=False,
-        )  # fmt: skip
-
-    def asked(self, *words: str) -> tuple[int, dict[str, Any], str]:
-        """Ask for a document as ``told`` does, without a process of its own: to see only."""
+        """Run the program here, in this process: no second is lost on starting another."""
         out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = main([*words, "--json", "--config", str(self.config)])
-        return code, json.loads(out.getvalue()), err.getvalue()
+        with (
+            mock.patch.dict(os.environ, self.env, clear=True),
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                code = main(list(words))
+            except SystemExit as left:
+                code = int(left.code or 0)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     def told(self, *words: str) -> tuple[int, dict[str, Any], str]:
         """Run the program for its one JSON document; return exit code, document, messages."""

@@ -24,7 +24,7 @@ def test_a_relaunch_takes_the_time_that_its_listing_needs(
     world.add("toy")
     world.save("toy", *range(20, 180, 20))
     world.ended("toy", 137)
-    _, plan, _ = world.asked("relaunch", "toy")
+    _, plan, _ = world.told("relaunch", "toy")
     (check,) = [each for each in plan["checks"] if each["id"] == "C-17"]
     if in_time:
         assert check["level"] == "pass" and "the trainer agrees" in check["text"]

@@ -101,7 +101,7 @@ def test_our_own_relaunch_that_draws_an_empty_bar_first_is_right(tmp_path: Path)
             seen |= {alert["id"] for alert in check(tmp_path)["alerts"]}
             time.sleep(0.1)
         assert "C-12" not in seen | {alert["id"] for alert in check(tmp_path)["alerts"]}
-        history = world.asked("history", "toy")[1]
+        history = world.told("history", "toy")[1]
         assert "step 0" not in json.dumps(history)
     finally:
         world.close()

@@ -89,10 +89,10 @@ def test_the_plan_and_the_pages_rest_on_the_same_diagnosis(tmp_path: Path) -> No
     world.save("toy", 20, 40)
     lines = [*TRAIN, "RuntimeError: Loss is NaN", *FRAMES, *[RESET] * 8]
     world.ended("toy", 1, *lines)
-    code, plan, _ = world.asked("relaunch", "toy")
+    code, plan, _ = world.told("relaunch", "toy")
     (verdict,) = [each for each in plan["checks"] if each["id"] == "T"]
     assert code == 4 and verdict["level"] == "block" and "Loss is NaN" in verdict["text"]
-    assert "numerical instability" in json.dumps(world.asked("escalate", "toy")[1])
+    assert "numerical instability" in json.dumps(world.told("escalate", "toy")[1])
 
 
 TRAINER = """
@@ -160,7 +160,7 @@ def test_the_relaunch_of_one_that_a_signal_ended_cleanly_says_so(tmp_path: Path)
     world.add("toy")
     world.save("toy", 20, 40)
     world.ended("toy", 0, *TRAIN[:44], "[rank: 0] Received SIGTERM: 15")
-    checks = {each["id"]: each for each in world.asked("relaunch", "toy")[1]["checks"]}
+    checks = {each["id"]: each for each in world.told("relaunch", "toy")[1]["checks"]}
     assert checks["job-state"]["level"] == "warn"
     assert checks["T"]["level"] == "warn"
     assert "nobody is recorded as having done it" in checks["T"]["text"]
