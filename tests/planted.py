@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import html
-import io
 import json
 import os
 import re
@@ -16,11 +15,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from unittest import mock
 
-from cockpit.cli import main
 from tests.sources.wandb import writer as wandb_writer
-from tests.verbs.tiny_run import command, environment
+from tests.verbs.tiny_run import command, environment, program
 
 _MADE = "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432"
 SECRETS: Mapping[str, str] = {
@@ -96,29 +93,20 @@ class Planted:
         }
         return {**environment(), **own, **more}
 
-    def cockpit(self, *words: str, stdin: str = "", **more: str) -> bytes:
-        """Return all that the program says to these words."""
+    def cockpit(self, *words: str) -> bytes:
+        """Return all that the program, and what it starts, say to these words."""
         done = subprocess.run(
             command(*words, "--config", str(self.config)),
-            cwd=self.folder, env=self.environment(**more), capture_output=True, timeout=120,
-            check=False, input=stdin.encode(),
+            cwd=self.folder, env=self.environment(), capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         return f"exit {done.returncode}\n".encode() + done.stdout + done.stderr
 
     def here(self, *words: str, **more: str) -> bytes:
         """Return the same, said by this process: no second is lost on starting another."""
-        said = io.StringIO()
-        with (
-            mock.patch.dict(os.environ, self.environment(**more), clear=True),
-            contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-        ):
-            try:
-                code = main([*words, "--config", str(self.config)])
-            except SystemExit as left:
-                code = int(left.code or 0)
-        return f"exit {code}\n{said.getvalue()}".encode()
+        done = program(
+            *words, "--config", str(self.config), folder=self.folder, env=self.environment(**more)
+        )
+        return f"exit {done.returncode}\n{done.stdout}{done.stderr}".encode()
 
     def written(self) -> Iterator[tuple[str, bytes]]:
         """Yield all that the program itself has written down."""

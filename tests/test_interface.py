@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sources.wandb import writer as wandb_writer
-from tests.verbs.tiny_run import TinyRun, command, environment
+from tests.verbs.tiny_run import TinyRun, program
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 KINDS = {
@@ -174,16 +174,14 @@ def assert_facet(name: str, facet: Mapping[str, Any]) -> None:
 
 def told(*words: str, folder: Path) -> tuple[int, list[dict[str, Any]], str]:
     """Run the program; return its exit code, its JSON documents, one per text block, and stderr."""
-    done = subprocess.run(
-        command(*words), cwd=folder, env=environment(), capture_output=True, timeout=60, check=False
-    )
-    out = done.stdout.decode()
+    done = program(*words, folder=folder)
+    out = done.stdout
     documents = (
         [json.loads(out, parse_constant=pytest.fail)]
         if out.startswith("{\n")
         else [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
     )
-    return done.returncode, documents, done.stderr.decode()
+    return done.returncode, documents, done.stderr
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_what_looks(planted: Planted) -> None:
 def test_checkpoints(planted: Planted) -> None:
     folder = planted.folder / "out" / "checkpoints"
     assert leaks("\n".join(path.name for path in folder.iterdir()), seen="names")
-    done = planted.cockpit("checkpoints", str(folder), "--json")
+    done = planted.here("checkpoints", str(folder), "--json")
     assert_none(("checkpoints", done))
 
 
@@ -101,13 +101,13 @@ def test_messages_and_what_is_said_of_them(planted: Planted) -> None:
             "NOT_SET": mail.url,
             "DEADMAN": dead.url.replace("/hook/s3cr3tpath", hidden),
         }
-        said = planted.cockpit("watch", "--once", **where)
+        said = planted.here("watch", "--once", **where)
         assert any("C-01" in title for title in hook.titles)
         assert mail.mails and hidden in dead.paths[0]
         posted = [("webhook", json.dumps(each)) for each in hook.posted]
         mails = [("mail", each) for each in mail.mails]
         hook.status = dead.status = 404
-        tried = planted.cockpit("doctor", "--notify", **where)
+        tried = planted.here("doctor", "--notify", **where)
         assert b"answered 404" in tried
         assert_none(("watch", said), ("doctor", tried), *posted, *mails, *planted.written())
 
@@ -151,7 +151,7 @@ def test_a_secret_in_the_run_file_is_refused_and_not_repeated(tmp_path: Path) ->
     run = Planted(tmp_path, resubmit=f"WANDB_API_KEY={key} python train.py")
     try:
         for words in (("check", "--json"), ("watch", "--once"), ("doctor",), ("relaunch", "tiny")):
-            said = run.cockpit(*words)
+            said = run.here(*words)
             assert b"exit 2" in said and b"looks like a secret" in said
             assert_none((words[0], said), *run.written())
     finally:

@@ -6,7 +6,6 @@ Everything is real: processes, git repositories with bare remotes, the program i
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
@@ -16,10 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from cockpit.cli import main
-from tests.verbs.tiny_run import environment
+from tests.verbs.tiny_run import environment, program
 
 TRAINER = """
 import json, pathlib, sys, time
@@ -105,19 +102,7 @@ class World:
         git(work, "push", "-q", "-u", "origin", "main")
 
     def said(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the program here, in this process: no second is lost on starting another."""
-        out, err = io.StringIO(), io.StringIO()
-        with (
-            mock.patch.dict(os.environ, self.env, clear=True),
-            contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            try:
-                code = main(list(words))
-            except SystemExit as left:
-                code = int(left.code or 0)
-        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+        return program(*words, folder=self.folder, env=self.env)
 
     def told(self, *words: str) -> tuple[int, dict[str, Any], str]:
         """Run the program for its one JSON document; return exit code, document, messages."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -9,6 +11,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
+
+from cockpit.cli import main
 
 TRAINER = """
 import os, sys, time
@@ -89,6 +94,24 @@ class TinyRun:
 
 def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "cockpit", *words]
+
+
+def program(
+    *words: str, folder: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the program in a folder, in this process: to start another costs a second."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, env or environment(), clear=True),
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = main(list(words))
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def environment() -> dict[str, str]:

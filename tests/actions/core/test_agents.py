@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.actions.core import agents
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.service import ActionService
 from cockpit.config.file import load
@@ -377,7 +378,10 @@ async def test_a_grace_begins_with_the_act_whenever_it_was_planned(tmp_path: Pat
     assert told[0].at >= began
 
 
-async def test_a_grace_of_hours_is_seen_to_its_end(tmp_path: Path) -> None:
+async def test_a_grace_of_hours_is_seen_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "LOOK_EVERY", 10.0)  # 14,400 looks would show no more
     made = world(tmp_path, grace=7200.0)
     plan, seen = await planned(made), list[str]()
 
