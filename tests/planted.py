@@ -106,7 +106,7 @@ class Planted:
         done = program(
             *words, "--config", str(self.config), folder=self.folder, env=self.environment(**more)
         )
-        return f"exit {done.returncode}\n{done.stdout}{done.stderr}".encode()
+        return f"exit {done.returncode}\n{done.stderr}{done.stdout}".encode()
 
     def written(self) -> Iterator[tuple[str, bytes]]:
         """Yield all that the program itself has written down."""
@@ -252,7 +252,7 @@ step = 20
 while True:
     step += 1
     print(f"step {step}/1000 loss=2.0", flush=True)
-    time.sleep(0.1)
+    time.sleep(1.0)
 """
 NAME = "checkpoint's name"
 FILE = "file's name"

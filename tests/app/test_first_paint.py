@@ -10,15 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.segment import Segment
 from textual._callback import invoke
-from textual._compositor import ChopsUpdate
-from textual.strip import Strip
 
 from cockpit.app import application, first_paint
 from cockpit.app.first_paint import GATHER_FOR, READING, FirstPaint, News
-from cockpit.app.terminal import on_screen
 from cockpit.model.report import ROWS_UNREAD, Verdict
 from cockpit.runtime import heap
 from cockpit.runtime.heap import DUE, OVERDUE, YOUNG, QuietHeap
@@ -57,17 +52,6 @@ def news(timers: Timers, told: list[str]) -> News:
     found.begin([made.report("run-a", **UNREAD), made.report("run-b", **UNREAD)])
     del timers.running[:]
     return found
-
-
-def test_while_runs_are_read_their_parts_come_in_one_frame(news: News, timers: Timers) -> None:
-    news.take(made.report("run-a", **UNREAD))
-    news.take(made.report("run-a"))
-    assert [seconds for seconds, _ in timers.running] == [READING]
-    news.take(made.report("run-b"))
-    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
-    assert list(news.taken()) == ["run-a", "run-b"] and not timers.running
-    news.take(made.report("run-b"))
-    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
 
 
 async def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(
@@ -136,22 +120,6 @@ async def begun(app: Kept) -> asyncio.Event:
     for _ in range(20):
         await asyncio.sleep(0)
     return shown
-
-
-async def test_a_kept_frame_stands_until_there_is_more_to_see() -> None:
-    app = Kept(kept=True)
-    shown = await begun(app)
-    assert not shown.is_set() and not app.paints
-    app.live_wanted.set()
-    await asyncio.wait_for(shown.wait(), 20)
-    assert app.paints == ["all"]
-
-
-async def test_without_one_the_screen_is_painted_at_once() -> None:
-    app = Kept(kept=False)
-    shown = await begun(app)
-    await asyncio.wait_for(shown.wait(), 1)
-    assert app.paints == ["all"]
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -281,10 +249,3 @@ def test_keys_without_a_pause_do_not_put_it_off_for_ever() -> None:
         gc.collect(1)
     assert not any(looks) and quiet.look(idle=0.1) and not quiet.look(idle=3600.0)
     quiet.end()
-
-
-def test_what_lies_below_a_smaller_screen_is_not_painted() -> None:
-    lines = [{0: Strip([Segment("ab")])}]
-    update = on_screen(ChopsUpdate(lines, [(0, 0, 2), (7, 0, 2)], [[2]]))
-    assert isinstance(update, ChopsUpdate) and "ab" in update.render_segments(Console())
-    assert on_screen(ChopsUpdate(lines, [(7, 0, 2)], [[2]])) is None

@@ -23,7 +23,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from cockpit.app.cell_output import CellOutput, colours_here, placed, wanted_here
-from cockpit.app.output.encoder import PLAIN, Pen, blank, cells_of, change, pen_of, runs_of
+from cockpit.app.output.encoder import PLAIN, Pen, blank, cells_of, runs_of
 from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured, stage_here
 from tests.app.recorded import Line
 from tests.emulator import Emulator
@@ -53,14 +53,6 @@ def painted(*rows: str, width: int = 60, pen: Pen = INK) -> Stage:
     for y, row in enumerate(rows):
         stage.put(y, 0, cells_of(row.ljust(width), pen))
     return stage
-
-
-def test_one_digit_takes_a_move_a_colour_and_itself() -> None:
-    stage = painted("step 8,003", "loss 2.5")
-    stage.frame((0, 0))
-    stage.put(0, 9, cells_of("4", Pen("38;2;213;218;225", INK.bg)))
-    assert stage.frame((0, 0)) == "\x1b[9C\x1b[38;2;213;218;225m4\r"
-    assert stage.frame((0, 0)) == ""
 
 
 def test_a_whole_screen_is_written_once_pen_by_pen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,22 +102,6 @@ def test_blanks_that_take_the_place_of_words_are_erased() -> None:
     assert text.count(" ") < 30 and len(text) < 450
 
 
-def test_what_stays_among_blanks_is_not_written_again() -> None:
-    stage = painted("gone " * 3 + "what stays here, and stays " + "x" * 18)
-    stage.frame((0, 0))
-    stage.put(0, 0, cells_of(" " * 15, INK))
-    stage.put(0, 42, cells_of(" " * 18, INK))
-    assert stage.frame((0, 0)) == "\x1b[14X\x1b[43G\x1b[K\r"
-
-
-def test_rows_that_only_look_alike_are_not_moved() -> None:
-    stage = painted(*["-" * 60] * 10)
-    stage.frame()
-    for y in range(10):
-        stage.put(y, 0, cells_of("=" * 60, INK))
-    assert "r" not in stage.frame().replace("\r", "")
-
-
 @pytest.mark.parametrize("narrow", [True, False])
 def test_a_sign_of_which_terminals_differ_how_wide_it_is_shifts_nothing(narrow: bool) -> None:
     def measure(letter: str) -> int:
@@ -170,16 +146,6 @@ def test_cells_can_be_kept_as_texts_and_made_again() -> None:
     row = [*cells_of("loss 世界 2.5 ", INK), *cells_of("e\u0301 ", PLAIN), blank(INK)]
     again = [cell for text, pen in runs_of(row) for cell in cells_of(text, Pen(*pen))]
     assert again == row
-
-
-def test_the_way_from_pen_to_pen_is_the_shortest() -> None:
-    bold = INK._replace(marks=(1,))
-    assert change(INK, bold) == "\x1b[1m" and change(bold, INK) == "\x1b[22m"
-    assert change(bold, PLAIN) == "\x1b[m" and change(INK, INK) == ""
-    assert change(None, PLAIN) == "\x1b[m"
-    both = INK._replace(marks=(1, 2))
-    assert change(both, bold) == "\x1b[22;1m"
-    assert pen_of("1;38;2;1;2;3;48;5;7") == Pen("38;2;1;2;3", "48;5;7", (1,))
 
 
 TERMS = [
@@ -248,18 +214,6 @@ class Asked(Stage):
 
     def _scroll(self) -> None:
         self.can_repeat()
-
-
-def test_an_answer_that_comes_while_a_frame_is_made_is_not_lost() -> None:
-    stage = Asked()
-    stage.resize(80, 4)
-    stage.put(0, 0, cells_of("first", INK))
-    stage.frame()
-    for y in range(3):
-        stage.put(y, 0, cells_of("other", INK))
-    stage.frame()
-    stage.put(3, 0, cells_of("─" * 80, INK))
-    assert "\x1b[79b" in stage.frame()
 
 
 def test_inside_tmux_a_line_that_goes_down_is_written_row_by_row() -> None:

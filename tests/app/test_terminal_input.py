@@ -25,7 +25,6 @@ from cockpit.app.terminal_input import (
     KeyParser,
     behind_escape,
     dark_by,
-    is_dark,
     question,
     read_keys,
 )
@@ -117,15 +116,8 @@ def test_an_escape_that_was_pressed_begins_no_paste(monkeypatch: pytest.MonkeyPa
     assert [each.key for each in told if isinstance(each, events.Key)][-1] == "up"
 
 
-def test_keys_around_a_paste_and_two_in_one_read_stay_what_they_are() -> None:
-    told = list(KeyParser().feed("\x1b[A\x1b[200~one\x1b[201~\x1b[B\x1b[200~two\x1b\x1b[201~x"))
-    assert [each.key if isinstance(each, events.Key) else each.text  # type: ignore[attr-defined]
-            for each in told] == ["up", "one", "down", "two", "x"]  # fmt: skip
-
-
 LIGHT = "\x1b]11;rgb:ffff/ffff/dddd\x1b\\"
 DARK = "\x1b]11;rgb:1e/1e/2e\x07"
-NONE_OF_OURS = "\x1b]11;?\x1b\\"
 Heard = list[str]
 
 
@@ -203,12 +195,6 @@ def test_what_only_begins_like_an_answer_is_what_was_pressed(
     assert typing.heard[-1] == "q"
 
 
-def test_an_answer_that_says_nothing_is_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    typing = Typing(monkeypatch)
-    typing.send(NONE_OF_OURS + "q")
-    assert typing.heard == ["q"]
-
-
 @pytest.mark.parametrize(
     ("variable", "dark"),
     [("15;0", True), ("0;15", False), ("0;default;15", False), ("7;8", True), ("12;7", False),
@@ -216,11 +202,6 @@ def test_an_answer_that_says_nothing_is_swallowed(monkeypatch: pytest.MonkeyPatc
 )  # fmt: skip
 def test_colorfgbg_is_read_as_terminals_write_it(variable: str, dark: bool | None) -> None:
     assert dark_by({"COLORFGBG": variable}) is dark
-
-
-def test_colours_of_any_depth_have_a_brightness() -> None:
-    assert is_dark("0", "0", "0") and not is_dark("f", "f", "f")
-    assert is_dark("2828", "2c2c", "3434") and not is_dark("fd", "f6", "e3")
 
 
 def test_a_console_that_would_show_the_question_is_not_asked() -> None:

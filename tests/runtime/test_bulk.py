@@ -79,7 +79,3 @@ async def test_one_that_hangs_still_is_left_out_of_the_hop_and_asked_no_more() -
     GATE.set()
     until(lambda: not is_stuck(calls[1].key))
     assert (await offload_each(calls, deadline=30.0, brief=30.0))[1].value == 1
-
-
-async def test_nothing_to_look_at_takes_no_thread() -> None:
-    assert await offload_each([], deadline=1.0) == []

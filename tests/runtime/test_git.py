@@ -81,15 +81,6 @@ async def settled(repo: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> 
     return watched
 
 
-async def test_git_is_not_started_to_learn_that_nothing_changed(
-    repo: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = await settled(repo, clock, monkeypatch)
-    former, started = await watched.look()
-    assert started == 0
-    assert former == (await Code(clock).observe([watched.run]))["a"].value
-
-
 def edited(repo: Path) -> None:
     (repo / "deep" / "er" / "model.py").write_text("x = 2\n")  # as long as before
 

@@ -229,18 +229,6 @@ async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPa
     assert asked[0].startswith(b"GET http://only-the-proxy-knows.invalid/x")
 
 
-async def test_sessions_nest_and_leave_nothing_open() -> None:
-    handle, asked = answering(reply(200, b"[6]"))
-    http = Http(SkipClock())
-    async with server(handle) as url, http.session() as outer:
-        async with http.session() as inner:
-            assert inner is outer
-        await asyncio.gather(*(http.get(url) for _ in range(20)))
-        was_closed = outer.is_closed
-    assert not was_closed and outer.is_closed and len(asked) == 20
-    assert "Bearer" not in repr(http)
-
-
 def closed_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -6,37 +6,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
 from pathlib import Path
 
 import pytest
 
 from cockpit.runtime import offload as module
 from cockpit.runtime.moment import Limit
-from cockpit.runtime.offload import WIDTH, Pool, _Call, _mail_of, each, offload
+from cockpit.runtime.offload import Pool, offload
 from tests.watch.fakes import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-async def test_returns_what_the_function_returns() -> None:
-    assert await offload(divmod, 7, 2, deadline=5.0) == (3, 1)
-
-
-async def test_raises_what_the_function_raises() -> None:
-    with pytest.raises(ZeroDivisionError):
-        await offload(divmod, 1, 0, deadline=5.0)
-
-
 async def test_stop_iteration_does_not_break_the_loop() -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         await offload(next, iter(()), deadline=5.0)
-
-
-async def test_runs_outside_the_loop_s_thread_in_a_daemon() -> None:
-    thread = await offload(threading.current_thread, deadline=5.0)
-    assert thread is not threading.main_thread()
-    assert thread.daemon
 
 
 async def test_threads_are_reused() -> None:
@@ -160,52 +144,6 @@ async def test_computing_starts_no_threads_that_would_only_wait() -> None:
     assert pool.threads <= pool.ready
 
 
-async def test_calls_that_wait_wake_nobody() -> None:
-    pool, gate = Pool(ready=1, cap=2), threading.Event()
-    loop, turns = asyncio.get_running_loop(), 0
-
-    def hang(_: int) -> bool:
-        return gate.wait()
-
-    hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(200)]
-    await asyncio.sleep(0.2)
-    former = loop._run_once  # type: ignore[attr-defined]
-
-    def counted() -> None:
-        nonlocal turns
-        turns += 1
-        former()
-
-    loop._run_once = counted  # type: ignore[attr-defined]
-    await asyncio.sleep(0.5)
-    del loop._run_once  # type: ignore[attr-defined]
-    assert 0 < turns <= 40, "the event loop turned for each call that waits"
-    gate.set()
-    assert all(await asyncio.gather(*hanging))
-
-
-async def test_what_comes_at_one_moment_is_done_by_one_thread_and_told_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HOLD", 60.0)
-    monkeypatch.setattr(module, "STEP", 60.0)
-    pool, loop = Pool(), asyncio.get_running_loop()
-    await offload(str, 0, deadline=30.0, pool=pool)
-    rung: list[object] = []
-    ring = loop.call_soon_threadsafe
-
-    def counted(callback: Callable[..., object], *args: object) -> asyncio.Handle:
-        rung.append(callback)
-        return ring(callback, *args)
-
-    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
-    for _ in range(3):
-        await until(lambda: pool._resting)  # one that still works takes what comes at once
-        calls = (offload(Path("/proc").stat, deadline=30.0, pool=pool, key=n) for n in range(12))
-        assert len(await asyncio.gather(*calls)) == 12
-    assert len(rung) == 3 and pool.threads == 1
-
-
 async def test_what_is_done_is_told_although_the_next_call_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -255,10 +193,6 @@ async def test_polling_something_dead_takes_one_thread() -> None:
     assert pool.threads == 1
     gate.set()
     assert await offload(gate.wait, deadline=5.0, pool=pool)
-
-
-async def test_an_unhashable_argument_is_fine() -> None:
-    assert await offload(len, [1, 2], deadline=5.0) == 2
 
 
 async def test_a_cancelled_caller_leaves_the_thread_behind() -> None:
@@ -316,22 +250,6 @@ def test_the_interpreter_leaves_although_a_thread_hangs() -> None:
     assert ended - float(done.stdout.split()[-1]) < 2.0
 
 
-async def test_a_bulk_is_answered_in_order_and_not_all_at_once() -> None:
-    under_way, most = 0, 0
-
-    async def ask(item: int) -> int:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        answer = await offload(int, item, deadline=30.0)
-        under_way -= 1
-        return answer
-
-    assert await each(range(3 * WIDTH), ask) == list(range(3 * WIDTH))
-    assert most == WIDTH
-    assert await each([], ask) == []
-
-
 async def test_what_comes_after_the_deadline_is_nobody_s_business() -> None:
     gate, said = threading.Event(), list[dict[str, object]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
@@ -362,25 +280,3 @@ async def test_the_time_in_which_the_process_was_stopped_is_no_waiting(
         return "done"
 
     assert await offload(work, deadline=15.0) == "done"
-
-
-async def test_a_call_that_comes_while_a_thread_looks_for_its_own_breaks_nothing() -> None:
-    """The loop appends without the lock, while a thread passes over a kind that has its share."""
-    pool, loop = Pool(cap=2), asyncio.get_running_loop()
-
-    def call(kind: Hashable) -> _Call:
-        return _Call(time.time, kind, _mail_of(loop), loop.create_future(), None)
-
-    late = call("late")
-
-    class Full:
-        def __hash__(self) -> int:
-            pool._calls.append(late)
-            return 1
-
-    full = Full()
-    pool._kinds[full] = pool.share
-    pool._calls.clear()
-    pool._calls.append(call(full))
-    assert pool._take() is None
-    assert pool._take() is late

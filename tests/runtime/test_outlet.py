@@ -29,13 +29,6 @@ def read(out: int, size: int) -> bytes:
     return found
 
 
-def test_lines_come_out_in_order(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1])
-    for number in range(20):
-        outlet.put(b"%d\n" % number)
-    assert read(pipe[0], 50).split() == [b"%d" % number for number in range(20)]
-
-
 def test_what_nobody_reads_is_dropped_oldest_first_and_counted(pipe: tuple[int, int]) -> None:
     out, into = pipe
     told: list[int] = []

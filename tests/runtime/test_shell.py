@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -16,28 +15,12 @@ import pytest
 
 from cockpit.runtime import shell
 from cockpit.runtime.process import process_facts
-from cockpit.runtime.shell import run_blocking, run_command
+from cockpit.runtime.shell import run_command
 from tests.e2e.tiny_fleet import until
 
 
 def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
-
-
-async def test_output_status_and_arguments() -> None:
-    done = await run_command(["printf", "%s|", "a b", "$HOME", ";"], deadline=10.0)
-    assert (done.rc, done.out, done.err, done.timed_out) == (0, b"a b|$HOME|;|", b"", False)
-    assert done.ok and done.text == "a b|$HOME|;|"
-
-
-async def test_a_failure_keeps_its_status_and_its_words() -> None:
-    done = await run_command(sh("echo no >&2; exit 3"), deadline=10.0)
-    assert (done.rc, done.err, done.ok) == (3, b"no\n", False)
-
-
-async def test_a_signal_is_a_negative_status() -> None:
-    done = await run_command(sh("kill -9 $$"), deadline=10.0)
-    assert (done.rc, done.timed_out) == (-9, False)
 
 
 async def test_a_missing_program_says_so() -> None:
@@ -97,16 +80,6 @@ async def test_stdin_is_closed_unless_given() -> None:
 async def test_a_command_that_does_not_want_its_stdin() -> None:
     done = await run_command(["true"], deadline=10.0, stdin=b"x" * 3_000_000)
     assert (done.rc, done.timed_out) == (0, False)
-
-
-async def test_folder_and_environment(tmp_path: Path) -> None:
-    done = await run_command(
-        sh('pwd; echo "$ADDED"; echo "${HOME:+home}"'),
-        deadline=10.0,
-        cwd=tmp_path,
-        env={"ADDED": "yes"},
-    )
-    assert done.text.split() == [str(tmp_path), "yes", "home"]
 
 
 async def test_output_is_capped_while_it_is_read() -> None:
@@ -180,13 +153,6 @@ def quiet(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def test_the_blocking_variant(tmp_path: Path) -> None:
-    tool = tmp_path / "tool"
-    tool.write_text("#!/bin/sh\necho from-tool\n")
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    assert run_blocking([str(tool)], deadline=10.0).out == b"from-tool\n"
 
 
 async def lives(pid: int) -> bool:

@@ -321,16 +321,3 @@ def test_a_file_that_cannot_be_read_now_is_not_written_over(
 
 def _stale(path: str) -> Any:
     raise OSError(errno.ESTALE, "stale file handle", path)
-
-
-def test_a_log_whose_path_is_no_text_keeps_the_other_marks(tmp_path: Path) -> None:
-    file, odd = BookmarkFile(tmp_path, "/c.toml"), mark(1, path="/\udcff.log")
-    file.change({odd.key: odd, mark(2).key: mark(2)})
-    assert file.load() == (mark(2),)
-
-
-def test_a_place_that_no_file_has_is_no_bookmark(tmp_path: Path) -> None:
-    file = BookmarkFile(tmp_path, "/c.toml")
-    file.change({mark(1).key: mark(1)})
-    file.path.write_text(file.path.read_text().replace('"offset":1', '"offset":1' + "0" * 40))
-    assert file.load() == ()

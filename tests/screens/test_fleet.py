@@ -22,24 +22,11 @@ from screens.help import HelpScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
-from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
+from tests.screens.stand_in import StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets import fleet_header, run_list
 from widgets.painting.panel import tiling
 from widgets.run_list import RunPanel
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_worst_is_first_and_everything_is_there(size: tuple[int, int]) -> None:
-    app = cockpit()
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        shown = text_of(app)
-        for report in made.fleet():
-            assert report.name in shown
-        assert shown.index("run-failed") < shown.index("run-well")
-        assert "■ 2 critical" in shown
-        assert "enter open" in shown
 
 
 async def test_many_runs_become_a_list_and_few_become_panels() -> None:
@@ -76,18 +63,6 @@ async def test_a_key_counts_no_run_anew_and_news_do(monkeypatch: pytest.MonkeyPa
         engine.tell(made.report("run-150", Verdict.CRITICAL, (made.alert("C-01"),)))
         await until(pilot, lambda: "■ 1 critical" in text_of(app))
         assert len(counted) > before
-
-
-async def test_a_long_list_scrolls_with_the_selection() -> None:
-    runs = [made.report(f"run-{n:03d}") for n in range(200)]
-    app = cockpit(*runs)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("G")
-        assert "▌● run-199" in text_of(app)
-        await pilot.press("pageup")
-        assert "▌● run-178" in text_of(app)
-        await pilot.press("g", "j", "j", "k")
-        assert "▌● run-001" in text_of(app)
 
 
 async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
@@ -247,18 +222,6 @@ async def test_enter_opens_the_selected_run_and_escape_comes_back() -> None:
         assert screen_of(app, FleetScreen).selected == "run-nan"
 
 
-async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
-    app = cockpit()
-    async with app.run_test(size=(200, 50)) as pilot:
-        assert "╭" in text_of(app)
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause(0.2)
-        assert "╭" not in text_of(app)
-        await pilot.resize_terminal(200, 50)
-        await pilot.pause(0.2)
-        assert text_of(app).count("╭") == 4 and text_of(app).count("┍") == 1
-
-
 async def test_help_palette_check_theme_and_copy() -> None:
     engine = StandIn(*made.fleet())
     app = cockpit(engine=engine)
@@ -364,15 +327,6 @@ async def test_a_watch_that_ends_is_told_and_ends_nothing_else() -> None:
         assert "watch: STOPPED" in text_of(app)
         assert "run-failed" in text_of(app)
         assert "RuntimeError" in text_of(app)
-
-
-async def test_what_the_engine_says_of_itself_is_shown() -> None:
-    engine = StandIn(*made.fleet())
-    engine.notices = ("cockpit.toml:3: unknown key [/]; the old settings stay",)
-    app = cockpit(engine=engine)
-    async with app.run_test(size=(200, 50)) as pilot:
-        await pilot.pause()
-        assert "unknown key [/]; the old settings stay" in text_of(app)
 
 
 async def test_a_long_notice_is_read_whole_and_gives_its_rows_back() -> None:

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.app.session_files import KeptView, ViewFile
-from cockpit.model.observed import Phase
 from cockpit.model.report import GROUPS, SORTS, RunReport, Verdict, View
 from cockpit.model.run import JobSpec
-from screens.fleet import FleetScreen, arranged, matching, read_filter
+from screens.fleet import FleetScreen, arranged, matching
 from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of, typed
 from tests.widgets import reports as made
 
@@ -59,14 +58,6 @@ def test_the_words_of_a_filter_are_all_asked_for(words: str, found: list[str]) -
     assert names(words) == found
 
 
-def test_a_filter_that_is_none_says_what_there_is() -> None:
-    wrong = read_filter("dri:ada stat:failed").problem
-    assert wrong == 'no filter "stat:"; there are state:, alert:, dri:, group:, cluster:'
-    assert 'no state "sleeping"' in read_filter("state:sleeping").problem
-    assert Phase.SUCCEEDED.value in read_filter("state:sleeping").problem
-    assert not read_filter("at 08:41 dri:ada").problem
-
-
 @given(st.text(max_size=30))
 def test_property_any_filter_is_read(words: str) -> None:
     assert set(names(words)) <= {each.name for each in RUNS}
@@ -95,12 +86,6 @@ def test_every_run_stands_in_one_group(group: str, sort: str) -> None:
     assert sorted(each.name for each in shown.runs) == sorted(each.name for each in RUNS)
     assert bool(group) == bool(shown.groups)
     assert not group or sum(count for _, count in shown.groups) == len(RUNS)
-
-
-def test_groups_stand_in_the_order_of_their_first_run() -> None:
-    shown = arranged(RUNS, View(group="group"))
-    assert [title for title, _ in shown.groups] == ["no group · 2 runs", "group sweep · 2 runs"]
-    assert [each.name for each in shown.runs] == ["torn", "well-b", "over", "well-a"]
 
 
 async def test_group_hide_favourite_and_a_filter_that_is_none_stand_on_the_screen() -> None:

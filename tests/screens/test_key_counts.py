@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from screens.acting.ack import AckScreen
 from screens.hotkeys import ACTIONS
-from screens.keys import read_keys
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
@@ -88,9 +86,3 @@ def test_whatever_scrolls_has_the_keys_of_vi_and_the_arrows() -> None:
     assert lacking == []
     scrolling = {each.where for each in ACTIONS if "down" in each.keys.split()}
     assert scrolling >= {"fleet", "run", "list", "welcome", *TYPES_TEXT - {"entry"}}
-
-
-def test_the_keys_of_ones_own_that_are_shown_are_keys() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.S)
-    keys = read_keys(tomllib.loads(example)["keys"])
-    assert keys.of("page_down") == ("pagedown", "ctrl+f")

@@ -2,50 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.app.application import CockpitApp
-from screens.acting.ack import AckScreen
-from screens.acting.editor import EditorScreen
-from screens.acting.form import FormScreen
-from screens.acting.journal import JournalScreen
-from screens.acting.plan import PlanScreen
-from screens.acting.points import PointsScreen
-from screens.copying import CopyScreen
-from screens.dialog import LeavingScreen
-from screens.fleet import FleetScreen
-from screens.help import HelpScreen, sections
-from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
+from screens.help import sections
+from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES
 from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
-from screens.past import PastScreen
-from screens.run import RunScreen
-from screens.sheet import HandoffPage
-from screens.welcome import WelcomeScreen
-
-HOLDERS = {
-    "fleet": FleetScreen,
-    "run": RunScreen,
-    "log": RunScreen,
-    "charts": RunScreen,
-    "welcome": WelcomeScreen,
-    "everywhere": CockpitApp,
-    "act": FleetScreen,
-    "plan": PlanScreen,
-    "form": FormScreen,
-    "ack": AckScreen,
-    "entry": EditorScreen,
-    "page": HandoffPage,
-    "points": PointsScreen,
-    "journal": JournalScreen,
-    "leaving": LeavingScreen,
-    "past": PastScreen,
-    "copying": CopyScreen,
-    "list": JournalScreen,
-    "help": HelpScreen,
-}
-
-
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
-def test_no_key_is_dead(action: Hotkey) -> None:
-    assert callable(getattr(HOLDERS[action.where], f"action_{action.run.partition('(')[0]}"))
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
@@ -85,15 +44,6 @@ def test_every_scope_has_a_title() -> None:
     assert {action.where for action in ACTIONS} == set(WHERES)
 
 
-def test_keys_can_be_changed() -> None:
-    keys = read_keys({"filter": "F", "sort": ["O", "f5"]})
-    assert keys.of("filter") == ("F",)
-    assert keys.of("sort") == ("O", "f5")
-    assert keys.of("open") == ("enter",)
-    assert ("F", "filter") in keys.footer("fleet")
-    assert keys.keymap() == {"filter": "F", "sort": "O,f5"}
-
-
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -112,10 +62,6 @@ def test_a_wrong_key_is_told_in_one_clear_line(settings: dict[str, object], told
     with pytest.raises(KeysError) as error:
         read_keys(settings)
     assert any(problem.startswith(told) for problem in error.value.problems)
-
-
-def test_keys_may_be_swapped() -> None:
-    assert read_keys({"filter": "s", "sort": "/"}).of("sort") == ("/",)
 
 
 def test_a_window_that_only_looks_offers_no_action_in_its_footer() -> None:

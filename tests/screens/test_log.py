@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from textual.app import App
 from textual.content import Content
 
@@ -113,12 +111,6 @@ def test_what_is_typed_is_a_place_or_nothing(typed: str, target: Target | Share 
     assert target_of(typed, NOW) == target
 
 
-@settings(max_examples=40)
-@given(st.text("0123456789 :-/%sShagoUTCZ,", max_size=24))
-def test_property_any_typed_text_is_read(typed: str) -> None:
-    target_of(typed, NOW)
-
-
 async def test_a_saved_log_is_masked_private_and_never_overwrites(tmp_path: Path) -> None:
     path, told = tmp_path / "out.txt", list[float]()
     lines = [safe_line("\x1b[31mred\x1b[0m [b]"), safe_line("two")]
@@ -196,13 +188,6 @@ def test_a_stamp_is_shortened_where_it_leads_and_the_day_shown_where_it_changes(
     assert painted(day, "2026") == (line if "2026" in line else shown)
 
 
-def test_a_wrapped_line_loses_nothing() -> None:
-    words = " ".join(f"word{n}" for n in range(40))
-    rows = paint_log_line(Content(words), 33, 0, "", "", True)
-    assert " ".join(" ".join(row.plain for row in rows).split()) == words
-    assert all(row.cell_length <= 33 for row in rows)
-
-
 def part(start: int, end: int, kept: dict[int, int], rest: int) -> LogPage:
     """A page of lines at these offsets, each with how many are left out before it."""
     lines = tuple(safe_line(str(at)) for at in kept)
@@ -255,20 +240,6 @@ async def test_beside_other_panels_lines_stand_still_while_there_is_room(
         app.say("news of something else")
         await pilot.press("f", "f")
         await until(pilot, lambda: len(rows_of_log(app)) == room)
-
-
-async def test_a_shorter_log_in_its_place_fills_the_room(tmp_path: Path) -> None:
-    path = write_log(tmp_path / "run.log", 3000)
-    engine = StandIn(with_log(path))
-    app = cockpit(engine=engine, run="run-a")
-    async with app.run_test(size=(200, 50)) as pilot:
-        await until(pilot, lambda: "line 002999" in text_of(app))
-        write_log(path, 2970)
-        engine.tell(with_log(path))
-        app.show_news()
-        await until(pilot, lambda: "line 002999" not in text_of(app))
-        await until(pilot, lambda: rows_of_log(app)[-1:] == ["002969"])
-        assert len(rows_of_log(app)) >= 40
 
 
 async def test_a_log_without_a_row_to_stand_in_is_followed_all_the_same(tmp_path: Path) -> None:

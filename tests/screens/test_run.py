@@ -19,9 +19,8 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.source import Logs
-from screens.log_reader import LogReader, Target, read_book, targets_of
+from screens.log_reader import LogReader, read_book
 from screens.run import RunScreen
-from screens.run_layout import Want, shares
 from tests.queries import queries_of
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
 from tests.widgets import reports as made
@@ -104,14 +103,6 @@ async def test_the_next_action_and_the_key_to_its_evidence_stand_on_a_laptop_too
         figures, line = (text_of(pilot.app).splitlines()[at] for at in (1, 3))
         assert "loss 2.314" in figures and "ckpt 8,000 ✓ 14m · 8,004 ✗ torn" in figures
         assert "→ relaunch from step 8000" in line and line.rstrip().endswith("enter evidence")
-
-
-def test_rows_go_first_to_what_is_needed_then_to_what_can_use_them() -> None:
-    wants = [Want(8, 12), Want(5, 14), Want(8, 9)]
-    assert shares(44, wants, 1) == [12, 23, 9]
-    assert shares(24, wants, 1) == [11, 5, 8]
-    assert shares(15, wants, 1) == [10, 5, 0]
-    assert shares(4, wants) == [0, 0, 0]
 
 
 def view_of(app: CockpitApp) -> LogView:
@@ -309,12 +300,6 @@ async def test_evidence_is_found_by_its_step_and_each_alert_in_turn(tmp_path: Pa
         await pilot.press("5", "down", "down", "down", "down", "down", "down", "down", "enter")
         await until(pilot, lambda: "alert 2 of 4: step 1,300" in text_of(pilot.app))
         assert "step 1300 | loss 2.0" in text_of(pilot.app)
-
-
-def test_every_alert_speaks_of_some_place() -> None:
-    numeric = made.alert("C-09", evidence=(("loss nan at step 1,300; 3 rows", "logged rows"),))
-    found = targets_of(made.report(alerts=(numeric,)), numeric)
-    assert found == (Target("step", 1300), Target("time", numeric.since))
 
 
 async def test_nothing_open_is_said() -> None:

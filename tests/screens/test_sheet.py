@@ -15,7 +15,7 @@ from screens.sheet import BacktestScreen, HandoffPage
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandInApp, cockpit, text_of
-from widgets.painting.metrics import copied, paint_backtest, when_opened
+from widgets.painting.metrics import paint_backtest
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
 PAGE += "- C-07 a quota that wasn`t asked for\n"  # no code begins here
@@ -71,35 +71,6 @@ PAST = Backtested(
 )  # fmt: skip
 
 
-def test_each_alert_says_when_it_would_have_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    assert (
-        when_opened(SPIKE, NOW) == "would have told you at 07:00, step 459; over at 07:10, step 474"
-    )
-    assert when_opened(BROKEN, NOW) == "would have told you at step 900; still open"
-    assert "C-09 would have told you at step 900" in copied(PAST, NOW)
-
-
-@pytest.mark.parametrize("width", [76, 196])
-def test_lanes_stand_below_the_loss(width: int) -> None:
-    curve = tuple(Column(at, at, 2.0, 2.0, 2.0) for at in range(1000))
-    past = PAST.model_copy(update={"curve": curve})
-    lines = [line.plain for line in paint_backtest(past, NOW, width)]
-    assert all(len(line) <= width for line in lines)
-    text = "\n".join(lines)
-    assert "2 alerts would have opened over 1,000 rows, up to step 999 of 2,000" in text
-    assert "Not replayed (rows alone do not show it): C-01 to C-04, C-07, C-26" in " ".join(
-        text.split()
-    )
-    spike, broken = (
-        next(line for line in lines if f"{name} │" in line) for name in ("C-11", "C-09")
-    )
-    across = width - 10
-    begin = min(place for sign in "[#" if (place := spike.find(sign)) > 0)
-    assert abs(begin - 10 - 0.459 * across) <= 1
-    assert broken.rstrip().endswith("=") and "]" not in broken
-
-
 def test_a_lane_stands_on_the_axis_of_the_chart_above_it_where_that_is_cut() -> None:
     curve = tuple(
         Column(at, at, None, None, None, 1) if at >= 130 else Column(at, at, 2.0, 2.0, 2.0)
@@ -115,12 +86,6 @@ def test_a_lane_stands_on_the_axis_of_the_chart_above_it_where_that_is_cut() -> 
     assert lanes["C-09"].find("[") == wall
     assert "]" not in lanes["C-11"] and lanes["C-11"].endswith("=")
     assert lanes["C-12"].split("│")[1].split() == [">"]
-
-
-def test_a_calm_past_and_an_empty_one_are_said() -> None:
-    calm = Backtested(run="r", steps=5)
-    lines = [line.plain for line in paint_backtest(calm, NOW, 60)]
-    assert lines[0].startswith("no alert would have opened over 5 rows")
 
 
 async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:

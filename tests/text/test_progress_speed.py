@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.text import progress_lines
-from cockpit.text.fields import Shape, pattern_of, shape_of
-from cockpit.text.progress import LineProgress, plain, read_progress
+from cockpit.text.fields import Shape, shape_of
+from cockpit.text.progress import LineProgress, read_progress
 from cockpit.text.progress_lines import Run, read_chunks, read_lines, read_raw, read_runs
 from tests.text.test_progress import NOT_BEGUN, NOT_PROGRESS, OTHER_SCOPE, RUN
 
@@ -135,19 +135,6 @@ def test_a_word_for_a_step_is_enough_to_look_at_a_line(word: str) -> None:
     assert found[1].step == 7
 
 
-@given(LINES | MUTATED | st.sampled_from(ALL), st.randoms(use_true_random=False))
-def test_a_pattern_matches_lines_of_its_shape_alone(line: str, by: random.Random) -> None:
-    line = line.split("\n")[0].split("\r")[-1].replace("\t", "   ")
-    shape = shape_of(plain(line))
-    zeros = [(at, at + 1) for at, char in enumerate(shape.shape) if char == "0"][:3]
-    pattern = pattern_of(line, shape.shape, zeros)
-    for other in [line, *(alike(line, by) for _ in range(6))]:
-        found = pattern and re.fullmatch(pattern, other)
-        own = shape_of(plain(other))
-        assert not found or own.shape == shape.shape
-        assert not found or list(found.groups()) == [own.cut(span) for span in zeros]
-
-
 @given(st.lists(LINES | MUTATED, max_size=12), st.randoms(use_true_random=False))
 def test_a_log_is_read_alike_whole_and_in_chunks(lines: list[str], by: random.Random) -> None:
     log = "\n".join([*lines, *(alike(line, by) for line in lines * 3)]).encode()
@@ -210,10 +197,6 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < progress_lines.remembered() <= 50
 
 
-def test_the_middle_of_a_word_is_no_label() -> None:
-    assert read_progress("bandit" + " " * 78 + "5 lr 1 lr 2") is None
-
-
 @pytest.mark.parametrize("name", TRAINERS)
 def test_each_trainer_s_lines_are_all_read(name: str) -> None:
     states = [part for line in lines_of(TRAINERS[name], 50) for part in line.splitlines() if part]
@@ -236,12 +219,3 @@ def test_few_of_the_lines_of_one_shape_are_looked_at_in_full(
     found = list(read_raw([line.encode() for line in lines]))
     assert len(found) == (0 if name in NOISE else 1500)
     assert len(looked_at) < 30
-
-
-def test_a_line_that_tells_something_stands_out_of_those_that_have_its_key() -> None:
-    silent = [f"step loss {n}" for n in range(200)]
-    telling = [*silent[:90], "step 41 loss 3", *silent[90:]]
-    assert key(telling[90].encode()) == key(silent[0].encode())
-    assert not list(read_chunks(["\n".join(silent).encode()] * 3))
-    (found,) = read_chunks(["\n".join(telling).encode()])
-    assert (found[0], found[1].step, found[1].loss) == (91, 41, 3.0)

@@ -7,10 +7,9 @@ import pytest
 from cockpit.hosts.link import PATIENCE
 from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind, known, unknown
-from cockpit.model.observed import JobValue, MonitorValue, Phase, RecordsValue
+from cockpit.model.facet import known
+from cockpit.model.observed import MonitorValue, RecordsValue
 from cockpit.model.place import HERE
-from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS
 from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.model.shared_facts import LAUNCHED, SharedFact
@@ -22,8 +21,8 @@ from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
 from cockpit.sources.wandb import online
 from cockpit.store.memory import LaunchedJob
-from cockpit.watch.asking import Asker, fate_of, places_of, with_current_job
-from cockpit.watch.poller import DEADLINES, USUAL
+from cockpit.watch.asking import Asker, places_of, with_current_job
+from cockpit.watch.poller import DEADLINES
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared
 from tests.watch.fakes import World
@@ -40,37 +39,9 @@ def with_job(**job: object) -> RunSpec:
 
 
 @pytest.mark.parametrize("facet", FACETS)
-def test_every_facet_has_a_place_a_cadence_and_a_deadline(facet: str) -> None:
-    world = World("a", "b")
-    asker = Asker(world.sources, {})
-    groups = asker.by_place(world.file.runs, (facet,))
-    assert groups == {(facet, HERE): list(world.file.runs)}
-    for place in (HERE, "gpu-box"):
-        assert USUAL[facet].at(place) > 0 and DEADLINES[facet].at(place) > 0
-
-
-@pytest.mark.parametrize("facet", FACETS)
 async def test_of_a_run_that_an_edit_has_removed_nothing_is_asked(facet: str) -> None:
     world = World("a")
     assert await Asker(world.sources, {}).ask(facet, HERE, world.file.runs) == {}
-
-
-def test_what_is_asked_of_a_run_is_made_anew_only_where_something_has_changed() -> None:
-    world = World("a", "b")
-    states = {run.name: RunState(run, run.name) for run in world.file.runs}
-    asker, first = Asker(world.sources, states), states["a"]
-    asked = asker._queries(world.file.runs)
-    again = asker._queries(world.file.runs)
-    assert [one is other for one, other in zip(asked, again, strict=True)] == [True, True]
-    job = JobValue(id="1", state="R", phase=Phase.RUNNING)
-    first.take("job", known(job, "test", 1.0))
-    again = asker._queries(world.file.runs)
-    assert again[0].job is job and again[1] is asked[1]
-    rejected = Rejected(step=1, path="/out/step-1", by="ada", at=1.0, reason="torn")
-    first.shared = first.shared.model_copy(update={"rejected": (rejected,)})
-    assert asker._queries(world.file.runs)[0].rejected == (rejected,)
-    first.take("job", unknown(ErrorKind.TIMEOUT, "no answer", "test", 2.0))
-    assert asker._queries(world.file.runs)[0].job is None
 
 
 def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:
@@ -109,12 +80,6 @@ def test_the_platform_names_the_place_of_its_jobs_logs_and_hosts(
     assert {places(facet, with_job(**job)) for facet in ("job", "log", "host")} == {(place,)}
 
 
-def test_a_log_of_this_machine_is_read_here_whoever_runs_the_job() -> None:
-    run = with_job(kind="slurm", log="/x/slurm.out")
-    assert places("log", run) == (HERE,)
-    assert places("job", run) == ("slurm here",)
-
-
 @pytest.mark.parametrize(
     ("wandb", "place"),
     [
@@ -136,11 +101,6 @@ def test_an_online_run_whose_files_are_here_has_two_places() -> None:
     wandb = WandbSpec(dir="/x/wandb", url="https://w.example.org/e/p/runs/x")
     found = places("tracker", RunSpec(name="r", wandb=wandb))
     assert found == (HERE, "https://w.example.org/e/p")
-
-
-def test_all_projects_of_a_server_have_one_fate() -> None:
-    assert fate_of("https://w:8/e/p") == fate_of("https://w:8/e/q") == "https://w:8"
-    assert [fate_of(each) for each in (HERE, "gs://b", "slurm w")] == [HERE, "gs://b", "slurm w"]
 
 
 def test_each_root_has_the_place_of_its_own_endpoint() -> None:

@@ -76,14 +76,6 @@ def test_a_watch_that_starts_again_at_once_takes_up_its_file(tmp_path: Path) -> 
     assert again == ours and read(again)["ts"] == round((CREATED + 5) * 1000)
 
 
-def test_a_broken_file_is_replaced_by_a_whole_one(tmp_path: Path) -> None:
-    file = StateFile(tmp_path, CREATED)
-    path = file.write(payload())
-    path.write_text("{")
-    file.write(payload())
-    assert read(path)["run"] == "a"
-
-
 def test_secrets_do_not_reach_the_file(tmp_path: Path) -> None:
     key = "0a1b2c3d4e" * 4
     path = StateFile(tmp_path, CREATED).write(
@@ -160,12 +152,6 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     assert login_name() == f"uid {os.getuid()}"
-
-
-def test_the_account_is_the_machines_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOGNAME", "USER", "USERNAME"):
-        monkeypatch.setenv(name, "ada")
-    assert login_name() == pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_an_owner_is_known_by_kernel_start_and_boot_and_not_by_the_clock() -> None:

@@ -22,7 +22,7 @@ from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
 from cockpit.store.memory import LaunchedJob, Observation, Pasts, RunMemory
 from cockpit.store.store import Store, run_key
-from cockpit.watch.judge import CHECKPOINTS, LINES, POINTS, face_of, slim, thinned
+from cockpit.watch.judge import CHECKPOINTS, LINES, POINTS, face_of, slim
 from cockpit.watch.past import CHANGED, PastReading, log_then, past_at, timeline
 from tests.screens.acting.stand_in_service import entry
 from tests.watch.fakes import World, failed, run_spec, until
@@ -49,26 +49,6 @@ def opened(store: Store, alert: Alert, at: float, closed_at: float | None = None
     Alerts(store).save(KEY, [Kept(alert=alert, opened_at=at, closed_at=closed_at)])
 
 
-def test_the_face_is_another_one_for_what_a_person_must_know_and_nothing_else() -> None:
-    base = report(NOW, alerts=(made.alert(),))
-    taken = made.alert().model_copy(update={"acknowledged": Acknowledgement(by="ada", at=NOW)})
-    worse = made.alert().model_copy(update={"title": "Throughput 80 % below baseline"})
-    job = made.job(Phase.FAILED)
-    faces = [
-        face_of(each)
-        for each in (
-            base,
-            base.model_copy(update={"verdict": Verdict.UNKNOWN}),
-            base.model_copy(update={"alerts": (taken,)}),
-            base.model_copy(update={"alerts": ()}),
-            base.model_copy(update={"facets": base.facets.model_copy(update={"job": job})}),
-        )
-    ]
-    assert len(set(faces)) == len(faces)
-    same = base.model_copy(update={"checked_at": NOW + 9, "alerts": (worse,), "next_action": "x"})
-    assert face_of(same) == faces[0]
-
-
 def test_what_is_kept_is_bounded_and_has_the_whole_curve() -> None:
     items = tuple(made.checkpoint(step) for step in range(3000))
     long = report(
@@ -86,14 +66,6 @@ def test_what_is_kept_is_bounded_and_has_the_whole_curve() -> None:
     assert [each.step for each in kept.checkpoints.value.items] == list(
         range(3000 - CHECKPOINTS, 3000)
     )
-
-
-def test_of_a_growing_curve_the_same_points_stay() -> None:
-    former = thinned(range(1000), 160)
-    assert (former[0], former[-1]) == (0, 999) and len(former) <= 160
-    later = thinned(range(1010), 160)
-    assert set(former[:-1]) <= set(later)
-    assert thinned((), 160) == () and thinned((1, 2), 160) == (1, 2)
 
 
 def test_a_moment_is_shown_as_it_was_whatever_came_later(store: Store) -> None:

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import JobValue
 from cockpit.model.run import CheckpointSpec, JobSpec
@@ -19,13 +17,10 @@ from cockpit.watch.poller import (
     ALONE_AT_ONCE,
     BEAT,
     FEW,
-    SPACING,
-    UNSEEN,
     AwayPoller,
     Backoff,
     Poller,
     back_off,
-    cadence_of,
 )
 from cockpit.watch.tasks import OTHER, UNWELL, VISIBLE, Supervisor, Turns
 from tests.sources.checkpoints.trees import levanter
@@ -60,13 +55,6 @@ class Bench:
                 await task
 
 
-async def test_runs_are_asked_together_at_their_cadence(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ["a", "b"])
-    async with bench.running():
-        await until(lambda: len(bench.source.asked) >= 3)
-    assert set(bench.source.asked) == {("a", "b")}
-
-
 async def test_a_wake_asks_soon_and_many_wakes_ask_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ["a"], speed=5.0)
     bench.poller.assign([run_spec("a", cadence=3600.0)])
@@ -78,23 +66,6 @@ async def test_a_wake_asks_soon_and_many_wakes_ask_once(tmp_path: Path) -> None:
         bench.poller.wake("nobody")
         await asyncio.sleep(0)
     assert len(bench.source.asked) == 2
-
-
-@pytest.mark.parametrize(
-    ("rank", "soonest"), [(VISIBLE, SPACING), (UNWELL, SPACING), (OTHER, UNSEEN)]
-)
-def test_a_log_that_moves_all_the_time_is_read_less_often_where_nobody_sees_it(
-    rank: int, soonest: float, tmp_path: Path
-) -> None:
-    bench = Bench(tmp_path, [])
-    bench.poller = Poller("log", bench.source.observe, bench.clock, bench._take,
-                          Supervisor(bench.clock, tmp_path), lambda _: rank)  # fmt: skip
-    bench.poller.assign([run_spec("a", cadence=3600.0), run_spec("b", cadence=4.0)])
-    for slot in bench.poller._slots.values():
-        slot.asked, slot.due = bench.clock.monotonic(), float("inf")
-        bench.poller.wake(slot.run.name)
-    waits = {name: slot.due - slot.asked for name, slot in bench.poller._slots.items()}
-    assert waits == {"a": pytest.approx(soonest), "b": pytest.approx(min(soonest, 2.0))}
 
 
 async def test_a_wake_during_a_request_asks_again_after_it(tmp_path: Path) -> None:
@@ -196,14 +167,6 @@ async def test_a_fault_in_a_source_does_not_end_the_poller(tmp_path: Path) -> No
         await until(lambda: bench.got["a"].known)
     assert problem is not None and problem.kind is ErrorKind.BAD_ANSWER
     assert_details(tmp_path)
-
-
-def test_cadences_follow_the_interface() -> None:
-    slow, fast = run_spec("r", cadence=900.0), run_spec("r", cadence=5.0)
-    usual = {facet: cadence_of(facet, slow) for facet in ("job", "tracker", "checkpoints", "host")}
-    assert usual == {"job": 30.0, "tracker": 30.0, "checkpoints": 60.0, "host": 60.0}
-    assert cadence_of("log", slow, swept=False) == 1.0
-    assert cadence_of("checkpoints", fast) == 2.5
 
 
 def test_back_off_grows_is_spread_and_ends() -> None:
@@ -432,29 +395,6 @@ def test_those_on_a_screen_are_looked_at_each_time_and_the_others_by_turns() -> 
     assert all({"seen", "unwell"} < set(each) and len(each) == 4 for each in taken)
     others = [name for each in taken for name in each if name not in ranks]
     assert others == ["a", "b", "c", "d", "e"] * 2, "none waits longer than the rest"
-
-
-def test_a_fleet_that_is_unwell_altogether_is_looked_at_by_turns() -> None:
-    ranks = {"seen": VISIBLE, "well": OTHER}
-    turns = Turns(lambda name: ranks.get(name, UNWELL), few=2)
-    names = ["a", "seen", "b", "c", "well"]
-    assert [turns.take(names) for _ in range(3)] == [
-        ["seen", "a", "b", "well"],
-        ["seen", "c", "a", "well"],
-        ["seen", "b", "c", "well"],
-    ]
-
-
-def test_a_run_that_comes_or_goes_takes_its_turn() -> None:
-    turns = Turns(lambda _: OTHER, few=2)
-    assert turns.take(["a", "b", "c"]) == ["a", "b"]
-    assert turns.take(["a", "b", "d"]) == ["a", "b"], "c has gone, d is new: behind those that wait"
-    assert turns.take(["a", "b", "d"]) == ["d", "a"]
-
-
-def test_a_small_fleet_is_looked_at_whole() -> None:
-    turns = Turns(lambda _: OTHER, few=10)
-    assert [turns.take(["a", "b"]) for _ in range(2)] == [["a", "b"]] * 2
 
 
 def test_what_a_place_is_asked_for_falls_on_the_same_moments() -> None:

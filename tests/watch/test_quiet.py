@@ -6,11 +6,10 @@ import asyncio
 import gc
 import sys
 import types
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -19,22 +18,18 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.observed import HostValue, Row
 from cockpit.model.report import RunReport
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
-from cockpit.rules import verdict
-from cockpit.runtime.heap import STEP, Heap
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Pasts, RunMemory
 from cockpit.store.opening import ReportMemory
 from cockpit.store.store import Store, run_key
-from cockpit.watch import reports
 from cockpit.watch.engine import Engine
 from cockpit.watch.ingest import feed_chunk
-from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, SAME_FOR, TICK, is_written
-from cockpit.watch.poller import SWEPT_LOG, UNSEEN_LOG, cadence_of
+from cockpit.watch.judge import is_written
 from cockpit.watch.reports import case_of, judged
 from cockpit.watch.runstate import LOG_ROWS, RunState
-from cockpit.watch.tasks import HEAD_START, LARGE, WaitingRuns
+from cockpit.watch.tasks import HEAD_START, WaitingRuns
 from tests.queries import queries_of
 from tests.rules.test_verdict import alert
 from tests.sources.wandb import writer
@@ -79,42 +74,6 @@ def _remembers_the_end(store: Store, key: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("count", "after", "whose"),
-    [
-        (LARGE + 10, REJUDGE - 1, "none"),
-        (LARGE + 10, REJUDGE, "seen"),
-        (LARGE + 10, REJUDGE_UNSEEN, "all"),
-        (LARGE - 10, REJUDGE, "all"),
-    ],
-)
-def test_what_nobody_sees_of_a_large_fleet_is_judged_less_often_for_mere_time(
-    count: int, after: float, whose: str
-) -> None:
-    world = World(*(f"r{number:03d}" for number in range(count)), cadence=900.0)
-    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
-    names = list(engine._fleet.states)
-    seen = names[:5]
-    engine.prefer(seen)
-    for state in engine._fleet.states.values():
-        state.judged_at = 100.0
-    rested = engine._cadence_loop._rested(100.0 + after)
-    assert rested == {"none": [], "seen": seen, "all": names}[whose]
-
-
-def test_while_nothing_falls_due_the_rounds_are_looked_at_on_every_other_beat() -> None:
-    world = World("a", "b", cadence=900.0)
-    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
-    loop, states = engine._cadence_loop, list(engine._fleet.states.values())
-    assert loop._beat(100.0) == TICK, "one has had no round yet"
-    for state in states:
-        state.judged_at, state.next_round = 100.0, 500.0
-    assert loop._beat(101.0) == REST
-    assert loop._beat(100.0 + REJUDGE - REST) == TICK, "time alone may open an alert"
-    states[1].next_round = 103.0
-    assert loop._beat(101.0) == TICK, "a round is due"
-
-
 async def test_rows_are_asked_for_only_where_the_look_has_found_some() -> None:
     world = World("a", cadence=4.0)
     world.tracker.rows = [Row(step, float(step), 2.5) for step in range(10)]
@@ -133,18 +92,6 @@ async def test_rows_are_asked_for_only_where_the_look_has_found_some() -> None:
         await until(lambda: rows.trend.pace.step == 10)
 
 
-async def test_the_table_of_verdicts_is_gone_through_once_for_a_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world, asked = World("a", "b"), Mock(wraps=verdict.situation)
-    for module in (reports, verdict):
-        monkeypatch.setattr(module, "situation", asked)
-    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
-    found = await engine.check()
-    assert [each.verdict.value for each in found.runs] == ["healthy", "healthy"]
-    assert asked.call_count == 2
-
-
 def written(**changes: object) -> RunState:
     """Return a run whose report was written down a moment ago, then changed."""
     world = World("a")
@@ -153,27 +100,6 @@ def written(**changes: object) -> RunState:
     state.stored = engine.report().runs[0]
     state.report = state.stored.model_copy(update=changes)
     return state
-
-
-def test_when_it_was_looked_at_is_no_reason_to_write_a_run_down_anew() -> None:
-    state = written()
-    assert state.report is not None
-    at = state.report.checked_at
-    soon, late = (
-        state.report.model_copy(update={"checked_at": at + seconds})
-        for seconds in (SAME_FOR / 3, SAME_FOR)
-    )
-    state.report = soon
-    assert is_written(state)
-    state.report = late
-    assert not is_written(state), "a start after a crash shows ages of minutes, not of days"
-
-
-@pytest.mark.parametrize(
-    "changes", [{"next_action": "look"}, {"watched_by": "ada"}, {"verdict": "critical"}]
-)
-def test_what_a_report_says_is_written_when_it_changes(changes: dict[str, object]) -> None:
-    assert not is_written(written(**changes))
 
 
 @pytest.mark.parametrize(("used", "same"), [(0.31, True), (0.97, False)])
@@ -190,13 +116,6 @@ def test_a_host_at_ease_is_no_reason_to_write_and_one_that_presses_is(
         facets = report.facets.model_copy(update={"host": host})
         setattr(state, name, report.model_copy(update={"facets": facets}))
     assert is_written(state) is same
-
-
-def test_a_log_that_the_sweep_watches_is_asked_for_less_often_where_nobody_sees_it() -> None:
-    run = RunSpec(name="a", cadence=3600.0)
-    assert cadence_of("log", run) == SWEPT_LOG
-    assert cadence_of("log", run, seen=False) == UNSEEN_LOG
-    assert cadence_of("log", run, swept=False, seen=False) < SWEPT_LOG
 
 
 NAMES = [f"r{number:03d}" for number in range(200)]
@@ -226,17 +145,6 @@ async def test_what_is_on_the_screen_is_asked_first_then_what_is_unwell() -> Non
     assert set(first[:20]) == {*SCREEN, *UNWELL}
 
 
-def test_a_run_that_no_rule_has_seen_is_told_anew_only_when_there_is_more_to_say() -> None:
-    world = World("a", "b")
-    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
-    first, again = engine.report().runs, engine.report().runs
-    assert [each is former for each, former in zip(again, first, strict=True)] == [True, True]
-    state = engine._fleet.states["a"]
-    state.facets = state.facets.model_copy()
-    after = engine.report().runs
-    assert [each is former for each, former in zip(after, first, strict=True)] == [False, True]
-
-
 def test_who_waits_long_enough_comes_before_whoever_is_preferred() -> None:
     waiting = WaitingRuns(lambda name: 0 if name.startswith("seen") else 2)
     waiting.add("other")
@@ -246,22 +154,6 @@ def test_who_waits_long_enough_comes_before_whoever_is_preferred() -> None:
         taken += waiting.take(1)
     assert taken[0] == "seen-0"
     assert "other" in taken[: 2 * HEAD_START + 2]
-
-
-@pytest.fixture
-def thawed() -> Iterator[None]:
-    former = gc.get_threshold()
-    yield
-    gc.unfreeze()
-    gc.set_threshold(*former)
-
-
-@pytest.mark.usefixtures("thawed")
-def test_what_has_been_read_is_set_aside_a_bounded_number_of_times() -> None:
-    heap = Heap()
-    settled = [heap.settle(read, 1000) for read in (*range(0, 1001, 10), *[1000] * 1000)]
-    assert settled.count(True) == 1000 // STEP
-    assert gc.get_freeze_count() > 0
 
 
 NOW = 1_800_000_000.0

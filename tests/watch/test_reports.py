@@ -56,12 +56,6 @@ def merged(known: list[Kept], lately: list[Kept], judged: list[Alert], now: floa
     return reconcile(by_key, lately, judged, now, grace=60.0, may_close=True)
 
 
-def test_a_new_alert_opens() -> None:
-    found = merged([], [], [alert("C-01:r")], 10.0)
-    assert found.changed == found.open
-    assert found.open[0].opened_at == 10.0
-
-
 def test_an_open_alert_keeps_its_time_and_acknowledgement_and_takes_new_evidence() -> None:
     old = Kept(
         number=3, alert=alert("C-05:r").model_copy(update={"acknowledged": ADA}), opened_at=1
@@ -72,11 +66,6 @@ def test_an_open_alert_keeps_its_time_and_acknowledgement_and_takes_new_evidence
     assert found.open[0].alert.acknowledged == ADA
     assert found.open[0].alert.title == "worse figures"
     assert found.changed == found.open
-
-
-def test_an_alert_that_turns_out_to_be_older_says_so() -> None:
-    old = Kept(number=3, alert=alert("C-09:r", since=9.0), opened_at=10)
-    assert merged([old], [], [alert("C-09:r", since=2.0)], 11.0).open[0].alert.since == 2.0
 
 
 @pytest.mark.parametrize(
@@ -99,18 +88,6 @@ def test_when_it_began_is_told_by_the_whole_history_not_by_a_part_of_it(
     )
     found = merged([Kept(number=3, alert=first, opened_at=10)], [], [then], 61.0).open[0].alert
     assert (found.since, found.since_or_before) == told
-
-
-def test_nothing_is_stored_when_nothing_changed() -> None:
-    old = Kept(number=3, alert=alert("C-05:r"), opened_at=1)
-    assert merged([old], [], [alert("C-05:r")], 10.0).changed == ()
-
-
-def test_what_the_rules_no_longer_say_closes() -> None:
-    old = Kept(number=3, alert=alert("C-05:r"), opened_at=1)
-    found = merged([old], [], [], 10.0)
-    assert found.open == ()
-    assert [kept.closed_at for kept in found.closed] == [10.0]
 
 
 def test_nothing_closes_before_everything_was_looked_at() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cockpit.model.alert import Severity
 from cockpit.model.facet import ErrorKind, known, unknown
-from cockpit.model.observed import JobValue, LogValue, Phase, Row
+from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.launches import Ended
 from cockpit.watch.runstate import RunState
@@ -40,29 +40,6 @@ def test_the_end_of_a_requeued_job_is_another_end(started: float, over: bool) ->
     assert not state.over
     state.shared = Shared(ended=(Ended(job_id="12", started_at=100.0, at=500.0),))
     assert state.over is over
-
-
-def test_a_log_that_is_as_it_was_is_taken_as_the_same_value(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    state, rows = RunState(run_spec("r"), "k"), (Row(1, None, 2.5), Row(2, None, 2.0))
-    same = LogValue(path="/l", size=9, mtime=1.0)
-    assert state.take("log", known(same.model_copy(update={"rows": rows}), "test", 1.0))
-    assert not state.take("log", known(same, "test", 2.0))
-    before = state.facets.log.value
-    assert before is not None and before.rows == rows == state.log_rows
-
-    def refuse(*_args: object, **_more: object) -> None:
-        raise AssertionError("it was made or compared anew")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LogValue, "model_copy", refuse)
-        patch.setattr(LogValue, "__eq__", refuse)
-        assert not state.take("log", known(same, "test", 3.0))
-    assert state.facets.log.value is before and state.facets.log.observed_at == 3.0
-    more = (Row(3, None, 1.5),)
-    assert state.take("log", known(same.model_copy(update={"rows": more}), "test", 4.0))
-    assert state.facets.log.value is not None and state.facets.log.value.rows == (*rows, *more)
 
 
 def test_which_facets_fail_is_as_it_was_while_none_begins_or_ends_to() -> None:

@@ -156,25 +156,6 @@ def test_a_file_kept_open_tells_of_no_other_process_with_the_same_id(
     states.close()
 
 
-def test_of_a_process_that_is_looked_at_again_and_again_one_file_is_opened(
-    sleepers: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[str] = []
-
-    def open_one(path: str) -> FileIO:
-        opened.append(path)
-        return FileIO(path)
-
-    monkeypatch.setattr(sweep, "FileIO", open_one)
-    monkeypatch.setattr(sweep, "KEPT_OPEN", 1)
-    one, other, states = sleepers(), sleepers(), ProcessStates()
-    for _ in range(3):
-        assert states.of(f"/proc/{one.pid}") and states.of(f"/proc/{other.pid}")
-    kept, each_time = f"/proc/{one.pid}/stat", f"/proc/{other.pid}/stat"
-    assert (opened.count(kept), opened.count(each_time)) == (1, 3)
-    states.close()
-
-
 def test_nothing_is_kept_open_of_a_process_that_nobody_asks_for_any_more(
     sleepers: Callable[[], subprocess.Popen[bytes]],
 ) -> None:

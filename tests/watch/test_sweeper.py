@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from unittest.mock import Mock
@@ -79,13 +79,6 @@ def test_a_sweep_tells_what_has_changed_since_the_last_and_else_nothing(place: P
     assert [place.sweeper.once() for _ in range(2)] == [[("a", "log")], []]
 
 
-def test_of_a_run_that_has_left_the_file_nothing_is_kept(place: Place) -> None:
-    place.sweeper.once()
-    assert place.sweeper._seen
-    place.states = {}
-    assert place.sweeper.once() == [] and not place.sweeper._seen
-
-
 def test_of_processes_that_are_gone_no_file_is_kept_open_for_long(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,32 +88,6 @@ def test_of_processes_that_are_gone_no_file_is_kept_open_for_long(
     for _ in range(5):
         place.sweeper.once()
     assert let_go.call_count == 2
-
-
-async def test_the_loop_is_woken_by_a_change_alone(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweeps: list[int] = []
-    calls: list[object] = []
-    loop, once = asyncio.get_running_loop(), place.sweeper.once
-    ring = loop.call_soon_threadsafe
-
-    def counted() -> list[tuple[str, str]]:
-        sweeps.append(1)
-        return once()
-
-    def rung(callback: Callable[..., None], *arguments: object) -> asyncio.Handle:
-        calls.append(callback)
-        return ring(callback, *arguments)
-
-    monkeypatch.setattr(place.sweeper, "once", counted)
-    monkeypatch.setattr(loop, "call_soon_threadsafe", rung)
-    with sweeping(place):
-        await until(lambda: len(sweeps) >= 3)
-        assert calls == []
-        place.log.write_text("a line\n")
-        await until(lambda: place.woken)
-    assert (place.woken, len(calls)) == ([("log", "a")], 1)
 
 
 async def test_a_sweep_that_hangs_is_late_and_holds_nobody_up(place: Place) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,8 +25,6 @@ from widgets.painting.metrics import (
     ChartRange,
     drawing_of,
     edge,
-    headline,
-    loss_of,
     marks_of,
     moved,
     next_zoom,
@@ -113,11 +109,6 @@ def test_the_cursor_leaves_no_screen_and_turns_it() -> None:
     assert further.share == 0.05 and shown is not None and shown[0] < (look.cursor or 0) <= shown[1]
 
 
-def test_a_title_has_the_value_its_unit_and_its_age() -> None:
-    told = headline("loss", a_curve(), NOW).plain
-    assert told == "loss 999.0 nats 1m ago · step 999 · train/loss"
-
-
 def test_a_time_axis_of_rows_without_times_says_so() -> None:
     untimed = tuple(part._replace(begin=None, end=None) for part in a_curve().parts)
     curve = Curve("loss", parts=untimed, extent=(0, 999))
@@ -150,33 +141,8 @@ def test_an_alert_stands_where_its_rows_say_else_where_the_run_was_then() -> Non
     )
 
 
-def test_a_report_alone_gives_a_loss() -> None:
-    curve = loss_of(made.report())
-    assert curve.parts and curve.newest is not None and math.isfinite(curve.newest.value)
-    assert curve.newest.at is not None
-
-
 def shown(report: RunReport, width: int = 160, *, plain: bool = False) -> str:
     return "\n".join(line.plain for line in paint_big(report, made.NOW, width, plain=plain))
-
-
-def test_digits_are_three_rows_and_other_letters_stand_at_the_foot() -> None:
-    rows = enlarged("12.5k", plain=True)
-    assert rows == ("    _   _  ", "  | _| |_  ", "  ||_ . _|k")
-    assert all(len(row) == len(rows[0]) for row in rows)
-    assert len({enlarged(str(digit), plain=True) for digit in range(10)}) == 10
-    assert len({enlarged(str(digit), plain=False) for digit in range(10)}) == 10
-    assert "".join(rows).isascii()
-
-
-def test_verdict_step_loss_and_rate_with_what_belongs_to_them() -> None:
-    well = shown(made.fleet()[0])
-    for words in ("HEALTHY", "step", "loss", "tok/s", "of 20,000 · 40.0 %", "30s ago"):
-        assert words in well, words
-    for row in enlarged("8,004", plain=False):
-        assert row.strip() in well
-    assert "~" in well, "a step is about so many here as everywhere"
-    assert "tok/s" not in shown(made.failed()), "what has ended has no rate"
 
 
 @pytest.mark.parametrize("plain", [False, True])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from widgets.painting import line
 from widgets.painting.line import fitted, wrapped
 
 WORDS = st.text("ab /.~é中\t\n ", max_size=40)
@@ -19,16 +17,3 @@ def test_what_fits_reads_as_if_it_were_wrapped(words: str, width: int, most: int
     if line.cell_length <= width and not set("\t\n") & set(words):
         shown = [each.plain for each in fitted(line, width, most)]
         assert shown == [each.plain for each in wrapped(line, width, most)]
-
-
-def test_what_fits_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be done several times for every run of a first frame."""
-
-    def refuse(*_: object) -> list[Content]:
-        raise AssertionError("it is wrapped")
-
-    monkeypatch.setattr(Content, "wrap", refuse)
-    monkeypatch.setattr(line, "wrapped", refuse)
-    assert [each.plain for each in fitted(Content("wait for a first look  "), 40, 2)] == [
-        "wait for a first look"
-    ]

@@ -13,7 +13,6 @@ from cockpit.model.conditions import CONDITIONS, condition, limits
 from cockpit.model.run import Thresholds
 from cockpit.model.wording import GLYPHS
 from screens.help import help_page
-from screens.hotkeys import ACTIONS
 from screens.keys import Keys
 from tests.widgets import reports as made
 from tests.widgets.anything import words
@@ -28,32 +27,6 @@ def told(page: Help, width: int = 76) -> str:
     return "\n".join(line.plain for line in paint_help(page, width))
 
 
-def test_actions_come_first_and_say_why_not() -> None:
-    shown = told(FLEET)
-    assert shown.splitlines()[0].startswith("Act on run-failed")
-    assert "gracefully first: shows a plan ▲ nothing is running" in " ".join(shown.split())
-    places = [shown.index(word) for word in ("relaunch", "filter", "check now", "Move", "signs",
-                                             "elsewhere")]  # fmt: skip
-    assert places == sorted(places)
-
-
-def test_every_action_s_description_is_whole_in_one_column_and_in_three() -> None:
-    for width in (76, 164):
-        seen = set(told(FLEET, width).split())
-        assert all(set(each.help.split()) <= seen for each in ACTIONS if each.id != "stop")
-
-
-def test_where_they_do_not_fit_all_keys_stand_on_the_first_screen_by_name() -> None:
-    lines = [line.plain for line in paint_help(FLEET._replace(rows=22), 76)]
-    first = " ".join(" ".join(lines[:22]).split())
-    assert all(title in first for _, rows in FLEET.here for _, title, _ in rows)
-    assert told(FLEET._replace(rows=400)) == told(FLEET)
-
-
-def test_more_columns_take_fewer_lines() -> None:
-    assert len(paint_help(FLEET, 164)) < len(paint_help(FLEET, 110)) < len(paint_help(FLEET, 76))
-
-
 def test_an_open_code_says_what_it_means_and_its_limit_here() -> None:
     assert "C-01  the job ended without success" in told(FLEET)
     assert "C-05" not in told(FLEET)
@@ -62,12 +35,6 @@ def test_an_open_code_says_what_it_means_and_its_limit_here() -> None:
     found = condition("C-21")
     assert found is not None and found.id == "C-20, C-21"
     assert all("`" not in limits(each) for each in CONDITIONS)
-
-
-def test_words_leave_only_what_has_them() -> None:
-    shown = told(FLEET._replace(words="checkpoint roll"))
-    assert "go back to an older checkpoint" in shown and "filter" not in shown
-    assert told(FLEET._replace(words="no such thing at all")) == "no match"
 
 
 def test_every_glyph_of_a_state_is_in_the_legend() -> None:
@@ -100,32 +67,6 @@ plain""".splitlines()
 
 def rows(width: int = 40, page: list[str] = PAGE) -> list[str]:
     return [line.plain.rstrip() for line in paint_page(page, width)]
-
-
-def test_marks_are_read_not_shown() -> None:
-    assert rows() == [
-        "Handoff: toy",
-        "▏ watch the loss of this one, until",
-        "State ──────────────────────────────────",
-        "• Job: failed, id pid:[17]",
-        "step   why",
-        "8,000  complete",
-        "12     torn",
-        "  - as  it `is`",
-        "plain",
-    ]
-
-
-def test_what_follows_hangs_below_its_mark() -> None:
-    assert rows(22)[1:3] == ["▏ watch the loss of", "▏ this one, until"]
-    assert rows(12, ["- one two three"]) == ["• one two", "  three"]
-    assert all(line.cell_length <= 9 for line in paint_page(PAGE, 9))
-
-
-def test_code_and_labels_are_told_apart_by_colour() -> None:
-    line = paint_page(["- Job: x `c`"], 40)[0]
-    styles = {line.plain[s.start : s.end]: s.style for s in line.spans}
-    assert styles["Job: "] == "$dim" and styles["c"] == "$accent"
 
 
 def test_nothing_of_a_line_is_markup() -> None:

@@ -183,15 +183,6 @@ def test_what_has_changed_is_known() -> None:
     assert "changed C-18" in told and "changed python x.py" in told
 
 
-def test_saving_says_how_far_it_came() -> None:
-    done = Recorded(stage=SaveStage.PUSHED, commit="3fa2c1e999")
-    assert paint_save(done, "", False, 80).plain.strip() == (
-        "✓ saved  ✓ committed 3fa2c1e  ✓ pushed"
-    )
-    stuck = Recorded(stage=SaveStage.COMMITTED, trouble="no network")
-    assert "✗ not pushed: no network" in paint_save(stuck, "", False, 80).plain
-
-
 def plain(lines: Any) -> str:
     return "\n".join(each.plain for each in lines)
 

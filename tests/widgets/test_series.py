@@ -12,15 +12,12 @@ from cockpit.model.report import Facets
 from cockpit.sources.wandb.history import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
-from widgets.painting.chart import LABELS, Drawing, Steady, paint
+from widgets.painting.chart import LABELS, Drawing, paint
 from widgets.painting.series import (
-    _CURVES,
-    CURVES,
     StepAxis,
     block_line,
     fold,
     loss_columns,
-    loss_curve,
     plot,
     scale_of,
     why_no_curve,
@@ -51,45 +48,9 @@ def test_a_single_non_number_marks_its_column_and_no_other() -> None:
     assert [at for at, each in enumerate(series.bins) if each.bad] == [20]
 
 
-def test_non_numbers_in_the_history_count_too() -> None:
-    tracker = made.tracker(columns=(), history=((0, 2.0), (10, math.nan), (20, math.inf)))
-    series = fold(loss_columns(made.report(seen=made.facets(tracker=tracker))), 21)
-    assert series is not None
-    assert series.bad == 2
-
-
-def test_a_gap_stays_a_gap_and_sparse_rows_are_joined() -> None:
-    gap = Column(10, 19, None, None, None, 0)
-    series = fold([point(0, 1.0), point(9, 1.0), gap, point(20, 1.0)], 21)
-    assert series is not None
-    bins = series.line(scale_of(series))
-    assert all(each.mean == 1.0 for each in bins[:10])
-    assert all(each.mean is None and not each.bad for each in bins[10:20])
-
-
 def test_the_line_shows_marks_where_there_are_no_numbers() -> None:
     series = fold([point(0, 1.0), point(1, 2.0), Column(2, 2, None, None, None, 1)], 3)
     assert block_line(series, 3, "$spark").plain == "▁█×"
-
-
-def test_nothing_but_non_numbers_is_still_a_line() -> None:
-    assert block_line(fold([Column(0, 9, None, None, None, 5)], 10), 10, "").plain == "×" * 10
-
-
-def test_a_rising_line_is_drawn_from_bottom_left_to_top_right() -> None:
-    series = fold([point(step, float(step)) for step in range(8)], 8)
-    assert series is not None
-    rows = plot(series, scale_of(series, log=False), 4, 2, "$a", "$b")
-    assert [row.plain for row in rows] == ["  ⡠⠊", "⡠⠊  "]
-
-
-def test_the_axes_name_the_extremes_and_the_steps() -> None:
-    lines = [line.plain for line in paint_chart(list(made.columns()), 80, 16, False)]
-    labels = [line.split()[0] for line in lines[:-3] if "┤" in line]
-    assert labels == ["10", "8", "6", "4", "2"]
-    assert lines[-2].split() == ["0", "200", "400", "600", "800", "999"]
-    assert lines[-1].endswith(" linear")
-    assert paint_chart(list(made.columns()), 80, 16, True)[-1].plain.endswith(" log")
 
 
 @pytest.mark.parametrize("count", [1, 2, 69, 139, 140, 141, 3000])
@@ -116,12 +77,6 @@ def test_property_any_columns_can_be_drawn(
     scale = scale_of(series, log)
     rows = plot(series, scale, width, height, "$a", "$b")
     assert [row.cell_length for row in rows] == [width] * height
-
-
-def test_a_learning_rate_that_warms_up_is_drawn_from_its_beginning() -> None:
-    warm = [point(step, min(1.0, (step + 1) / 8) * 3e-4) for step in range(100)]
-    series = fold(warm, 100)
-    assert series is not None and scale_of(series, log=False).low == 3e-4 / 8
 
 
 steps_logged = st.lists(st.integers(0, 5000), min_size=1, max_size=60)
@@ -169,13 +124,6 @@ def test_property_labels_stand_below_their_steps(first: int, span: int, width: i
         begin = LABELS + 1 + axis.column(int(mark.replace(",", ""))) // 2
         at = drawn.index(mark)
         assert at <= begin < at + len(mark) + 1
-
-
-def test_fewer_rows_than_dots_fill_the_whole_axis() -> None:
-    lines = paint_chart([point(step, 5.0 - step / 40) for step in range(0, 90, 2)], 80, 12, None)
-    assert lines[-2].plain.split()[-1] == "88"
-    assert lines[-2].cell_length == lines[-4].cell_length == 80
-    assert not lines[-4].plain.endswith(" ")
 
 
 @pytest.mark.parametrize("spike", [495.0, 1e30, -495.0])
@@ -242,40 +190,3 @@ def test_a_loss_that_blows_up_before_it_breaks_leaves_the_curve_readable() -> No
     assert "axis cut: 136–320 are NaN or inf" in lines[-3]
     wall = lines[1].rindex("│")
     assert wall > 80 * 2 // 3 - LABELS and all(line[wall] == "│" for line in lines[1:-3])
-
-
-def test_a_curve_is_folded_once_for_the_facts_it_is_drawn_from() -> None:
-    report = next(each for each in made.fleet() if each.facets.tracker.value)
-    drawn = loss_curve(report, 12)
-    later = report.model_copy(update={"checked_at": report.checked_at + 60})
-    assert drawn is not None and loss_curve(later, 12) is drawn
-    assert loss_curve(later, 13) == fold(loss_columns(report), 13)
-    assert report.facets.tracker.value is not None
-    bare = report.facets.tracker.value.model_copy(update={"columns": (), "history": ()})
-    tracker = report.facets.tracker.model_copy(update={"value": bare})
-    facets = report.facets.model_copy(update={"tracker": tracker})
-    other = report.model_copy(update={"facets": facets})
-    assert loss_curve(other, 12) == fold(loss_columns(other), 12)
-    for count in range(1, CURVES + 2):
-        loss_curve(report, count)
-    assert len(_CURVES) <= CURVES
-
-
-def test_a_value_at_the_limit_moves_the_axis_once_and_not_at_each_new_row() -> None:
-    def highest(steady: Steady, *wide: float, top: float = 226.0) -> list[float]:
-        """Return the axis' ends for a level that varies by so much, around one at ``top``."""
-        ends = []
-        for each in wide:
-            values = [point(step, 150 + each * (step % 10)) for step in range(100)]
-            values[40] = point(40, top)
-            series = fold(values, 100)
-            assert series is not None
-            ends.append(steady.scale(series, log=False).high)
-        return ends
-
-    (low,), (high,) = highest(Steady(), 1.5), highest(Steady(), 2.5)
-    assert low < 170 < high == 226
-    assert highest(Steady(), 1.5, 2.5, 1.5, 2.5, 1.5) == [low, high, high, high, high]
-    steady = Steady()
-    highest(steady, 2.5)
-    assert highest(steady, 2.5, top=900.0)[0] < 180, "far beyond by now"

@@ -12,7 +12,6 @@ from cockpit.actions.core.table import TABLE
 from cockpit.app.commands import commands as commands_of
 from cockpit.model.observed import UNCLEAR, Phase
 from cockpit.model.report import Verdict
-from cockpit.model.run import WandbSpec
 from screens.acting.offers import (
     GROUPS,
     NEXT,
@@ -21,13 +20,11 @@ from screens.acting.offers import (
     Command,
     choices,
     command_rows,
-    commands_like,
     fields_of,
     heading,
     in_groups,
     next_verb,
     offers,
-    paint_command,
     warning,
 )
 from screens.keys import Keys
@@ -43,20 +40,6 @@ def test_a_title_names_the_run_and_labels_leave_room_for_their_marks(verb: str) 
     labels = [each.label for each in fields_of(verb, made.report())]
     assert len(set(labels)) == len(labels)
     assert all(len(label) <= FIELD_LABEL - len("▸ * ") for label in labels)
-
-
-def test_a_form_is_titled_by_what_it_does() -> None:
-    assert heading("lineage", "toy") == "new lineage of toy"
-    assert heading("stop", "toy") == "stop toy"
-
-
-def test_where_to_upload_to_stands_in_the_form_as_the_run_file_has_it() -> None:
-    report = made.report()
-    wandb = WandbSpec(entity="lab", project="moe", id="x")
-    report = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": wandb})})
-    assert [each.value for each in fields_of("sync", report)] == ["lab", "moe"]
-    bare = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": None})})
-    assert [each.value for each in fields_of("sync", bare)] == ["", ""]
 
 
 def test_a_job_is_called_healthy_by_its_verdict_alone() -> None:
@@ -114,26 +97,6 @@ def test_the_runs_stand_there_as_in_the_fleet_the_worst_first() -> None:
     app = cockpit(engine=fleet)
     listing = [each.title for each in commands_of(app, ("everywhere",), "") if each.group == RUNS]
     assert listing[0] in ("run-failed", "run-nan") and listing[-1] == "run-well"
-
-
-def test_every_action_is_listed_once_group_after_group() -> None:
-    listing = listed(failed())
-    assert sorted(each.verb for each in listing) == sorted(row.verb for row in TABLE)
-    places = [GROUPS.index(each.group) for each in listing]
-    assert places == sorted(places)
-
-
-def test_what_can_be_done_comes_before_what_cannot() -> None:
-    able, unable = Command("seal", "x", "a"), Command("seal", "x", "b", why_not="not now")
-    assert [each.call for each in commands_like([unable, able], "seal")] == ["a", "b"]
-
-
-def test_every_entry_is_one_line_that_says_what_it_does_before_its_key() -> None:
-    for each in listed(failed()):
-        (line,) = paint_command(each, 24, 76, False)
-        said = (each.why_not or each.note or each.help)[:20]
-        assert each.title[:20] in line.plain and said in line.plain
-        assert line.plain.rstrip().endswith(each.key or line.plain.rstrip()[-1:])
 
 
 commands = st.builds(Command, title=words, help=words, call=words, key=words, why_not=words,
