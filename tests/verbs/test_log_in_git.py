@@ -39,7 +39,7 @@ def _commit(folder: Path, message: str) -> None:
 
 def _log(world: World, title: str) -> tuple[int, str]:
     """Run the verb; return its exit code and the words of its one step."""
-    code, document, _ = world.asked("log", "toy", "--event", title, "--confirm", "log toy")
+    code, document, _ = world.told("log", "toy", "--event", title, "--confirm", "log toy")
     said = [step["note"] or "" for step in document["steps"]]
     return code, "\n".join([*said, document["records"], document["message"]])
 

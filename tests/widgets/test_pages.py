@@ -69,6 +69,20 @@ def rows(width: int = 40, page: list[str] = PAGE) -> list[str]:
     return [line.plain.rstrip() for line in paint_page(page, width)]
 
 
+def test_marks_are_read_not_shown() -> None:
+    assert rows() == [
+        "Handoff: toy",
+        "▏ watch the loss of this one, until",
+        "State ──────────────────────────────────",
+        "• Job: failed, id pid:[17]",
+        "step   why",
+        "8,000  complete",
+        "12     torn",
+        "  - as  it `is`",
+        "plain",
+    ]
+
+
 def test_nothing_of_a_line_is_markup() -> None:
     assert rows(60, ["- [bold]x[/] $accent [@click=app.quit]"]) == [
         "• [bold]x[/] $accent [@click=app.quit]"

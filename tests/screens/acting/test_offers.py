@@ -12,6 +12,7 @@ from cockpit.actions.core.table import TABLE
 from cockpit.app.commands import commands as commands_of
 from cockpit.model.observed import UNCLEAR, Phase
 from cockpit.model.report import Verdict
+from cockpit.model.run import WandbSpec
 from screens.acting.offers import (
     GROUPS,
     NEXT,
@@ -40,6 +41,15 @@ def test_a_title_names_the_run_and_labels_leave_room_for_their_marks(verb: str) 
     labels = [each.label for each in fields_of(verb, made.report())]
     assert len(set(labels)) == len(labels)
     assert all(len(label) <= FIELD_LABEL - len("▸ * ") for label in labels)
+
+
+def test_where_to_upload_to_stands_in_the_form_as_the_run_file_has_it() -> None:
+    report = made.report()
+    wandb = WandbSpec(entity="lab", project="moe", id="x")
+    report = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": wandb})})
+    assert [each.value for each in fields_of("sync", report)] == ["lab", "moe"]
+    bare = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": None})})
+    assert [each.value for each in fields_of("sync", bare)] == ["", ""]
 
 
 def test_a_job_is_called_healthy_by_its_verdict_alone() -> None:
