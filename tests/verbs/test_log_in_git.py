@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -196,5 +197,5 @@ async def test_a_lease_is_asked_for_where_it_was_put(world: World) -> None:
     spec = RunSpec(name="toy", records=RecordsSpec(logbook=str(world.folder / "bob" / BOOK)))
     assert (await bob.take(spec, "toy-i001", "launch", over=False)).level == "pass"
     assert (await bob.survey(spec)).text == "the lease is ours"
-    done = world.said("launch", "toy")
+    done = await asyncio.to_thread(world.said, "launch", "toy")
     assert done.returncode == 4 and "held by bob on there (pid 9)" in done.stdout, done.stdout
