@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from cockpit.runtime.offload import Call, is_stuck, offload_each
+from cockpit.runtime.offload import Call, is_stuck, offload, offload_each
 from tests.waiting import until
 
 GATE = threading.Event()
@@ -60,19 +61,23 @@ async def test_one_that_hangs_keeps_no_other_from_being_looked_at() -> None:
     looks = Looks()
     looks.hanging = {1}
     calls = [looks.call(item) for item in (0, 1, 2)]
-    found = await offload_each(calls, deadline=0.1, brief=0.05)
-    assert (found[0].value, found[2].value) == (0, 4)
-    assert isinstance(found[1].error, TimeoutError)
+    asked = asyncio.create_task(offload_each(calls, deadline=60.0, brief=0.05))
+    await asyncio.to_thread(until, lambda: looks.made[1] and looks.made[2])
+    GATE.set()
+    assert [each.value for each in await asked] == [0, 1, 4]
 
 
 async def test_one_that_hangs_still_is_left_out_of_the_hop_and_asked_no_more() -> None:
     looks = Looks()
     looks.hanging = {1}
     calls = [looks.call(item) for item in (0, 1, 2)]
-    await offload_each(calls, deadline=0.1, brief=0.05)
-    before = looks.made[1]
+    hung = asyncio.create_task(offload(calls[1].work, deadline=60.0, key=calls[1].key))
+    await asyncio.to_thread(until, lambda: looks.made[1])
+    hung.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hung
     again = await offload_each(calls, deadline=0.1, brief=30.0)
-    assert looks.made[1] == before
+    assert looks.made[1] == 1
     assert (again[0].value, again[2].value) == (0, 4)
     assert isinstance(again[1].error, TimeoutError)
     looks.hanging.clear()
