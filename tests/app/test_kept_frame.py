@@ -24,6 +24,7 @@ from cockpit.app.kept_frame import (
     Place,
     StyledText,
     Writing,
+    call_of,
     frames_dir,
     load,
     place_of,
@@ -205,6 +206,24 @@ def test_what_is_noted_is_as_long_as_what_is_told() -> None:
         assert now.of(noted[0]) == (words.__name__, AT - old)
     assert now.of(day_time(AT, now)[0]) == ("day", AT)
     assert age(now - float("nan")) == "?"
+
+
+def test_which_calls_have_a_frame() -> None:
+    assert call_of([]) == call_of(["open"]) == Call()
+    assert call_of(["--present"]) == Call(present=True, read_only=True)
+    assert call_of(["open", "--config", "a", "--ascii"]) == Call("a", ascii=True)
+    assert call_of(["--config=a", "--read-only"]) == Call("a", read_only=True)
+    for other in (
+        ["check"],
+        ["open", "hero"],
+        ["--config"],
+        ["--config", "--read-only"],
+        ["--config=-"],
+        ["--version"],
+        ["--read"],
+        ["--", "x"],
+    ):
+        assert call_of(other) is None
 
 
 pytestmark = pytest.mark.tty
