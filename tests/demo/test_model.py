@@ -47,7 +47,7 @@ def test_it_learns_the_text() -> None:
     held_out = corpus.held_out(shape.context)
     untrained = model.loss(weights, held_out)
     with corpus.path.open("rb") as file:
-        for step in range(300):
+        for step in range(100):
             sample = batch(corpus, PacedFile(file), seed=0, step=step, context=3, size=32)
             _, gradient = model.loss_and_gradient(weights, shape, sample)
             model.descend(weights, momentum, gradient, 0.05, 0.9)

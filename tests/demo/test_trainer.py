@@ -113,7 +113,7 @@ def test_a_resumed_run_continues_as_if_it_had_never_stopped(tmp_path: Path) -> N
         return [path.read_bytes() for path in sorted((newest / "d").iterdir())]
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    for folder, lengths in ((whole, (60,)), (broken, (30, 60))):
+    for folder, lengths in ((whole, (24,)), (broken, (12, 24))):
         folder.mkdir()
         for length in lengths:
             configure(folder, steps=length)
