@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.report import RunReport
-from screens.copying import MOST, CopyScreen, copies, copy_text, paint_copy, sequence
+from screens.copying import MOST, CopyScreen, copies, copy_text, sequence
 from screens.fleet import FleetScreen
 from tests.screens.acting.test_plan import failed
 from tests.screens.stand_in import cockpit, screen_of, text_of
@@ -24,35 +24,11 @@ def names(report: RunReport) -> dict[str, str]:
     return {each.name: each.text for each in copies(report)}
 
 
-def test_the_ids_the_alerts_the_line_and_the_commands_can_be_copied() -> None:
-    report = failed()
-    found = names(report)
-    assert next(iter(found)) == "summary"
-    assert found["run"] == report.name
-    assert found["check command"] == f"cockpit check {report.name}"
-    assert found["next action"] == report.next_action
-    worst = report.alerts[0]
-    assert found["alert 1"].startswith(worst.title)
-    assert worst.next_action in found["alert 1"]
-    assert all(found.values())
-
-
 def test_secrets_are_masked_in_what_is_copied() -> None:
     report = failed()
     told = report.spec.model_copy(update={"resubmit": ["run", "--api-key=sk-aaaabbbbccccdddd1234"]})
     found = names(report.model_copy(update={"spec": told}))
     assert found["resubmit"].startswith("run --api-key=") and "bbbb" not in found["resubmit"]
-
-
-def test_each_stands_on_one_line_of_the_box_whatever_it_holds() -> None:
-    lines = [
-        line for at, each in enumerate(copies(failed())) for line in paint_copy(each, 60, at == 1)
-    ]
-    assert [line.plain[0] for line in lines].count("▸") == 1
-    assert lines[1].plain.startswith("▸ run")
-    assert all(line.cell_length <= 60 for line in lines)
-    wide = [line.plain for each in copies(failed()) for line in paint_copy(each, 200, False)]
-    assert any(line.rstrip().endswith("lines)") for line in wide)
 
 
 def copied(text: str, write: Callable[[str], object], file: Path) -> str:

@@ -6,44 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.alert import Acknowledgement, Severity
-from cockpit.model.goodput import Goodput, Restarts, Split, losses, parts
-from cockpit.model.history import Happening, Kind, Moment, Sign, Then
+from cockpit.model.goodput import Goodput, Restarts, Split, parts
+from cockpit.model.history import Moment, Then
 from cockpit.model.report import Verdict
-from cockpit.model.wording import day_time
-from screens.run import TABS
 from tests.widgets import reports as made
-from widgets.alert_list import TimelineView, paint_open
+from widgets.alert_list import TimelineView
 from widgets.painting.big import BLOCKS, paint_account, paint_bar, paint_goodput, paint_short
-from widgets.painting.journal import DAY, extent, paint_band, paint_happening, paint_strip
-from widgets.run_header import RunHeader
+from widgets.painting.journal import DAY, extent, paint_band, paint_strip
 
 NOW = made.NOW
-
-
-def test_what_follows_is_one_line_below_its_cause() -> None:
-    cause = made.alert("C-06", title="no training step any more")
-    cause = cause.model_copy(update={"consequences": ("C-05", "C-23")})
-    rest = [
-        made.alert(rule, Severity.ALERT).model_copy(update={"caused_by": "C-06"})
-        for rule in ("C-05", "C-23")
-    ]
-    alone = made.alert("C-08", title="two checkpoints")
-    report = made.report(alerts=(cause, alone, *rest))
-    lines = [line.plain.strip() for line in paint_open(report, NOW, 100) if line.plain.strip()]
-    heads = ("no training step", "follows ▲ throughput", "two checkpoints")
-    at = [n for each in heads for n, line in enumerate(lines) if each in line]
-    assert at == sorted(at) and len(at) == 4, "both that follow stand below their cause"
-    assert sum("look at the input pipeline" in line for line in lines) == 2
-
-
-def test_a_taken_alert_says_by_whom_until_when_and_why() -> None:
-    taken = Acknowledgement(by="ada", at=NOW - 60, until=NOW + 3600, reason="node is being swapped")
-    report = made.report(alerts=(made.alert().model_copy(update={"acknowledged": taken}),))
-    shown = "\n".join(line.plain for line in paint_open(report, NOW, 100))
-    assert "acknowledged by ada" in shown
-    assert "snoozed until" in shown
-    assert "node is being swapped" in shown
 
 
 ACCOUNT = Goodput(
@@ -83,20 +54,6 @@ def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
 
 
-def test_the_account_says_share_parts_and_losses() -> None:
-    report = made.report(goodput=ACCOUNT)
-    shown = "\n".join(line.plain for line in paint_goodput(report, 100))
-    assert "█ productive 19h 26m" in shown
-    assert "▁ down 1h 52m" in shown
-    assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
-    assert "17.8 accelerator-hours lost (64 held)" in shown
-    since = day_time(ACCOUNT.since, report.checked_at)
-    assert f"goodput 90.0 % of 21h 36m since {since}, " in paint_account(report, 120)[0].plain
-    assert paint_account(report, 60)[-1].plain.endswith("unwatched")
-    untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
-    assert "accelerator-hours lost: unknown (no)" in losses(untold)
-
-
 @pytest.mark.parametrize(
     ("room", "said"),
     [(40, "goodput 90.0 % "), (14, "goodput 90.0 %"), (13, "goodput 90 %"), (11, "")],
@@ -104,13 +61,6 @@ def test_the_account_says_share_parts_and_losses() -> None:
 def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: str) -> None:
     assert paint_short(made.report(goodput=ACCOUNT), room).plain == said
     assert paint_short(made.report(), room).plain == ""
-
-
-def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
-    header = RunHeader(TABS)
-    header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
-    assert "  goodput 90.0 %" in header.paint(80, 3)[2].plain
-    assert header.paint(200, 3)[2].plain.endswith("goodput 90.0 % ")
 
 
 WELL, SICK = Verdict.HEALTHY, Verdict.CRITICAL
@@ -163,16 +113,3 @@ def test_the_band_fills_the_line_and_tells_which_moment_and_how_it_is_known(widt
     gap = then.model_copy(update={"watched": False, "lacks": (why,)})
     assert why in paint_band(gap, made.NOW - 900, made.NOW, 200).plain
     assert paint_band(None, made.NOW, made.NOW, 80, "broken").plain.count("broken") == 1
-
-
-def test_a_happening_says_when_what_and_of_what_kind() -> None:
-    each = Happening(
-        at=made.NOW - 60,
-        kind=Kind.CHECKPOINT,
-        sign=Sign.GOOD,
-        text="Checkpoint 400 saved",
-        note="1 GB",
-    )
-    line = paint_happening(each, made.NOW, 80, 5).plain
-    assert "✓ Checkpoint 400 saved  1 GB" in line and line.endswith("checkpoint")
-    assert paint_happening(each, made.NOW, 20, 5).cell_length == 20

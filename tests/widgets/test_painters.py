@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from cockpit.model.alert import Acknowledgement
-from cockpit.model.facet import UNASKED, known
-from cockpit.model.observed import LogValue, Phase, Pick, Row
+from cockpit.model.facet import UNASKED
+from cockpit.model.observed import Phase, Pick
 from cockpit.model.report import Facets, RunReport, Verdict, View
 from cockpit.model.shared_facts import OwnerNow
 from cockpit.model.wording import clock_time, day_time, moment
@@ -27,7 +27,6 @@ from widgets.painting.chart import Drawing, paint
 from widgets.painting.line import (
     cut_start,
     fit,
-    frame,
     placed,
     prose,
     row,
@@ -35,7 +34,7 @@ from widgets.painting.line import (
     wrapped,
 )
 from widgets.painting.panel import paint_panel
-from widgets.painting.rows import checkpoints, loss, percent, progress
+from widgets.painting.rows import checkpoints, percent, progress
 from widgets.painting.run_line import columns
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
@@ -108,31 +107,6 @@ def plain(lines: list[Content]) -> str:
     return "\n".join(line.plain for line in lines)
 
 
-def test_a_list_row_holds_state_progress_loss_and_time() -> None:
-    reports = made.fleet()
-    shared = columns(reports, NOW, 80)
-    rows = [paint_row(each, NOW, 80, shared) for each in reports]
-    assert [height_of(each, 80) for each in reports] == [1, 3, 3, 2, 3]
-    assert rows[0][0].plain.startswith(" ● run-well")
-    assert "RUNNING 4/4" in rows[0][0].plain
-    assert "ETA 51m  loss 2.314" in rows[0][0].plain
-    starts = {line[0].plain.index("loss ") for line in rows}
-    assert len(starts) == 1
-    sick = [line.plain.rstrip() for line in paint_row(reports[1], NOW, 80, shared, high=3)]
-    assert sick[1].startswith("     ■ ended, not success: exit 137 ")
-    assert sick[1].endswith("critical 12m") and sick[2] == "     → relaunch from step 8000"
-
-
-def test_with_room_to_spare_the_next_action_and_the_checkpoint_stand_whole() -> None:
-    report = made.failed()
-    lines = [line.plain for line in ample_row(report, 80)]
-    assert len(lines) == 9
-    assert "ended, not success: exit 137" in lines[1]
-    assert any("ckpt  8,000 ✓ 14m · 8,004 ✗ torn" in line for line in lines)
-    assert any("→ relaunch from step 8000" in line for line in lines)
-    assert not any("…" in line for line in lines)
-
-
 def test_what_is_not_in_the_run_file_takes_no_room() -> None:
     bare = made.spec("bare", job=None, wandb=None, checkpoints=None)
     report = made.report("bare").model_copy(
@@ -158,28 +132,6 @@ def test_a_next_action_is_never_cut_and_its_path_keeps_file_and_line() -> None:
     assert "/evaluation.py:14, then relaunch" in " ".join(listed.split())
 
 
-def test_without_a_tracker_the_loss_is_the_log_s() -> None:
-    log = LogValue(path="/l", size=1, mtime=NOW, rows=(Row(5, NOW, loss=2.5),))
-    facets = Facets(log=known(log, "/l", NOW))
-    report = made.report(seen=facets)
-    assert "2.5" in loss(report, NOW).plain
-
-
-def test_words_are_cut_between_words_not_inside_a_figure() -> None:
-    line = Content("checkpoint 46012 saved in 12.25 seconds")
-    assert prose(line, 29).plain == "checkpoint 46012 saved in…"
-
-
-def test_the_table_marks_what_a_relaunch_takes() -> None:
-    heading, *lines = plain(paint_checkpoints(made.failed(), NOW, 80)).splitlines()
-    assert heading.split() == ["step", "state", "kind", "size", "age", "note"]
-    assert lines[0].split()[:3] == ["8,004", "✗", "torn"]
-    assert lines[1].startswith("▸ 8,000  ✓ complete")
-    assert "relaunch" in lines[1]
-    ends = {line.index(" GB") for line in lines}
-    assert len(ends) == 1
-
-
 def test_suspect_ones_and_files_without_a_step_are_told_apart() -> None:
     spoilt = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
     file = made.checkpoint(0).model_copy(
@@ -200,20 +152,6 @@ def test_suspect_ones_and_files_without_a_step_are_told_apart() -> None:
     assert any("last.ckpt  ✓ complete" in line and "4m" in line for line in lines)
     brief = " · ".join(each.plain for each in checkpoints(report, NOW))
     assert brief.startswith("7,000 ✓ 4m") and "8,000 ▲ suspect" in brief and "last.ckpt" in brief
-
-
-def test_facets_say_age_source_and_error() -> None:
-    shown = plain(paint_facets(made.lost(), NOW, 90))
-    assert "job          ? UNKNOWN" in shown
-    assert "timeout: no answer in 20 s (since 08:51)" in shown
-    assert "not in the run file: checkpoints, monitor, host, code, records" in shown
-
-
-def test_how_many_checkpoints_are_suspect_does_not_read_as_the_step_of_one() -> None:
-    bad = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
-    seen = made.facets(checkpoints=made.checkpoints(made.checkpoint(7000), bad))
-    shown = plain(paint_facets(made.report(seen=seen), NOW, 90))
-    assert "newest complete 8,000   complete 2 of 2   suspect 1 of 2" in shown
 
 
 def test_where_run_file_and_handover_differ_the_run_says_so_with_what_helps() -> None:
@@ -287,34 +225,6 @@ def test_a_sick_run_is_counted_as_sick_before_all_of_it_is_read() -> None:
     }  # fmt: skip
 
 
-def test_the_headers_words_for_the_counts_stand_before_where_the_watch_runs() -> None:
-    changed = {"watched_by": "ada (watch on a-machine, pid 26699)"}
-    reports = [each.model_copy(update=changed) for each in made.fleet()]
-    full, less, least = (paint_header(reports, Watch("ada"), reports, w).plain
-                         for w in (200, 122, 108))  # fmt: skip
-    assert "watch: ada on a-machine · next 08:56" in full
-    assert "? 1 unknown   ● 1 healthy" in less and "watch: ada · next 08:56" in less
-    assert "? 1 unknown   ● 1 healthy" in least and "watch" not in least and "next 08:56" in least
-
-
-def test_of_what_is_filtered_the_runs_are_counted_once() -> None:
-    reports = made.fleet()
-    said = paint_header(reports, Watch("ada"), reports[:3], 80).plain
-    assert said.startswith(" 3 of 5 runs  ■ 2 critical  ▲ 1 attention  ? 1 unknown")
-
-
-def test_a_notice_never_hides_the_key_that_leads_to_all_others() -> None:
-    keys = [("enter", "open"), ("r", "relaunch"), ("e", "log entry"), (":", "palette"),
-            ("?", "keys"), ("s", "sort")]  # fmt: skip
-    for width in (80, 120, 200):
-        seen = paint_keys(keys, "a notice that goes on " * 10, width).plain
-        assert "? keys" in seen
-    copied = "copied by OSC 52; else: cat ~/.local/state/cockpit/copied.txt"
-    assert paint_keys(keys, copied, 80).plain == f" ? keys{copied:>72}"
-    assert ": palette  ? keys" in paint_keys(keys, copied[:50], 80).plain
-    assert "enter open" in paint_keys(keys, "short", 80).plain
-
-
 def test_a_title_that_is_too_long_keeps_its_place_in_the_code() -> None:
     title = "ended, not success: exit 1 · small code bug at evaluation.py:14"
     report = made.failed()
@@ -334,13 +244,6 @@ def test_a_narrow_legend_halves_no_figure() -> None:
         legend = paint(Drawing(spiked, log=False), width, 12)[-1].plain
         assert "linear" in legend and ("↑" not in legend or "beyond, to 495.0" in legend)
         assert "↑ " in legend or width < 50
-
-
-def test_no_label_without_its_checkpoint() -> None:
-    report = made.failed().model_copy(update={"next_action": "fix " + "x" * 70})
-    for width in range(60, 120):
-        for line in ample_row(report, width):
-            assert not line.plain.rstrip().endswith("ckpt")
 
 
 def test_a_job_that_gave_no_answer_is_not_said_to_run() -> None:
@@ -398,18 +301,6 @@ def test_a_check_that_an_engine_before_this_one_had_planned_is_not_the_next_one(
     new = made.report("run-b", next_check_at=NOW + 60)
     said = paint_header([old, new], Watch(), [old, new], 80).plain
     assert f"next {clock_time(NOW + 60)}" in said
-
-
-def test_the_empty_lines_of_a_frame_are_one() -> None:
-    top, said, *bare, bottom = frame([Content("said")], 12, 6)
-    assert [each.plain for each in (top, said, bottom)] == [
-        "╭──────────╮",
-        "│ said     │",
-        "╰──────────╯",
-    ]
-    assert len(bare) == 3 and len({*map(id, bare)}) == 1
-    assert bare[0].plain == "│          │"
-    assert [(span.start, span.end) for span in bare[0].spans] == [(0, 1), (11, 12)]
 
 
 def test_an_end_that_somebody_here_ordered_is_no_failure() -> None:

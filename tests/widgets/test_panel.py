@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from textual.content import Content, Span
+from textual.content import Content
 
 from cockpit.model.goodput import CELL, CELLS, UNSEEN, Day
 from cockpit.model.report import RunReport, Verdict
@@ -32,11 +32,6 @@ def day(*looks: tuple[float, str], cadence: float = 600.0) -> Day:
 def test_a_half_hour_tells_the_worst_that_was_seen_in_it() -> None:
     found = day((0.1, "healthy"), (0.3, "critical"), (0.6, "healthy"), (1.1, "healthy"))
     assert found.cells.endswith(".ch") and found.until(T0 + 2.5 * CELL).endswith(".ch.")
-
-
-def test_between_two_looks_of_a_slow_cadence_it_was_as_before() -> None:
-    found = day((0, "attention"), (4, "healthy"), cadence=2 * CELL)
-    assert found.cells.endswith(".aaaah")
 
 
 def test_what_nobody_watched_is_not_told() -> None:
@@ -119,23 +114,6 @@ def fits(kinds: str, width: int, height: int) -> Tiling:
     return found
 
 
-def test_sick_runs_are_wide_and_high_and_healthy_ones_a_few_lines() -> None:
-    tiles = fits("sssswww", 198, 48).tiles
-    assert {tile.width for tile in tiles[:4]} == {98, 99}
-    assert min(tile.height for tile in tiles[:4]) > max(tile.height for tile in tiles[4:])
-    assert len({tile.y for tile in tiles[4:]}) == 1
-    assert len({tile.y for tile in fits("sssssss", 118, 38).tiles}) == 4
-    assert tiling(some("s" * 9), (), 118, 38) is None
-    assert len(fits("w" * 60, 298, 78).tiles) == 60
-
-
-def test_panels_of_runs_that_are_not_read_yet_are_as_high_as_of_healthy_ones() -> None:
-    waits = made.report("waits", Verdict.UNKNOWN, not_read_yet="job: not asked")
-    assert fits("w" * 12, 118, 38) == tiling([waits] * 12, (), 118, 38)
-    unknown = waits.model_copy(update={"not_read_yet": None})
-    assert tiling([unknown] * 12, (), 118, 38) is None
-
-
 @pytest.mark.parametrize("kinds", ["s", "w", "sssswww", "sssssss"])
 @pytest.mark.parametrize(("width", "height"), [(118, 38), (198, 48), (298, 78)])
 def test_every_panel_shows_its_log_and_what_to_do(kinds: str, width: int, height: int) -> None:
@@ -143,12 +121,6 @@ def test_every_panel_shows_its_log_and_what_to_do(kinds: str, width: int, height
         shown = [line.plain for line in paint_panel(report, made.NOW, tile.width, tile.height)]
         assert sum("loss=2.31" in line for line in shown) == 2
         assert report is WELL or any("→ relaunch from step 8000" in line for line in shown)
-
-
-def test_the_cursor_goes_to_the_nearest_panel_of_the_next_row() -> None:
-    found = fits("sswww", 198, 48)
-    assert [found.below(at, 1) for at in range(5)] == [2, 4, 2, 3, 4]
-    assert [found.below(at, -1) for at in range(5)] == [0, 1, 0, 0, 1]
 
 
 NOW = made.NOW
@@ -174,20 +146,6 @@ FAILED = """\
 ╰─────────────────────────────────────────────────────── local ╯"""
 
 
-def test_a_failed_run_reads_what_why_what_next() -> None:
-    assert text_of(made.failed(), 64, 13) == FAILED.splitlines()
-
-
-def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
-    shown = "\n".join(text_of(made.report(), 64, 13))
-    assert "~8,004/20,000  40.0 %" in shown
-    assert "ETA 51m" in shown
-    assert "830k tok/s −31 %" in shown
-    assert "W&B 30s · monitor 2m, every 10m · log now" in shown
-    assert "HEALTHY · RUNNING 4/4" in shown
-    assert "step 8004 loss=2.314" in shown
-
-
 def test_who_tells_the_step_is_said_where_the_tracker_is_behind() -> None:
     told = made.report().progress.model_copy(update={"step_source": "log"})
     behind = made.report(progress=told)
@@ -209,12 +167,6 @@ def test_unknown_says_why_and_is_never_blank() -> None:
     assert "JOB UNKNOWN" in shown
 
 
-def test_the_curve_lives_through_what_is_not_a_number() -> None:
-    shown = text_of(made.diverged(), 64, 14)
-    assert any(line.rstrip("│ ").endswith("×") and "××" not in line for line in shown)
-    assert any("loss  NaN" in line for line in shown)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, None])
 def test_any_figure_can_be_shown(value: float | None) -> None:
     seen = made.facets(
@@ -227,11 +179,6 @@ def test_nothing_foreign_is_parsed() -> None:
     shown = "\n".join(text_of(made.hostile(), 120, 16))
     assert "run-[/]-[bold" in shown
     assert "[bold]x[/bold] [@click=app.quit]" in shown
-
-
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_every_verdict_has_its_word(verdict: Verdict) -> None:
-    assert verdict.value.upper() in text_of(made.report(verdict=verdict), 90)[0]
 
 
 @given(report=any_report(), width=st.integers(1, 130), height=st.integers(1, 30))
@@ -264,12 +211,6 @@ def test_property_ascii_twins_keep_the_layout(report: RunReport) -> None:
 )
 def test_a_stamp_gives_way_to_the_words(line: str, shown: str) -> None:
     assert brief(Content(line)).plain == shown
-
-
-def test_colours_stay_on_their_words() -> None:
-    line = Content("I20261121 11:41:15 1 ab red", [Span(24, 27, "red")])
-    cut = brief(line)
-    assert [cut.plain[span.start : span.end] for span in cut.spans] == ["red"]
 
 
 @given(any_report(), st.integers(20, 130), st.integers(0, 30))
