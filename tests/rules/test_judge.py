@@ -44,11 +44,6 @@ def test_the_worst_comes_first_and_the_monitor_last_of_its_kind() -> None:
     assert [alert.id for alert in found] == ["C-09", "C-07", "C-11", "C-02", "C-03"]
 
 
-def test_judging_twice_says_the_same() -> None:
-    past = history(T0 + 5000, folded(losses([2.0, NAN])), job=job(), tracker=tracker())
-    assert judge(run_spec(), past) == judge(run_spec(), past)
-
-
 def test_an_alert_does_not_change_while_nothing_but_time_passes() -> None:
     def at(now: float) -> History:
         return history(

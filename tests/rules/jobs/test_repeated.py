@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cockpit.model.alert import Severity
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import Phase, Triage
@@ -52,11 +49,6 @@ def test_a_signature_is_the_line_without_its_figures() -> None:
 def test_what_may_be_relaunched_once_is_the_same_wherever_it_stopped() -> None:
     one, two = (triage_of(text).model_copy(update={"name": "killed"}) for text in ("a", "b"))
     assert signature(one) == signature(two) == "killed"
-
-
-@given(st.text(max_size=400))
-def test_no_line_breaks_a_signature(text: str) -> None:
-    assert len(signature(triage_of(text))) < 300
 
 
 def test_the_same_line_again_opens_an_alert_until_the_next_job() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase
-from cockpit.rules.lineage.drift import alike, config_drifts, leaves
+from cockpit.rules.lineage.drift import alike, config_drifts
 from tests.rules.making import T0, history, job, run_spec, settings_of
 
 
@@ -61,9 +61,3 @@ def test_what_the_last_launch_has_recorded_goes_before_the_former_job() -> None:
 def test_values_that_differ_only_in_type_are_one() -> None:
     assert alike('"None"', "null") and alike('"0.5"', "0.5") and alike('"False"', "false")
     assert not alike('"1e-4"', "0.001") and not alike("0.1", "0.2") and not alike('"a"', '"b"')
-
-
-def test_leaves_are_dotted_keys_with_json_text() -> None:
-    assert leaves({"a": {"b": 1.0, "c": [1, "x"]}, "d": [{"e": None}]}) == {
-        "a.b": "1", "a.c": '[1, "x"]', "d.0.e": "null",
-    }  # fmt: skip

@@ -7,13 +7,10 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
 from cockpit.rules.metrics.resume import resume_mismatch
-from cockpit.rules.metrics.seam import line_through, rank, unit
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, run_spec
 
 
@@ -151,29 +148,6 @@ def test_one_restart_is_one_alert() -> None:
     saved = checkpoints(checkpoint(960, T0 + 961))
     assert alerts(off, LATER + 890, checkpoints=saved) == [], "it loaded another checkpoint"
     assert alerts(off, LATER + 890, checkpoints=checkpoints(checkpoint(890, T0 + 891)))
-
-
-@given(st.floats(-5, 5), st.floats(-0.1, 0.1), st.integers(0, 7))
-def test_the_line_is_that_of_most_points(level: float, slope: float, wild: int) -> None:
-    points = [(25.0 * n, level + slope * 25 * n) for n in range(8)]
-    points[wild] = (points[wild][0], 1e6)
-    line = line_through(points)
-    assert math.isclose(line.slope, slope, abs_tol=1e-9)
-    assert math.isclose(line.level, level + slope * 175, abs_tol=1e-6)
-
-
-@pytest.mark.parametrize("every", [1, 10, 50, 128, 500])
-def test_half_of_the_steps_are_of_the_first_rank_however_they_are_logged(every: int) -> None:
-    ranks = [rank(step) for step in range(0, 20_000 * every, every)]
-    for each in range(4):
-        assert 0.8 < ranks.count(each) / (20_000 / 2 ** (each + 1)) < 1.2
-
-
-@pytest.mark.parametrize(
-    "value, last", [(2.31, 0.01), (2.0, 0.1), (1e-05, 1e-5), (123.456, 0.001), (math.nan, 0.0)]
-)
-def test_the_unit_of_the_last_digit(value: float, last: float) -> None:
-    assert math.isclose(unit(value), last)
 
 
 def interleaved(lead: int, rows_each: int) -> list[Row]:

@@ -72,12 +72,6 @@ def test_its_cost_grows_with_the_rows() -> None:
     assert grows_with_its_size(lambda size: folded(many[:size]), len(many))
 
 
-def test_no_rows_change_nothing() -> None:
-    trend = folded(losses([1.0, 2.0]))
-    assert advance(trend, (), run_spec()) is trend
-    assert trend.rows == 2
-
-
 def test_the_usual_step_time_is_a_median_that_a_pause_does_not_move() -> None:
     rows = [Row(i, T0 + i * 2 + (500 if i > 20 else 0), 1.0) for i in range(40)]
     assert folded(rows).usual_step_s == 2.0
@@ -114,11 +108,6 @@ def test_an_evaluation_by_samples_seen_is_no_step_and_its_end_no_resume() -> Non
 def test_a_row_that_repeats_a_step_is_no_new_step() -> None:
     pace = folded([*losses([1.0] * 5), Row(4, T0 + 900, 1.0)]).pace
     assert pace.at == T0 + 4
-
-
-def test_rows_without_any_metric_still_step() -> None:
-    pace = folded([Row(i, T0 + i) for i in range(5)]).pace
-    assert (pace.step, pace.at, pace.usual_step_s) == (4, T0 + 4, 1.0)
 
 
 def test_times_may_be_missing() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import random
 
 from hypothesis import given
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.loss import loss_spike, noise
+from cockpit.rules.metrics.loss import loss_spike
 from tests.rules.making import T0, folded, history, losses, run_spec
 
 
@@ -97,17 +96,3 @@ def test_a_loss_of_both_signs_must_leave_its_spread_far_behind() -> None:
     around = [chance.gauss(0, 1) for _ in range(300)]
     assert alerts(losses([*around, *[2.5] * 30])) == []
     assert len(alerts(losses([*around, *[6.0] * 30]))) == 1
-
-
-@given(st.lists(st.floats(0.1, 100), min_size=3, max_size=40), st.floats(-3, 3), st.floats(-50, 50))
-def test_the_noise_of_a_line_is_none(values: list[float], slope: float, start: float) -> None:
-    line = [start + slope * row for row in range(len(values))]
-    assert noise(line) < 1e-9
-    tilted = [value + each for value, each in zip(values, line, strict=True)]
-    assert math.isclose(noise(tilted), noise(values), rel_tol=1e-6, abs_tol=1e-9)
-
-
-def test_the_noise_is_about_its_standard_deviation() -> None:
-    chance = random.Random(2)
-    found = noise([0.1 * row + chance.gauss(0, 0.3) for row in range(2000)])
-    assert 0.27 < found < 0.33

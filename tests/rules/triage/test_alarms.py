@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cockpit.rules.triage import classify
 from cockpit.rules.triage.classify import alarms_in
-from cockpit.rules.triage.literals import words_of
 from tests.text.test_progress_speed import NOISE, TRAINERS, lines_of
 
 BAD = {
@@ -76,13 +75,6 @@ def test_no_line_that_an_expression_matches_is_without_its_literals(line: str) -
         text = re.compile(sign.pattern.pattern.decode(), re.I | re.A).search(line)
         if text is not None and sign.literals is not None:
             assert any(word in low for word in sign.literals), (sign.name, line)
-
-
-def test_the_surest_part_of_an_expression_is_looked_for() -> None:
-    assert words_of(r"\bdisk (was )?full\b|errno (28|122)\b") == frozenset(("disk ", "errno "))
-    assert words_of(r"\w+ \d+") is None
-    assert words_of(r"(?<!no )(?:rank|host)s? (?:is )?gone+(?!ski) x{2}y?") == frozenset(("gone",))
-    assert words_of(r"(?:a+|lost)|down") is None
 
 
 def test_what_is_remembered_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

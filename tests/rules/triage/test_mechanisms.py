@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cockpit.rules.triage.exceptions import exceptions
-from cockpit.rules.triage.log_text import bare
 from cockpit.rules.triage.phrases import certain
 from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
@@ -37,11 +36,6 @@ def test_a_traceback_is_found_behind_whatever_stands_before_it(prefix: str) -> N
     found = triage([*TRAIN, *lines], "failed", 1)
     assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
     assert found.code_location is not None and found.code_location.line == 12
-
-
-@pytest.mark.parametrize("line", ["torch.OutOfMemoryError: CUDA is full", "step 3 | loss 2.1"])
-def test_what_is_said_is_no_prefix(line: str) -> None:
-    assert bare(line) == line
 
 
 def test_a_box_around_a_traceback_is_read() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cockpit.rules.triage.exceptions import exceptions, ignored
-from cockpit.rules.triage.log_text import bare
 from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
 
@@ -50,11 +49,6 @@ def test_a_quoted_traceback_is_read_to_its_last_line_though_that_is_inset() -> N
     ]
     (found,) = exceptions(quoted)
     assert (found.name, found.frames[-1].line) == ("ValueError", 8)
-
-
-@pytest.mark.parametrize("name", ["tensorstore: ", 'ErrorMessage "', "my-tool: "])
-def test_a_program_s_name_before_an_exception_is_peeled_off(name: str) -> None:
-    assert bare(name + "pkg.mod.SomeError: no") == "pkg.mod.SomeError: no"
 
 
 def test_an_interrupt_that_python_ignored_stops_nobody() -> None:
