@@ -54,18 +54,6 @@ class CommandError(Exception):
     """The recorded command cannot be run as it is; the text is one line that says why."""
 
 
-def refuse_beside(live: Live) -> None:
-    """Raise ``CannotError`` where a job of the lineage lives, or that cannot be told (C-25).
-
-    Asked once more right before a start: whoever lives now may hold none of our locks.
-    """
-    if live.unknown is not None:
-        raise CannotError(f"cannot tell whether a job is alive: {live.unknown}")
-    if live.jobs:
-        names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
-        raise CannotError(f"a job of this lineage is still alive: {names}")
-
-
 class EndpointFinding(Frozen):
     """What ``doctor`` says of one system; ``remedy`` is ``None`` where all is well."""
 

@@ -1,23 +1,30 @@
-"""The protocol by which a job ends, the same on every platform (SPEC A).
+"""The protocol by which a job is launched, looked up and ended, on every platform (SPEC A).
 
-A platform answers what still lives of the jobs that are meant, and asks them to end; the waits, the
-deadline, what a lost answer means and the words are here.
+accept, go, look up, close: a platform answers ``offer``, ``release``, ``find`` and ``close``, and
+its jobs to end are an ``EndingJobs``. Who lives in the lineage right before a start, what a lost
+answer means, the waits, the deadlines and their words are here.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
+from cockpit.model.jobs import Accepted, LaunchState, LiveJob, LookUp, Submission
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.runtime.http import HttpError
 from cockpit.runtime.moment import Awake
+from cockpit.text.scrub import shown
+
+NOTHING_STARTED: Final = "nothing was started"
 
 NOTHING_STOPPED: Final = "nothing was told to stop"
 GRACE: Final = 60.0
 """Seconds that a job has to save and leave, where its run names no job."""
+NO_ANSWER: Final = "no answer in time"
 MAX_POLL_GAP: Final = 16.0
 """Seconds between two looks beyond which this process was suspended; they do not count."""
 
@@ -51,6 +58,10 @@ class EndingJobs(ABC):
         ``CannotError`` where one is refused.
         """
 
+    async def noted(self, clock: Clock) -> None:
+        """Wait, once they have ended, for what their system still has to note of that."""
+        return
+
     def unreached(self, why: object) -> CannotError | LostError:
         """Return what to raise where the system was not reached, and so told nothing now."""
         return LostError(str(why)) if self.told else CannotError(f"{why}; {NOTHING_STOPPED}")
@@ -79,7 +90,113 @@ async def end_jobs(run: RunSpec, jobs: EndingJobs, clock: Clock) -> None:
             left, trouble = await jobs.left(), ""
         except LostError as error:
             trouble = str(error)
+    await jobs.noted(clock)
 
 
 def _not_gone(within: float, left: Sequence[str]) -> str:
     return f"told to stop, and not gone in {within:g} s: {', '.join(left[:10])}"
+
+
+class LaunchingPlatform(Platform):
+    """A platform that acts on its jobs by the protocol."""
+
+    acts: ClassVar[bool] = True
+
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return what the system has under a launch id, and change nothing.
+
+        A text says what is there where nothing has begun and something may still come.
+
+        Raises ``CannotError`` or ``LostError`` where that is not known; ``handle`` is that of
+        ``look_up``.
+        """
+        raise NotImplementedError
+
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """End what waits under a launch id and see to it that nothing comes; what did come, if so.
+
+        Raises as ``find`` does.
+        """
+        raise NotImplementedError
+
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """See that the id is free and the launch could be made; raises ``CannotError``."""
+
+    async def check_alone(self, run: RunSpec) -> None:
+        """See that no job of the lineage lives: whoever does may hold none of our locks (C-25).
+
+        Raises ``CannotError``, also where that cannot be told.
+        """
+        live = (await self.live([run]))[run.name]
+        if live.unknown is not None:
+            raise CannotError(f"cannot tell whether a job is alive: {live.unknown}")
+        if live.jobs:
+            names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
+            text = f"a job of this lineage is still alive: {names}"
+            raise CannotError(f"{text}; {NOTHING_STARTED}")
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Take a submission in, as ``accept`` does."""
+        raise NotImplementedError
+
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
+        """Let an accepted job run, as ``go`` does."""
+        raise NotImplementedError
+
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends exactly these jobs; raises ``CannotError`` for one that is not ours."""
+        raise NotImplementedError
+
+    async def look_up(
+        self,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None = None,
+        *,
+        settle: bool = True,
+    ) -> LookUp:
+        """Return what became of a launch id; one under which nothing came is closed by looking."""
+        try:
+            found = await self.find(run, launch_id, handle)
+            if isinstance(found, str) and not settle:
+                raise LostError(f"{found}; a look-up that may act closes it")
+            if isinstance(found, str):
+                found = await self.close(run, launch_id, handle)
+            return found
+        except (CannotError, LostError, HttpError, TimeoutError) as error:
+            why = shown(error, 400) or NO_ANSWER
+        text = f"cannot tell whether {launch_id} was started: {why}"
+        return LookUp(found=LaunchState.UNKNOWN, text=text)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Take a submission in while its id is free and nothing of its lineage lives."""
+        self.name_for(submission.launch_id)
+        _sendable(submission)
+        await self._check(run, submission)
+        return await self.offer(run, submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Let an accepted job run, if still nothing of its lineage lives."""
+        await self._check(run, accepted.submission)
+        return await self.release(run, accepted)
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs and wait for their real end."""
+        await end_jobs(run, self.ending(run, jobs), self._clock)
+
+    async def _check(self, run: RunSpec, submission: Submission) -> None:
+        try:
+            await self.check_unused(run, submission)
+            await self.check_alone(run)
+        except (HttpError, TimeoutError) as error:
+            why = shown(error, 400) or NO_ANSWER
+            raise CannotError(f"{why}; {NOTHING_STARTED}") from error
+
+
+def _sendable(submission: Submission) -> None:
+    if not submission.command:
+        raise CannotError("no command to run")
+    if any("\0" in text for text in (*submission.command, *submission.env.values())):
+        raise CannotError("the command or its environment holds a zero byte")

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from cockpit.hosts.supervisor import expand
-from cockpit.model.clock import Clock
 from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, LostError, refuse_beside
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
 from cockpit.platforms.iris.lineage import SUBMITTED, submitted
@@ -27,7 +26,6 @@ from cockpit.platforms.iris.spelling import (
     Spelled,
     failure_text,
     is_usage,
-    name_for,
     parts_of,
     spelled,
     submitted_id,
@@ -50,6 +48,7 @@ NONCE: Final = "COCKPIT_SUBMISSION"
 """Tells two submissions of one launch id apart: one of them made the job."""
 ANY_ADMIN: Final = "admin"
 LiveOf = Callable[[RunSpec], Awaitable[Live]]
+LookUpOf = Callable[[RunSpec, str], Awaitable[LookUp]]
 
 
 class _Ready(NamedTuple):
@@ -63,32 +62,23 @@ class _Ready(NamedTuple):
 class Submitter:
     """Accepts launches, and lets them go."""
 
-    def __init__(self, clock: Clock, jobs: IrisJobs, looks: LookUps, live: LiveOf) -> None:
-        self._clock = clock
+    def __init__(self, jobs: IrisJobs, looks: LookUps, look_up: LookUpOf, live: LiveOf) -> None:
         self._jobs = jobs
         self._looks = looks
+        self._look_up = look_up
         self._live = live
 
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Prove that a launch can be made, and make none; raises ``CannotError``."""
-        name_for(submission.launch_id)
-        if not keys_of(run):
-            raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
-        nonce = secrets.token_hex(8)
-        await self._ready(run, submission, nonce)
-        meant = spelled(run, submission.launch_id, submission.command)
-        await self._unused(run, submission, meant)
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Draw a nonce that tells whose a job is; nothing is sent."""
+        nonce, meant = secrets.token_hex(8), spelled(run, submission.launch_id, submission.command)
         return Accepted(id=meant.job_id, submission=submission, handle={NONCE: nonce})
 
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Run the command and return the id of its job; raises as ``Platform.go`` does."""
         submission, nonce = accepted.submission, accepted.handle.get(NONCE, "")
         launch_id = submission.launch_id
-        if launch_id in self._looks.closed:
-            raise CannotError(f"{launch_id} was looked up and closed: it is never started")
         ready = await self._ready(run, submission, nonce)
         meant = spelled(run, launch_id, submission.command)
-        await self._unused(run, submission, meant)
         done = await run_command(
             ready.words, deadline=SUBMIT, cwd=ready.folder, env=ready.env, cap=OUTPUT
         )
@@ -105,8 +95,6 @@ class Submitter:
         own = own or run.workdir
         folder = submission.workdir or (None if own is None else own.path) or os.getcwd()  # noqa: PTH109
         words = with_variables(submission.command, for_job)
-        if any("\0" in word for word in (*words, *given.values())):
-            raise CannotError("the command holds a zero byte")
         try:
             full = tuple(expand(words, {**os.environ, **given}))
         except KeyError as error:
@@ -120,22 +108,23 @@ class Submitter:
             raise CannotError(f"the folder {shown(folder, 200)} does not answer") from error
         return _Ready(full, folder, given)
 
-    async def _unused(self, run: RunSpec, submission: Submission, meant: Spelled) -> None:
-        """See that the name is free and nothing of the lineage lives; raises ``CannotError``."""
-        try:
-            controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOKUP_WITHIN):
-                await _as_whom(controller, meant)
-                seen = await find(controller, run, submission.launch_id, [meant])
-                if seen is None and not meant.own:
-                    seen = await _of_fixed_name(controller, meant)
-        except (HttpError, AccessError) as error:
-            raise CannotError(f"not started: {shown(error)}") from None
-        except TimeoutError:
-            raise CannotError("not started: the controller does not answer") from None
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """See that the command can be run and that its name is free; raises ``CannotError``."""
+        launch_id = submission.launch_id
+        if not keys_of(run):
+            raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
+        if launch_id in self._looks.closed:
+            raise CannotError(f"{launch_id} was looked up and closed: it is never started")
+        await self._ready(run, submission, "")
+        meant = spelled(run, launch_id, submission.command)
+        controller = await self._jobs.acting(run)
+        async with asyncio.timeout(LOOKUP_WITHIN):
+            await _as_whom(controller, meant)
+            seen = await find(controller, run, launch_id, [meant])
+            if seen is None and not meant.own:
+                seen = await _of_fixed_name(controller, meant)
         if seen is not None:
-            raise CannotError(_name_taken_text(submission.launch_id, seen))
-        refuse_beside(await self._live(run))
+            raise CannotError(_name_taken_text(launch_id, seen))
 
     async def _outcome(
         self, run: RunSpec, submission: Submission, meant: Spelled, nonce: str, done: Completed
@@ -153,7 +142,7 @@ class Submitter:
         said = _with_words(f"the command ended with {done.rc}", err, done.text)
         if is_usage(done.rc, err):
             raise CannotError(said)
-        found = await self._looks.look_up(run, launch_id)
+        found = await self._look_up(run, launch_id)
         if found.found is LaunchState.UNKNOWN:
             raise LostError(f"{said}; {found.text}")
         if found.found is LaunchState.ABSENT or found.job_id is None:

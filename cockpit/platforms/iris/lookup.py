@@ -14,7 +14,7 @@ from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.iris.answers import (
     PENDING,
     Job,
@@ -164,26 +164,26 @@ class LookUps:
         self._jobs = jobs
         self.closed: set[str] = set()
 
-    async def look_up(self, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
-        """Return what became of a launch id; never raises."""
+    async def find(self, run: RunSpec, launch_id: str) -> LookUp | str:
+        """Return what a launch's own name says of it; raises ``HttpError`` and the like."""
+        controller = await self._jobs.acting(run)
+        async with asyncio.timeout(LOOKUP_WITHIN):
+            seen = await find(controller, run, launch_id, spellings(run, launch_id))
+        return "the controller has no such job" if seen is None else _lookup_of(launch_id, seen)
+
+    async def close(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Take the name of a launch, or wait until nothing can come; raises as ``find`` does."""
         meant = spellings(run, launch_id)
-        try:
-            controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOKUP_WITHIN):
+        controller = await self._jobs.acting(run)
+        async with asyncio.timeout(LOOKUP_WITHIN):
+            closings = await self._close(controller, launch_id, meant)
+            if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
                 seen = await find(controller, run, launch_id, meant)
-                if seen is not None:
-                    return _lookup_of(launch_id, seen)
-                if not settle:
-                    return _unknown(launch_id, "no job has it; a look-up that may act closes it")
-                closings = await self._close(controller, launch_id, meant)
-                if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
-                    seen = await find(controller, run, launch_id, meant)
-                    return _came_or_not(launch_id, seen)
-            return await self._absent(controller, run, launch_id, closings)
-        except (HttpError, AccessError) as error:
-            return _unknown(launch_id, str(error))
-        except TimeoutError:
-            return _unknown(launch_id, "the controller did not answer in time")
+                if seen is None:
+                    text = "the controller says that the name is taken, and lists no such job"
+                    raise LostError(text)
+                return _lookup_of(launch_id, seen)
+        return await self._absent(controller, run, launch_id, closings)
 
     async def launch_ids(self, run: RunSpec) -> frozenset[str]:
         """Return the launch ids of a run that the controller lists; raises ``CannotError``.
@@ -217,10 +217,10 @@ class LookUps:
         launch_id: str,
         closings: Sequence[Closing],
     ) -> LookUp:
-        """Return that nothing can come any more; unknown while that is not proven."""
+        """Return that nothing can come any more; raises ``LostError`` while it is not proven."""
         lost = next((each for each in closings if each.fence is Fence.UNKNOWN), None)
         if lost is not None:
-            return _unknown(launch_id, lost.text)
+            raise LostError(lost.text)
         if all(each.fence is Fence.CLOSED for each in closings):
             text = f"the controller has no job {launch_id}, and the name is closed: none can come"
         else:
@@ -242,7 +242,7 @@ class LookUps:
         )
         while until.left() > 0:
             if await _submits(launch_id):
-                return _unknown(launch_id, "its client still runs on this machine")
+                raise LostError("its client still runs on this machine")
             async with asyncio.timeout(LOOKUP_WITHIN):
                 seen = await find(controller, run, launch_id, meant)
             if seen is not None:
@@ -305,14 +305,3 @@ def _lookup_of(launch_id: str, seen: NamedIrisJob) -> LookUp:
         found=LaunchState.LIVE, text=shown(text), job_id=job.id, waits=waits,
         reason=shown(reason or "waiting for the scheduler") if waits else None, bundle=bundle,
     )  # fmt: skip
-
-
-def _came_or_not(launch_id: str, seen: NamedIrisJob | None) -> LookUp:
-    if seen is not None:
-        return _lookup_of(launch_id, seen)
-    return _unknown(launch_id, "the controller says that the name is taken, and lists no such job")
-
-
-def _unknown(launch_id: str, why: str) -> LookUp:
-    text = shown(f"cannot tell whether {launch_id} was started: {why}")
-    return LookUp(found=LaunchState.UNKNOWN, text=text)

@@ -14,7 +14,7 @@ from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding, Platform
+from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.command import masked
 from cockpit.platforms.iris import spelling
 from cockpit.platforms.iris.acting import EndingIrisJobs, Submitter, can_save, save
@@ -32,7 +32,7 @@ from cockpit.platforms.iris.rpc import (
 )
 from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
-from cockpit.platforms.protocol import end_jobs
+from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
@@ -224,7 +224,7 @@ KEEP: float = 90.0
 """Seconds that a connection outlives a look: three of the slowest cadence."""
 
 
-class IrisPlatform(Platform):
+class IrisPlatform(LaunchingPlatform):
     """Jobs of an Iris controller (SPEC S-1).
 
     What keeps "at most once" here is a job's name, which is the launch id: see ``submitting``,
@@ -232,7 +232,6 @@ class IrisPlatform(Platform):
     """
 
     kind: ClassVar[str] = "iris"
-    acts: ClassVar[bool] = True
     definite_within: ClassVar[float] = 90.0
     log_needs_job: ClassVar[bool] = True
 
@@ -242,7 +241,7 @@ class IrisPlatform(Platform):
         self._jobs = IrisJobs(clock, http, Tokens(clock))
         self._fetched = IrisLogs(clock, logs, self._jobs)
         self._looks = LookUps(clock, self._jobs)
-        self._submitter = Submitter(clock, self._jobs, self._looks, self._live_of)
+        self._submitter = Submitter(self._jobs, self._looks, self.look_up, self._live_of)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
@@ -319,28 +318,31 @@ class IrisPlatform(Platform):
         """Return the launch ids that the controller has jobs of, whoever launched them."""
         return await self._looks.launch_ids(run)
 
-    async def look_up(
-        self,
-        run: RunSpec,
-        launch_id: str,
-        handle: Mapping[str, str] | None = None,
-        *,
-        settle: bool = True,
-    ) -> LookUp:
-        """Return what became of a launch id; one that never came is closed by looking."""
-        return await self._looks.look_up(run, launch_id, settle=settle)
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return the job that has the name of a launch."""
+        return await self._looks.find(run, launch_id)
 
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Prove that the launch can be made; nothing is sent before ``go``."""
-        return await self._submitter.accept(run, submission)
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Take the name of a launch by a job that never runs, or wait until none can come."""
+        return await self._looks.close(run, launch_id)
 
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """Prove that the launch can be made."""
+        await self._submitter.check_unused(run, submission)
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Draw a nonce; nothing is sent before ``go``."""
+        return await self._submitter.offer(run, submission)
+
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Run the recorded command and return the id of the job that it has made."""
-        return await self._submitter.go(run, accepted)
+        return await self._submitter.release(run, accepted)
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """End exactly these jobs and what is below them; waits for their tasks' real end."""
-        await end_jobs(run, EndingIrisJobs(run, jobs, self._jobs), self._clock)
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends these jobs and what is below them, by their workers' own word."""
+        return EndingIrisJobs(run, jobs, self._jobs)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that the trainer offers no training control, if so."""

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import Auth, JobSpec
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.iris.answers import (
     IrisLogLine,
     Job,
@@ -49,7 +50,7 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
 _TUNNEL: Final = "keep a tunnel open (iris --cluster {0} cluster dashboard) and set controller_url"
 
 
-class AccessError(Exception):
+class AccessError(CannotError):
     """Why a controller cannot be asked at all; the text is one line, ``kind`` the facet's."""
 
     def __init__(self, kind: ErrorKind, text: str) -> None:

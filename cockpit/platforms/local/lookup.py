@@ -20,6 +20,7 @@ from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.census import Census, Process
 from cockpit.platforms.local.files import (
     ABSENT,
@@ -70,63 +71,66 @@ class SeenAfter(NamedTuple):
     files: JobFiles
 
 
-async def look_up(link: Link, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
-    """Return what became of ``launch_id``; never raises.
+async def find(link: Link, run: RunSpec, launch_id: str) -> LookUp | str:
+    """Return what became of ``launch_id``, a text where it was noted and has not begun.
 
     Nothing lives of it only where its note says the same before and after the processes were
     listed: a supervisor that let its command go meanwhile, or noted its end, has made the first
-    reading old.
+    reading old. Raises ``LostError`` and ``CannotError``.
     """
-    folder = launches_place(run)
     if not ID.fullmatch(launch_id):
         return LookUp(found=LaunchState.ABSENT, text="no launch id of ours has such a name")
-    if folder is None:
-        return _unknown("no place in cockpit.toml where launches are noted")
+    folder = _folder(run)
     at = "" if link.here else f" on {link.host}"
     for _ in range(ROUNDS):
         noted = await _noted(link, folder, launch_id)
-        seen = noted if isinstance(noted, str) else await _seen(link, run, launch_id)
-        if isinstance(noted, str) or isinstance(seen, str):
-            return _unknown(str(seen))
+        seen = await _seen(link, run, launch_id)
         found = told(run, launch_id, noted.note, seen.host.processes, seen.host.machine, at)
         if found is None and noted.note is None:
             found = await _by_pid_file(run, launch_id, seen)
         if found is not None and found.found is not LaunchState.ENDED:
             return found
         if found is None and noted.note is None:
-            meant = noted.meant
-            return await _unused(link, folder, launch_id, meant=meant, settle=settle)
+            text = f"{launch_id} was never started {at.strip() or 'here'}"
+            return "it is noted" if noted.meant else LookUp(found=LaunchState.ABSENT, text=text)
         if await _noted(link, folder, launch_id) == noted:
             return found or ended(launch_id, noted.note or {})
     return changing(launch_id)
 
 
-def _unknown(text: str) -> LookUp:
-    return LookUp(found=LaunchState.UNKNOWN, text=text)
+def _folder(run: RunSpec) -> Place:
+    folder = launches_place(run)
+    if folder is None:
+        raise CannotError("no place in cockpit.toml where launches are noted")
+    return folder
 
 
-async def _noted(link: Link, folder: Place, launch_id: str) -> Noted | str:
+async def _noted(link: Link, folder: Place, launch_id: str) -> Noted:
     path = f"{folder.path}/{launch_id}"
     wanted = [(path, MOST), (f"{path}{notes.INTENT}", 0)]
     asked = ask(f"the launch notes in {folder.path}", "files", wanted=wanted)
     said = (await link.ask([asked]))[asked]
     if isinstance(said, Problem):
-        return f"the notes of its launch cannot be read: {said.message}"
+        raise LostError(f"the notes of its launch cannot be read: {said.message}")
     note, intent = said
     if "figures" in note:
         regular = note["figures"][0] == "file"
-        return Noted(notes.parsed_note(note["text"])) if regular else f"{path} is no file of ours"
+        if not regular:
+            raise LostError(f"{path} is no file of ours")
+        return Noted(notes.parsed_note(note["text"]))
     if note["link"] or note["errno"] not in ABSENT:
-        return f"the notes of its launch cannot be read: {path}: {clean(note['text'], 200)}"
+        text = f"{path}: {clean(note['text'], 200)}"
+        raise LostError(f"the notes of its launch cannot be read: {text}")
     if "figures" in intent:
         return Noted(None, meant=True)
     if intent["link"] or intent["errno"] not in ABSENT:
-        return f"the notes of its launch cannot be read: {clean(intent['text'], 200)}"
+        text = clean(intent["text"], 200)
+        raise LostError(f"the notes of its launch cannot be read: {text}")
     return Noted(None)
 
 
-async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter | str:
-    """Return a machine's processes and the job's files, or why they are not known."""
+async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter:
+    """Return a machine's processes and the job's files; raises ``LostError``."""
     words = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
     processes = ALL_PROCESSES if link.here else processes_ask(words)
     files, folder = files_ask(run), pid_folder(run)
@@ -135,7 +139,7 @@ async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter | str:
     said = (answers[each] for each in (ABOUT, processes, files))
     problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
-        return problem.message
+        raise LostError(problem.message)
     places = HostPlaces(disks=shared_by(disks_of(disks, answers)))
     host = seen_by(link, answers[ABOUT], answers[processes], places)
     return SeenAfter(host, job_files(run, answers[files]))
@@ -144,16 +148,16 @@ async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter | str:
 async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp | None:
     """Return what the pid file says of a launch that is noted nowhere else."""
     if seen.files.unread is not None:
-        return _unknown(seen.files.unread.message)
+        raise LostError(seen.files.unread.message)
     note = seen.files.pid
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
     try:
         who = await offload(identify, run, note, seen.host, seen.host.now, deadline=DEADLINE)
     except TimeoutError as error:
-        return _unknown(f"{launch_id} by its pid file: {error}")
+        raise LostError(f"its pid file: {error}") from error
     if who.who is Who.UNSURE:
-        return _unknown(f"{launch_id} by its pid file: {who.text}")
+        raise LostError(f"its pid file: {who.text}")
     alive = who.who is Who.SAME
     text = f"{launch_id} {'runs' if alive else 'ended'}, by its pid file (pid {note.pid})"
     return LookUp(
@@ -161,23 +165,17 @@ async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp 
     )
 
 
-async def _unused(
-    link: Link, folder: Place, launch_id: str, *, meant: bool, settle: bool
-) -> LookUp:
-    """Return that nothing was started; the id of a launch that was meant is used up first."""
-    if not meant:
-        text = f"{launch_id} was never started {'here' if link.here else f'on {link.host}'}"
-        return LookUp(found=LaunchState.ABSENT, text=text)
-    if not settle:
-        return _unknown(f"{launch_id} was noted; a look-up that may act closes it")
+async def close(link: Link, run: RunSpec, launch_id: str) -> LookUp:
+    """Use up the id of a launch that was meant and has not begun; raises as ``find`` does."""
+    folder = _folder(run)
     asked = ask("the launch id", "close_launch", folder=folder.path, launch_id=launch_id)
     try:
         closed = await link.act(asked, deadline=CLOSING)
     except (RemoteError, OSError) as error:
         why = error if isinstance(error, RemoteError) else error.strerror
-        return _unknown(f"{launch_id} was noted; cannot tell whether it is closed now: {why}")
+        raise LostError(f"it was noted; cannot tell whether it is closed now: {why}") from error
     if not closed:
-        return _unknown(f"{launch_id} is being started")
+        raise LostError("it is being started")
     text = f"{launch_id} was noted but never started; its launch id is closed now"
     return LookUp(found=LaunchState.ABSENT, text=text)
 

@@ -19,7 +19,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import (
     Accepted,
-    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -30,28 +29,27 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, Platform, refuse_beside
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget
 from cockpit.platforms.local.evidence import gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
-from cockpit.platforms.local.lookup import look_up
+from cockpit.platforms.local.lookup import close, find
 from cockpit.platforms.local.starting import Starting, launch_name, startable
-from cockpit.platforms.protocol import end_jobs
+from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.sources.logs.source import Logs
 
 NO_HOST = "job.host"
 AskHost = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 
-class ProcessPlatform(Platform):
+class ProcessPlatform(LaunchingPlatform):
     """Processes of machines; one look at a machine tells of all its runs.
 
     ``locks_folder`` stands for the user's own.
     """
 
-    acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
 
@@ -115,44 +113,36 @@ class ProcessPlatform(Platform):
         """Return the launch id if a file can be named by it."""
         return launch_name(launch_id)
 
-    async def look_up(
-        self,
-        run: RunSpec,
-        launch_id: str,
-        handle: Mapping[str, str] | None = None,
-        *,
-        settle: bool = True,
-    ) -> LookUp:
-        """Return what became of a launch id.
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return what a launch's notes and the process table tell of it."""
+        return await find(self._link(run), run, launch_id)
 
-        One that was meant and never used is closed by looking: nothing can start under it after.
-        """
-        try:
-            return await look_up(self._link(run), run, launch_id, settle=settle)
-        except CannotError as error:
-            return LookUp(found=LaunchState.UNKNOWN, text=str(error))
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Use up the id of a launch that was meant: nothing can start under it after."""
+        return await close(self._link(run), run, launch_id)
 
     async def try_start(self, run: RunSpec, submission: Submission) -> None:
         """See that a start would be taken in, opening every lock and note that it would open."""
         await self._starting(run).try_start(run, submission)
 
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """See that the run file names all that a start needs."""
         startable(run, submission)
-        refuse_beside((await self.live([run]))[run.name])
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
         await self._starting(run).accept(run, submission)
         return Accepted(id=submission.launch_id, submission=submission)
 
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Start the job detached and return ``pid:N``."""
-        refuse_beside((await self.live([run]))[run.name])
         return await self._starting(run).go(run, accepted.submission)
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """Stop exactly these jobs and what descends from them; waits for their real end."""
-        ending = EndingProcesses(Acting(self._link(run)), [target_of(job) for job in jobs])
-        await end_jobs(run, ending, self._clock)
-        await ending.noted(self._clock)
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends these jobs and what descends from them."""
+        return EndingProcesses(Acting(self._link(run)), [target_of(job) for job in jobs])
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that nothing is configured to ask it by, if so."""
@@ -208,10 +198,11 @@ class LocalPlatform(ProcessPlatform):
         clock: Clock,
         logs: Logs,
         *,
+        link: Link = HERE_LINK,
         locks_folder: Path | None = None,
         answer_within: float = ANSWER_WITHIN,
     ) -> None:
-        super().__init__(clock, logs, lambda _: HERE_LINK, answer_within, locks_folder)
+        super().__init__(clock, logs, lambda _: link, answer_within, locks_folder)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return this machine."""

@@ -147,10 +147,6 @@ def startable(run: RunSpec, submission: Submission) -> JobSpec:
             where = job.host or "this machine"
             raise CannotError(f"job.{key} must name a file of {where}: where would it be noted?")
     launch_name(submission.launch_id)
-    if not submission.command:
-        raise CannotError("no command to run")
-    if any("\0" in part for part in (*submission.command, *submission.env.values())):
-        raise CannotError("the command holds a zero byte")
     if not all(_NAME.fullmatch(name) for name in submission.env):
         raise CannotError("the environment holds a name that no shell knows")
     if not keys_of(run):

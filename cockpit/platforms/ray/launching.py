@@ -11,7 +11,7 @@ from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, expand
 from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Accepted, LaunchState, Live, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LookUp, Submission
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Check
@@ -138,29 +138,27 @@ class RayLaunches:
         self._clock = clock
         self._jobs = jobs
 
-    async def accept(self, head: Head, run: RunSpec, submission: Submission) -> Accepted:
-        """Look that the id is unused and that nothing of the lineage lives; nothing is sent."""
-        name = name_of(submission.launch_id)
-        _sendable(submission)
+    async def check_unused(self, head: Head, launch_id: str) -> None:
+        """See that the head has no job under the id, nor has closed it."""
+        found = await head.find(name_of(launch_id))
+        if found is not None and is_closing(found):
+            raise CannotError(f"{found.id} was closed by a look-up; nothing was started")
+        if found is not None:
+            text = f"{head.name} has a job {found.id} already ({_state_text(found)}); plan again"
+            raise CannotError(text)
+
+    async def offer(self, head: Head, run: RunSpec, submission: Submission) -> Accepted:
+        """Draw a nonce that tells whose a job is; nothing is sent."""
         try:
-            found = await head.find(name)
-            await self._refuse_beside_others(head, run)
             session = await head.session()
         except HttpError as error:
             raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
-        if found is not None:
-            raise CannotError(
-                f"{head.name} has a job {name} already ({_state_text(found)}); plan again"
-            )
         by = {BY: COMMAND} if _by_command(run) else {NONCE: secrets.token_hex(8)}
-        return Accepted(id=name, submission=submission, handle={**by, SESSION: session})
+        handle = {**by, SESSION: session}
+        return Accepted(id=name_of(submission.launch_id), submission=submission, handle=handle)
 
-    async def go(self, head: Head, run: RunSpec, accepted: Accepted) -> str:
+    async def release(self, head: Head, run: RunSpec, accepted: Accepted) -> str:
         """Post the job, or run the recorded submitter; return the submission id."""
-        try:
-            await self._refuse_beside_others(head, run)
-        except HttpError as error:
-            raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         why = await self._sent(head, run, accepted)
         if why is None:
             return accepted.id
@@ -190,42 +188,29 @@ class RayLaunches:
             raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         return None
 
-    async def _refuse_beside_others(self, head: Head, run: RunSpec) -> None:
-        live: Live = self._jobs.live(head, await head.jobs(), [run])[run.name]
-        if live.jobs:
-            other = live.jobs[0]
-            text = f"nothing was submitted: {other.id} of this lineage lives ({other.why})"
-            raise CannotError(text)
-
-    async def look_up(
-        self,
-        head: Head,
-        run: RunSpec,
-        launch_id: str,
-        handle: Mapping[str, str] | None,
-        *,
-        settle: bool,
-    ) -> LookUp:
+    async def find(
+        self, head: Head, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
         """Return what became of a launch; ``handle`` is what the journal keeps of its accept.
 
         An empty one says that nothing was ever sent; ``None``, that the launch was another
         machine's: then its id alone counts, and what this head does not have is gone with it.
         """
-        name = name_of(launch_id)
-        try:
-            found = await head.find(name)
-            if found is None and not settle:
-                text = f"{head.name} has no job {name}; it may come until its id is closed"
-                return LookUp(found=LaunchState.UNKNOWN, text=text)
-            job = await _closed(head, run, name) if found is None else found
-            if is_closing(job):
-                return await self._never_came(head, name, handle)
-            if handle is not None and not _is_ours(job, handle):
-                return LookUp(found=LaunchState.ABSENT, text=_theirs(head, job))
-            return await self._came(head, await self._wait_for_start(head, job))
-        except HttpError as error:
-            text = f"cannot tell whether {name} was submitted: {_error_text(error)}"
-            return LookUp(found=LaunchState.UNKNOWN, text=text)
+        job = await head.find(name_of(launch_id))
+        return f"{head.name} has no job of it" if job is None else await self._of(head, job, handle)
+
+    async def close(
+        self, head: Head, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp:
+        """Close an id, or return what has come under it meanwhile."""
+        return await self._of(head, await _closed(head, run, name_of(launch_id)), handle)
+
+    async def _of(self, head: Head, job: RayJob, handle: Mapping[str, str] | None) -> LookUp:
+        if is_closing(job):
+            return await self._never_came(head, job.id, handle)
+        if handle is not None and not _is_ours(job, handle):
+            return LookUp(found=LaunchState.ABSENT, text=_theirs(head, job))
+        return await self._came(head, await self._wait_for_start(head, job))
 
     async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
         """Return what a closed id means: of what was sent, only the same head can tell."""
@@ -292,14 +277,6 @@ def _is_ours(job: RayJob, handle: Mapping[str, str]) -> bool:
 
 def _by_command(run: RunSpec) -> bool:
     return run.job is not None and run.job.resubmit_runs == "command"
-
-
-def _sendable(submission: Submission) -> None:
-    if not submission.command:
-        raise CannotError("no command to run")
-    texts: Sequence[str] = (*submission.command, *submission.env.values())
-    if any("\0" in text for text in texts):
-        raise CannotError("the command or its environment holds a NUL character")
 
 
 def _theirs(head: Head, job: RayJob) -> str:

@@ -15,7 +15,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.jobs import (
     Accepted,
-    LaunchState,
     Live,
     LiveJob,
     LookUp,
@@ -27,9 +26,9 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding, Platform
+from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.local.programs import Use, arguments, use_of
-from cockpit.platforms.protocol import end_jobs
+from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
 from cockpit.platforms.ray.hosts import RayHosts
@@ -208,11 +207,10 @@ KEEP = 90.0
 ADDRESS = "job.address"
 
 
-class RayPlatform(Platform):
+class RayPlatform(LaunchingPlatform):
     """Jobs of one or many Ray heads (SPEC S-2)."""
 
     kind: ClassVar[str] = "ray"
-    acts: ClassVar[bool] = True
     log_needs_job: ClassVar[bool] = True
     forgets: ClassVar[bool] = True
 
@@ -332,34 +330,32 @@ class RayPlatform(Platform):
         """Return what speaks for and against an entrypoint, or a submitter of the user's own."""
         return command_checks(run, words)
 
-    async def look_up(
-        self,
-        run: RunSpec,
-        launch_id: str,
-        handle: Mapping[str, str] | None = None,
-        *,
-        settle: bool = True,
-    ) -> LookUp:
-        """Return what became of a launch, and whose it is, by the nonce that was journaled."""
-        try:
-            head = self._head_of(run)
-            return await self._launches.look_up(head, run, launch_id, handle, settle=settle)
-        except CannotError as error:
-            return LookUp(found=LaunchState.UNKNOWN, text=str(error))
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return the job of a launch, and whose it is, by the nonce that was journaled."""
+        return await self._launches.find(self._head_of(run), launch_id, handle)
 
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Look that the id is unused, and draw a nonce; nothing is sent before ``go``."""
-        return await self._launches.accept(self._head_of(run), run, submission)
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Take the id, if no job has it, by one that only says so."""
+        return await self._launches.close(self._head_of(run), run, launch_id, handle)
 
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """See that the head has nothing under the id."""
+        await self._launches.check_unused(self._head_of(run), submission.launch_id)
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Draw a nonce; nothing is sent before ``go``."""
+        return await self._launches.offer(self._head_of(run), run, submission)
+
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Submit the job, once, and return its submission id."""
-        return await self._launches.go(self._head_of(run), run, accepted)
+        return await self._launches.release(self._head_of(run), run, accepted)
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """Stop exactly these jobs; Ray asks with SIGTERM first, and kills after its own grace."""
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends these jobs: Ray asks with SIGTERM first, and kills after its grace."""
         targets = [target_of(job) for job in jobs]
-        ending = EndingRayJobs(self._head_of(run), targets, self._clock)
-        await end_jobs(run, ending, self._clock)
+        return EndingRayJobs(self._head_of(run), targets, self._clock)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return that there is no way to ask the trainer, if so."""

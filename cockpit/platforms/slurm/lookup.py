@@ -28,7 +28,7 @@ from cockpit.platforms.slurm.ask import (
 )
 from cockpit.platforms.slurm.book import Book, Job, book_of, is_held, never_began
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
-from cockpit.platforms.slurm.record import in_words
+from cockpit.platforms.slurm.record import Record, in_words
 from cockpit.platforms.slurm.submitting import (
     CLOSED,
     COMES_WITHIN,
@@ -39,6 +39,7 @@ from cockpit.platforms.slurm.submitting import (
     acted,
     bases,
     close_script,
+    host_of,
     ids_script,
     tagged,
 )
@@ -61,33 +62,37 @@ class LookingUp:
         self._jobs = jobs
         self._fresh: dict[str, float] = {}
 
-    async def look_up(self, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
-        """Return what became of a launch id; without ``settle`` nothing is cancelled or closed."""
-        host = None if run.job is None else run.job.host
-        book = await self._book(run, host)
-        if isinstance(book, Trouble):
-            return _unknown(book.line)
-        records = tagged(book, launch_id)
-        begun = [each for each in records if not is_held(each) and not never_began(each)]
-        if begun:
-            job = Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base))
-            return self._scheduled(launch_id, job)
-        held = [each for each in records if is_held(each)]
-        if not settle:
-            what = f"job {', '.join(bases(held))} is held" if held else _NOTHING
-            return _unknown(f"{where_of(host)}: {what}; a look-up that may act closes it")
-        try:
-            return await self._closed(run, host, launch_id, bases(held))
-        except (CannotError, LostError) as error:
-            return _unknown(str(error))
+    async def find(self, run: RunSpec, launch_id: str) -> LookUp | str:
+        """Return the job of a launch id that was let go; raises ``LostError``."""
+        records = tagged(await self._book(run), launch_id)
+        begun, held = _begun(records), bases([each for each in records if is_held(each)])
+        if not begun:
+            return f"job {', '.join(held)} is held" if held else _NOTHING
+        job = Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base))
+        return self._scheduled(launch_id, job)
+
+    async def close(self, run: RunSpec, launch_id: str) -> LookUp:
+        """End what is held and close the id; a job that was released is reported instead."""
+        records = tagged(await self._book(run), launch_id)
+        if _begun(records):
+            raise LostError("it begins at this moment: check again")
+        held, host = bases([each for each in records if is_held(each)]), host_of(run)
+        noted = await self._noted(run, host, launch_id, [])
+        if noted.get("state") == RUNNING and noted.get("job") in held:
+            text = f"job {noted['job']} was released, and is held again"
+            return LookUp(
+                found=LaunchState.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
+            )
+        if held:
+            noted = await self._noted(run, host, launch_id, held)
+            return await self._ended(run, launch_id, held)
+        return await self._by_note(host, launch_id, noted)
 
     async def launch_ids(self, run: RunSpec) -> frozenset[str]:
         """Return the launch ids that notes and jobs there have; raises ``CannotError``."""
-        host, mark = None if run.job is None else run.job.host, new_mark()
-        book = await self._book(run, host)
-        if isinstance(book, Trouble):
-            raise CannotError(book.line)
+        host, mark = host_of(run), new_mark()
         try:
+            book = await self._book(run)
             found = await acted(self._run, host, ids_script(mark, run), mark, SLACK)
         except LostError as error:
             raise CannotError(str(error)) from error
@@ -105,24 +110,11 @@ class LookingUp:
         first = self._fresh.setdefault(launch_id, now)
         return found.model_copy(update={"waits": now - first > SCHEDULED})
 
-    async def _book(self, run: RunSpec, host: str | None) -> Book | Trouble:
-        seen = await self._jobs.ask_cluster(host, [])
-        return seen if isinstance(seen, Trouble) else seen[1]
-
-    async def _closed(
-        self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
-    ) -> LookUp:
-        """End what is held and close the id; a job that was released is reported instead."""
-        noted = await self._noted(run, host, launch_id, [])
-        if noted.get("state") == RUNNING and noted.get("job") in held:
-            text = f"job {noted['job']} was released, and is held again"
-            return LookUp(
-                found=LaunchState.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
-            )
-        if held:
-            noted = await self._noted(run, host, launch_id, held)
-            return await self._ended(run, host, launch_id, held)
-        return await self._by_note(host, launch_id, noted)
+    async def _book(self, run: RunSpec) -> Book:
+        seen = await self._jobs.ask_cluster(host_of(run), [])
+        if isinstance(seen, Trouble):
+            raise LostError(seen.line)
+        return seen[1]
 
     async def _noted(
         self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
@@ -143,19 +135,14 @@ class LookingUp:
         noted = dict(line.split("=", 1) for line in lines if "=" in line)
         return noted | {SENT: found.get("sent", "").strip()}
 
-    async def _ended(
-        self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
-    ) -> LookUp:
+    async def _ended(self, run: RunSpec, launch_id: str, held: list[str]) -> LookUp:
         """Check that what was held is over, and that it did not start in between."""
-        book = await self._book(run, host)
-        if isinstance(book, Trouble):
-            return _unknown(book.line)
         named = ", ".join(held)
-        for record in tagged(book, launch_id):
+        for record in tagged(await self._book(run), launch_id):
             if record.phase.terminal and never_began(record):
                 continue
             if is_held(record):
-                return _unknown(f"job {record.id} is held, and was not cancelled yet")
+                raise LostError(f"job {record.id} is held, and was not cancelled yet")
             return _lookup_of(Job(record.base, (record,)))
         text = f"job {named} was accepted and never released; it was cancelled before it ran"
         return LookUp(found=LaunchState.ABSENT, text=text)
@@ -165,11 +152,11 @@ class LookingUp:
         state, job = noted.get("state"), noted.get("job", "")
         if state is None or state == CLOSED:
             if noted.get(SENT):
-                return _unknown(f"{where_of(host)}: {_NOTHING}, and {_may_come(noted[SENT])}")
+                raise LostError(f"{where_of(host)}: {_NOTHING}, and {_may_come(noted[SENT])}")
             return LookUp(found=LaunchState.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
         if state == LOOSE:
             text = "a wrapper ran that did not call sbatch: what it started is unknown"
-            return _unknown(f"{text}; check there, and remove its note once you know")
+            raise LostError(f"{text}; check there, and remove its note once you know")
         return await self._forgotten(host, state, job)
 
     async def _forgotten(self, host: str | None, state: str, job: str) -> LookUp:
@@ -177,14 +164,14 @@ class LookingUp:
         if is_job_id(job):
             told = await ask(self._run, host, where_of(host), [job])
             if isinstance(told, Trouble):
-                return _unknown(told.line)
+                raise LostError(told.line)
             found = book_of(told).find(job)
             if found is not None:
                 return _lookup_of(found)
         text = f"job {clean(job, 20)} was released; the controller has forgotten it"
         if state == RUNNING:
             return LookUp(found=LaunchState.ENDED, text=f"{text}, and how it ended", job_id=job)
-        return _unknown(f"job {clean(job, 20)} was about to be released; it is no longer listed")
+        raise LostError(f"job {clean(job, 20)} was about to be released; it is no longer listed")
 
 
 def _may_come(sent: str) -> str:
@@ -197,8 +184,9 @@ def _may_come(sent: str) -> str:
     )
 
 
-def _unknown(text: str) -> LookUp:
-    return LookUp(found=LaunchState.UNKNOWN, text=scrub(clean(text, 400)))
+def _begun(records: list[Record]) -> list[Record]:
+    """Return those that were let go."""
+    return [each for each in records if not is_held(each) and not never_began(each)]
 
 
 def _lookup_of(job: Job) -> LookUp:

@@ -25,8 +25,8 @@ from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding, LostError, Platform
-from cockpit.platforms.protocol import end_jobs
+from cockpit.platforms.base import CannotError, EndpointFinding, LostError
+from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.platforms.slurm import stopping
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
@@ -289,11 +289,10 @@ async def gather(run: Run, host: str | None, jobs: Sequence[LiveJob]) -> dict[st
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class SlurmPlatform(Platform):
+class SlurmPlatform(LaunchingPlatform):
     """Jobs of a Slurm cluster, here or on a login node over ssh."""
 
     kind: ClassVar[str] = "slurm"
-    acts: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     """The checkout of the login node is what runs: nothing travels but the batch script."""
     log_needs_job: ClassVar[bool] = True
@@ -390,30 +389,30 @@ class SlurmPlatform(Platform):
         """Return what speaks for and against the recorded words."""
         return command_checks(words)
 
-    async def look_up(
-        self,
-        run: RunSpec,
-        launch_id: str,
-        handle: Mapping[str, str] | None = None,
-        *,
-        settle: bool = True,
-    ) -> LookUp:
-        """Return what became of a launch id; a job of it that was never let go is cancelled."""
-        return await self._looking_up.look_up(run, launch_id, settle=settle)
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return the job that says the launch id as its comment and was let go."""
+        return await self._looking_up.find(run, launch_id)
 
-    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Cancel what is held of a launch id, and note that it is used up."""
+        return await self._looking_up.close(run, launch_id)
+
+    async def check_alone(self, run: RunSpec) -> None:
+        """Leave it to the plan, which knows what waits in a chain behind the run's own job."""
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
         """Submit a held job that says its launch id as its comment."""
-        self.name_for(submission.launch_id)
         return await self._submitting.accept(run, submission)
 
-    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Release it if it is the lowest of its launch id and still says it; return its number."""
         return await self._submitting.go(run, accepted)
 
-    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
-        """Cancel exactly these jobs and wait until none of them runs, waits or is ending."""
-        ending = EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
-        await end_jobs(run, ending, self._clock)
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what cancels these jobs until none of them runs, waits or is ending."""
+        return EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return why a job cannot be asked: nothing is configured, or no step would hear it."""

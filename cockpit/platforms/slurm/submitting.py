@@ -416,8 +416,6 @@ def _workdir(run: RunSpec, submission: Submission) -> str:
     place = submission.workdir or (None if own is None else own.path)
     if not place:
         raise CannotError("no job.workdir in cockpit.toml to run the command in")
-    if not submission.command:
-        raise CannotError("no command to run")
     return place
 
 

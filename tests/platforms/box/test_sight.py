@@ -15,8 +15,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
 from cockpit.model.observed import Phase
 from cockpit.platforms.local.jobs import ProcessJobs, View
-from cockpit.platforms.local.lookup import look_up
-from tests.platforms.box.making import Here, files, spec
+from tests.platforms.box.making import Here, box, files, spec
 from tests.queries import queries_of
 
 
@@ -91,10 +90,10 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
     (facet,) = (await jobs.observe("near", queries_of([run]))).values()
     assert facet.value is not None and facet.value.phase is phase
     unknown = (await jobs.live("near", [run]))[run.name].unknown
-    found = await look_up(asked, run, "buoy-i001")
+    found = await box(link=lambda _: asked).look_up(run, "buoy-i001")
     assert found.found is LaunchState.ABSENT
     files(run, "pid_file").write_text(f"{2**31 - 2}\nlaunch_id=buoy-i001\n")
-    found = await look_up(asked, run, "buoy-i001")
+    found = await box(link=lambda _: asked).look_up(run, "buoy-i001")
     if phase is Phase.FAILED:
         assert unknown is None and found.found is LaunchState.ENDED
     else:

@@ -12,11 +12,13 @@ from cockpit.hosts.here import HereLink
 from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask
 from cockpit.hosts.notes import boot_id, machine_id
 from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local import lookup
 from cockpit.platforms.local.census import Process, census
+from cockpit.platforms.local.platform import LocalPlatform
+from cockpit.sources.logs.source import Logs
 from tests.platforms.local.making import spec
 from tests.platforms.reading import waited_for
 
@@ -76,7 +78,9 @@ class Staged(HereLink):
 
 
 def look_up(run: RunSpec, launch_id: str, link: Staged) -> LookUp:
-    return waited_for(lookup.look_up(link, run, launch_id))
+    clock = SystemClock()
+    platform = LocalPlatform(clock, Logs(clock), link=link)
+    return waited_for(platform.look_up(run, launch_id))
 
 
 @pytest.mark.parametrize("state", [notes.STARTING, notes.RUNNING])

@@ -229,7 +229,7 @@ async def test_a_head_that_gives_no_answer_of_its_own_is_unknown(server: Recorde
     found = await looked(made, run, accepted)
     assert found.found is LaunchState.UNKNOWN and not found.final and not server.posted
     server.answers("/api/jobs/", NO_RAY)
-    with pytest.raises(CannotError, match="nothing was submitted"):
+    with pytest.raises(CannotError, match="nothing was started"):
         await made.go(run, accepted)
 
 
@@ -238,7 +238,7 @@ async def test_what_lives_refuses_another(server: Recorded) -> None:
     accepted = await made.accept(run, submission())
     server.add("other", entrypoint="python3 x.py --output_dir /data/toy", metadata={})
     for act in (made.accept(run, submission()), made.go(run, accepted)):
-        with pytest.raises(CannotError, match="other of this lineage lives"):
+        with pytest.raises(CannotError, match="lineage is still alive: other"):
             await act
     assert not server.posted
 
@@ -308,6 +308,7 @@ async def test_a_submitter_of_the_users_own_is_judged_by_what_came(server: Recor
         await made.go(run, Accepted(id=ID, submission=submission(*words, "no"), handle={}))
     assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
     assert [each["entrypoint"] for each in server.posted] == ["train", "true"]
+    server.documents["/api/jobs/"].clear()
     with pytest.raises(CannotError, match=r"\$NOT_SET"):
         await made.go(run, Accepted(id=ID, submission=submission("x", "$NOT_SET"), handle={}))
 
