@@ -324,6 +324,10 @@ def starts_again(
     return found
 
 
+_SERVICE: Final = "SYSTEMD_EXEC_PID"
+"""In the environment of a service and of all that it has started: the service's own process."""
+
+
 def starter_of(
     processes: Census, pid: int, started: Children, *, here: bool = True, known: Known | None = None
 ) -> str | None:
@@ -340,6 +344,8 @@ def starter_of(
     if loop:
         return loop[0].why.removeprefix("run again by ")
     for parent in lineage_up(processes, below.ppid):
+        if below.variable(_SERVICE) == str(below.pid):
+            return f"systemd, as a service (pid {below.pid})"
         if starts_the_next(parent.argv):
             return f"pid {parent.pid}: {_short(parent)}"
         if _only_minds(parent):

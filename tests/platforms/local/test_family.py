@@ -326,25 +326,27 @@ REPEATS = "import subprocess, sys\nfor _ in '12':\n    subprocess.run({words})\n
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("named", "command"),
     [
-        "echo a b | xargs -n1 sh -c '{train}; true'",
-        "exec {python} wandb agent e/p/sweep",
-        "exec {python} supervisord",
+        ("xargs", "echo a b | xargs -n1 sh -c '{train}; true'"),
+        ("wandb", "exec {python} wandb agent e/p/sweep"),
+        ("supervisord", "exec {python} supervisord"),
+        ("shim", "exec {python} containerd-shim-runc-v2 -namespace moby -id 3f"),
+        ("systemd", "SYSTEMD_EXEC_PID=$$ exec {train}"),
     ],
 )
 def test_who_starts_one_command_after_another_is_named(
-    tmp_path: Path, zoo: Zoo, command: str
+    tmp_path: Path, zoo: Zoo, named: str, command: str
 ) -> None:
-    """A sweep's agent begins its next trial in the same output root."""
+    """A sweep's agent begins its next trial in the same output root, docker the same command."""
     run = run_spec(tmp_path)
     words = [*PYTHON, script(tmp_path, "train.py", WAIT), "--output_dir", str(run.output_root)]
     script(tmp_path, "wandb", REPEATS.format(words=words))
     other = [*PYTHON, "-c", "import time; time.sleep(60)"]
     both = f"import subprocess\nsubprocess.Popen({other})\n"
+    script(tmp_path, "containerd-shim-runc-v2", REPEATS.format(words=words))
     script(tmp_path, "supervisord", both + REPEATS.format(words=words))
     text = command.format(train=" ".join(words), python=" ".join(PYTHON))
     zoo.run("sh", "-c", text, cwd=tmp_path)
     (job,) = live(run).jobs
-    named = text.partition("exec " if "exec" in text else "| ")[2].split()[0]
     assert job.starter is not None and named in job.starter
