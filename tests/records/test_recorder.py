@@ -19,9 +19,7 @@ class Issues(IssueService):
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    async def comment(
-        self, run: RunSpec, event: str, body: str, *, exact: bool = False
-    ) -> Recorded:
+    async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
         self.said.append(f"{event}: {body}")
         return Recorded(stage=SaveStage.PUSHED)
 

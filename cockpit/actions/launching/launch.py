@@ -212,7 +212,8 @@ def create_step() -> Step:
         if spec.records.logbook is not None:
             commit = f"{spec.name}: link the issue"
             lasting(await recorder.contract(spec, {"Issue": made.url}, commit))
-        return f'created {made.url}; add it to the run file: issue = "{made.url}"'
+        note = "" if made.note is None else f"; {made.note}"
+        return f'created {made.url}; add it to the run file: issue = "{made.url}"{note}'
 
     return Step("create-issue", run)
 

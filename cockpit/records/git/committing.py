@@ -186,8 +186,8 @@ async def commit_file(
             if attempt + 1 < _TRIES and any(word in str(error) for word in _MOVED):
                 continue
             raise
-        if await has_hook(repository, "post-commit"):  # its refusal changes nothing
-            await repository.run("hook", "run", "post-commit", deadline=repository.limits.hook)
+        with suppress(HookRefusedError):  # its refusal changes nothing
+            await run_hook(repository, "post-commit")
         return commit
     raise AssertionError("unreachable")
 
@@ -215,6 +215,15 @@ async def put_in_index(repository: Repository, index: Path | None, path: str, bl
     """Put a file's blob into an index."""
     entry = f"{blob.mode} {blob.oid}\t{path}\0".encode("utf-8", "surrogateescape")
     await repository.ask("update-index", "-z", "--add", "--index-info", stdin=entry, index=index)
+
+
+async def tree_with(repository: Repository, commit: str, blobs: Mapping[str, Blob]) -> str:
+    """Return the tree of ``commit`` with these blobs at their paths."""
+    async with scratch(repository, "index") as index:
+        await start_index(repository, index, commit)
+        for path, blob in blobs.items():
+            await put_in_index(repository, index, path, blob)
+        return await repository.ask("write-tree", index=index)
 
 
 async def put_back(repository: Repository, path: str, blob: Blob | None) -> None:
@@ -272,7 +281,7 @@ async def noted(repository: Repository, commit: str) -> None:
         await offload(note_commit, repository.common, commit, deadline=repository.limits.local)
 
 
-async def patiently(repository: Repository, work: Callable[[], Awaitable[None]]) -> None:
+async def patiently(repository: Repository, work: Callable[[], Awaitable[object]]) -> None:
     """Do ``work``, again for a while if another git holds a lock."""
     pauses = max(1, round(repository.limits.locked / _PAUSE))
     for attempt in range(pauses + 1):
@@ -325,12 +334,8 @@ async def _advance(
         blob = made if change.staged == change.blob else Blob(made.mode, change.staged)
         await patiently(repository, lambda: put_in_index(repository, None, change.path, blob))
     words = ("update-ref", "-m", f"commit: {message}", "HEAD", commit, head or NOTHING)
-
-    async def move() -> None:
-        await repository.ask(*words)
-
     try:
-        await patiently(repository, move)
+        await patiently(repository, lambda: repository.ask(*words))
     except GitError:
         if change.staged is not None:
             await patiently(repository, lambda: put_back(repository, change.path, before))

@@ -14,8 +14,7 @@ from cockpit.records.git.committing import (
     noted,
     patiently,
     put_in_index,
-    scratch,
-    start_index,
+    tree_with,
 )
 from cockpit.records.git.repository import Blob, Repository
 from cockpit.runtime.offload import offload
@@ -258,11 +257,7 @@ async def _one(repository: Repository, ours: _OwnCommit, onto: str) -> str:
     wanted = {path: blob for path, blob in joined.items() if blob is not None}
     if not wanted:
         return onto
-    async with scratch(repository, "index") as index:
-        await start_index(repository, index, onto)
-        for path, blob in wanted.items():
-            await put_in_index(repository, index, path, blob)
-        tree = await repository.ask("write-tree", index=index)
+    tree = await tree_with(repository, onto, wanted)
     answer = await repository.ask("show", "-s", _DATE, f"--format={_IDENTITY}%x00%B", ours.commit)
     name, mail, date, message = answer.split("\0", 3)
     env = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_AUTHOR_DATE": date}
@@ -322,13 +317,10 @@ async def make_level(
             file = _File(path, await repository.blob(head, path), new)
             await _write(repository, file)
             await _stage(repository, file)
-
-    async def move() -> None:
-        await repository.ask("update-ref", "-m", "cockpit: follow the upstream", branch, goal, head)
-
     if goal != head:
         await noted(repository, goal)
-        await patiently(repository, move)
+        words = ("update-ref", "-m", "cockpit: follow the upstream", branch, goal, head)
+        await patiently(repository, lambda: repository.ask(*words))
     return goal
 
 
@@ -339,12 +331,8 @@ async def _with_logbooks(repository: Repository, head: str, made: Replayed, own:
     single = await repository.oid(f"{head}^") == made.base
     if single and all([await repository.blob(head, path) == blobs[path] for path in blobs]):
         return head
-    async with scratch(repository, "index") as index:
-        await start_index(repository, index, head)
-        for path, blob in blobs.items():
-            if blob is not None:
-                await put_in_index(repository, index, path, blob)
-        tree = await repository.ask("write-tree", index=index)
+    there = {path: blob for path, blob in blobs.items() if blob is not None}
+    tree = await tree_with(repository, head, there)
     message = await repository.ask("show", "-s", "--format=%B", head)
     return await make_commit(repository, tree, (made.base,), message)
 

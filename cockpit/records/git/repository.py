@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -225,14 +226,16 @@ class Repository:
         return self.top / await self.ask("rev-parse", "--git-path", name)
 
 
+WHERE: Final = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+
+
 async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
     """Return the repository that ``path`` (a real path, perhaps not there yet) belongs to.
 
     Else how ``git`` refused.
     """
     start = await offload(_existing, path, deadline=limits.local)
-    words = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    done = await run_git(start, *words, deadline=limits.local)
+    done = await run_git(start, *WHERE, deadline=limits.local)
     lines = os.fsdecode(done.out).splitlines()
     if not done.ok or len(lines) != 3:
         broken = await offload(_broken, start, deadline=limits.local)
@@ -267,8 +270,11 @@ async def locate(path: Path, limits: Limits) -> Located:
 def _broken(folder: Path) -> Path | None:
     """Return a ``.git`` that lies where git looked and found no repository."""
     device = folder.stat().st_dev
-    above = (each for each in (folder, *folder.parents) if each.stat().st_dev == device)
-    return next((each / ".git" for each in above if (each / ".git").exists()), None)
+    for above in (folder, *folder.parents):
+        with suppress(OSError):
+            if above.stat().st_dev == device and (above / ".git").exists():
+                return above / ".git"
+    return None
 
 
 def _existing(path: Path) -> Path:
@@ -296,7 +302,9 @@ async def has_hook(repository: Repository, name: str) -> bool:
     return await offload(runs, deadline=repository.limits.local)
 
 
-async def run_hook(repository: Repository, name: str, *words: str, index: Path) -> None:
+async def run_hook(
+    repository: Repository, name: str, *words: str, index: Path | None = None
+) -> None:
     """Run a hook as ``git commit`` does; raise ``HookRefusedError`` if it fails."""
     if not await has_hook(repository, name):
         return
@@ -309,10 +317,13 @@ async def run_hook(repository: Repository, name: str, *words: str, index: Path) 
         raise HookRefusedError(name, done)
 
 
-async def run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
+async def run_by_hand(
+    repository: Repository, name: str, *words: str, index: Path | None = None
+) -> Completed:
     """Run a hook for a git before 2.36, which cannot."""
     path = await repository.git_path(f"hooks/{name}")
-    env = {"GIT_INDEX_FILE": str(index), "GIT_DIR": str(repository.folder), "GIT_EDITOR": ":"}
+    env = {"GIT_DIR": str(repository.folder), "GIT_EDITOR": ":"}
+    env |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
     return await run_command(
         (str(path), *words), deadline=repository.limits.hook, cwd=repository.top, env=env
     )
@@ -424,7 +435,7 @@ def of_file(error: OSError | ValueError, path: Path, changed: bool = False) -> s
     """Return the line for a file that could not be read or written; ``changed``: it was before."""
     reason = clean(getattr(error, "strerror", None) or str(error) or "cannot be used")
     named = getattr(error, "filename", None)
-    where = clean(path if named is None else os.fsdecode(named), 4096)
+    where = clean(named if isinstance(named, str) else path, 4096)
     number = getattr(error, "errno", None)
     if number in (errno.ENOSPC, errno.EDQUOT):
         reason = "the disk is full: make room, then retry"

@@ -16,6 +16,7 @@ from cockpit.records.git.pushing import at_remote, remote_now
 from cockpit.records.git.repository import (
     NOT_ASKED,
     NOTHING,
+    WHERE,
     GitError,
     HookRefusedError,
     Limits,
@@ -87,14 +88,13 @@ async def find_away(place: Place, limits: Limits) -> HostRepository | Completed:
     """
     host = place.host or ""
     start = HostRepository(Path(place.path), Path(), Path(), limits, host)
-    words = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    done = await _ran(start, *words, limit=limits.local)
+    done = await _ran(start, *WHERE, limit=limits.local)
     lines = done.out.decode("utf-8", "surrogateescape").splitlines()
     if not done.ok or len(lines) != 3:
         return done
     known = await _ran(start, *_WHO, limit=limits.local)
     who = {} if known.ok else await _identity_here(host, limits)
-    common = Path(lines[0]) / lines[2]
+    common = start.top / lines[2]
     return HostRepository(Path(lines[0]), Path(lines[1]), common, limits, host, who)
 
 
@@ -312,11 +312,7 @@ async def _commit(
         parents = (head,) if former is None else (head, former)
         commit = await commit_index(repository, index, parents, message)
     words = ("update-ref", "--create-reflog", "-m", "seal", _branch(run), commit, former or NOTHING)
-
-    async def move() -> None:
-        await repository.ask(*words)
-
-    await patiently(repository, move)
+    await patiently(repository, lambda: repository.ask(*words))
     return {"commit": commit, "branch": branch}
 
 
@@ -336,9 +332,7 @@ async def _tag_it(repository: Repository, commit: str, tag: str, message: str) -
     """Set the tag, or find it there on the same content; raises when it means something else."""
     stands = await repository.oid(f"refs/tags/{tag}^{{}}")
     if stands is None:
-        done = await repository.run("tag", "-a", "-F", "-", tag, commit, stdin=message.encode())
-        if not done.ok:
-            raise GitError(done)
+        await repository.ask("tag", "-a", "-F", "-", tag, commit, stdin=message.encode())
         return False
     trees = [await repository.oid(f"{oid}^{{tree}}") for oid in (stands, commit)]
     if None in trees or trees[0] != trees[1]:

@@ -28,7 +28,6 @@ LONGEST_COMMENT: Final = 60_000
 """Characters of a body; GitHub takes 65,536 with everything."""
 _MARKER: Final = re.compile(r"<!-- cockpit:([0-9a-f]{16}) ([0-9a-f]{8}) -->")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _CUT: Final = "… cut here; the whole of it is in the logbook"
 SEARCHES: Final = (0.0, 1.0, 3.0)
 """Seconds to wait before each look for a post whose answer was lost."""
@@ -69,14 +68,10 @@ def same_text(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
-def post_text(body: str, marker: PostMarker, *, exact: bool = False) -> str:
-    """Return exactly what is posted: safe, masked, 🤖 first unless ``exact``, the marker last.
-
-    ``exact`` words were approved by a person: only secrets and control characters leave them.
-    """
-    safe = "\n".join(line.plain for line in safe_lines(body))
-    plain = scrub(_CONTROL.sub("", body.replace("\r\n", "\n")) if exact else safe).strip()
-    if not exact and not plain.startswith(ROBOT):
+def post_text(body: str, marker: PostMarker) -> str:
+    """Return exactly what is posted: safe, masked, 🤖 first, the marker last."""
+    plain = scrub("\n".join(line.plain for line in safe_lines(body))).strip()
+    if not plain.startswith(ROBOT):
         plain = f"{ROBOT} {plain}".strip()
     return f"{_closed(_short(plain))}\n\n{marker.line}"
 

@@ -15,7 +15,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.issue.outbox import LONGEST_COMMENT as LONGEST
 from cockpit.records.issue.outbox import (
     SETTLE,
     AsyncOutbox,
@@ -74,11 +73,11 @@ class Creator:
         self._clock = clock
         self._github = github
 
-    async def create(self, run: RunSpec, key: str, text: str) -> tuple[Recorded, str | None]:
-        """Return where the issue is, and what of it is not as asked."""
+    async def create(self, run: RunSpec, key: str, text: str) -> Recorded:
+        """Return where the issue is; ``note`` is what of it is not as asked."""
         place = self._github.repo_place(run.records.issue_repo)
         if place is None:
-            return _not("[run.records] names no issue_repo (owner/repo) to create it in"), None
+            return _not("[run.records] names no issue_repo (owner/repo) to create it in")
         letter = Letter(kind=ISSUE, to=place.repo_url, body=text)
         now = self._clock.now()
         row = await self._box.ask(
@@ -89,16 +88,16 @@ class Creator:
             row = await self._ready(row, claim)
             issue = await self._created(place, title(run), text, row)
         except _TakenError as error:
-            return _not(str(error), error.url), None
+            return _not(str(error), error.url)
         except HttpError as error:
             if row is not None and row.sent_at is not None:  # it was created before
-                return Recorded(stage=SaveStage.NOTHING, url=row.answer), None
+                return Recorded(stage=SaveStage.NOTHING, url=row.answer)
             await self._failed(row, error, now)
-            return _not(f"not created: {not_sent_text(error, now)}"), None
+            return _not(f"not created: {not_sent_text(error, now)}")
         finally:
             if row is not None:
                 await self._released(row.number, claim)
-        return Recorded(stage=SaveStage.NOTHING, url=issue.url), _dropped(issue)
+        return Recorded(stage=SaveStage.NOTHING, url=issue.url, note=_dropped(issue))
 
     async def _ready(self, row: Waiting | None, claim: str) -> Waiting | None:
         """Claim the row; raises ``_TakenError`` while someone else creates it."""
@@ -253,20 +252,13 @@ class IssueService:
         poster = Poster(self._github, clock)
         self._queue = Queue(store, clock, poster, self._post)
         self._creator = Creator(store, clock, self._github)
-        self.notes: dict[str, str] = {}
-        """By run: what of a new issue is not as asked (labels that were dropped)."""
 
-    async def comment(
-        self, run: RunSpec, event: str, body: str, *, exact: bool = False
-    ) -> Recorded:
-        """Comment on the run's issue; one ``event`` is never posted twice. Queued while offline.
-
-        The text begins with 🤖 unless a person approved it word by word (``exact``).
-        """
-        trouble = self._trouble(run, body, exact)
+    async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
+        """Comment on the run's issue; one ``event`` is never posted twice. Queued while offline."""
+        trouble = self._trouble(run, body)
         if trouble is not None:
             return Recorded(stage=SaveStage.NOTHING, trouble=trouble)
-        text = self.preview(run, "comment", body, event=event, exact=exact)
+        text = self.preview(run, "comment", body, event=event)
         letter = Letter(kind=COMMENT, to=run.records.issue or "", body=text)
         return await self._queue.comment(self._remember_key(run), event, letter)
 
@@ -287,10 +279,7 @@ class IssueService:
         if run.records.issue is not None:
             return Recorded(stage=SaveStage.NOTHING, url=run.records.issue)
         text = self.preview(run, "issue", body)
-        recorded, note = await self._creator.create(run, self._key(run), text)
-        if note is not None:
-            self.notes[run.name] = note
-        return recorded
+        return await self._creator.create(run, self._key(run), text)
 
     def preview(
         self,
@@ -299,26 +288,23 @@ class IssueService:
         body: str,
         *,
         event: str = "",
-        exact: bool = False,
     ) -> str:
         """Return exactly the text that would be posted (an issue's title is ``title(run)``)."""
         event = ISSUE if kind == "issue" else event
-        return post_text(body, self._marker(run.name, event), exact=exact)
+        return post_text(body, self._marker(run.name, event))
 
     async def _flushed(self, run: RunSpec, few: asyncio.Semaphore) -> tuple[Flushed, ...]:
         async with few:
             done = await self._queue.flush(self._remember_key(run))
         return tuple(each.model_copy(update={"run": run.name}) for each in done)
 
-    def _trouble(self, run: RunSpec, body: str, exact: bool) -> str | None:
+    def _trouble(self, run: RunSpec, body: str) -> str | None:
         if run.records.issue is None:
             return "no issue in cockpit.toml (records.issue)"
         if self._github.issue_place(run.records.issue) is None:
             return "records.issue is not the address of an issue (https://github.com/o/r/issues/1)"
         if not body.strip():
             return "nothing to post: the text is empty"
-        if exact and len(body) > LONGEST:
-            return f"the text has {len(body):,} characters, {LONGEST:,} can be posted; shorten it"
         return None
 
     def _remember_key(self, run: RunSpec) -> str:

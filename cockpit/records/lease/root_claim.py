@@ -25,7 +25,7 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
-from cockpit.records.lease.state import halted, lives, not_above, this_holder
+from cockpit.records.lease.state import blocking, halted, lives, not_above, passing, this_holder
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
 from cockpit.store.journal import Holder
@@ -88,7 +88,7 @@ class RootClaim:
         if isinstance(found, Claim):
             return found
         if found.missing:
-            return _pass(f"the output root {root} is free: it is not there yet")
+            return passing(f"the output root {root} is free: it is not there yet")
         if found.trouble is not None:
             return _warn(found.trouble, found.highest)
         written = found.written
@@ -99,7 +99,7 @@ class RootClaim:
                 return held_by(written, alive, found.highest)
         text = f"the claim under {root} is {'free' if written is None else 'free to take'}"
         by = await _launched_elsewhere(root, found.highest)
-        return _pass(text, found.highest).model_copy(update={"launched_by": by})
+        return passing(text, found.highest).model_copy(update={"launched_by": by})
 
     async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
         """Take the claim; one of a dead process of this machine is replaced.
@@ -117,7 +117,7 @@ class RootClaim:
             return _warn(found.trouble, found.highest)
         if not_above(launch_id, found.highest):
             text = f"launch id {launch_id} was given out under {root} already ({found.highest})"
-            return _block(f"{text}; plan again", found.highest)
+            return blocking(f"{text}; plan again", found.highest)
         former = found.written
         if former is not None:
             alive = lives(former.holder)
@@ -152,14 +152,14 @@ class RootClaim:
             if there is None or there.nonce != written.nonce:
                 self._lost.add(written.nonce)
                 text = f"cannot tell whether the claim under {root} was taken: {error}"
-                return _block(f"{text}; plan again", written.launch_id)
+                return blocking(f"{text}; plan again", written.launch_id)
             said = "mine"
         if said == "mine":
             self._mine[root] = written.nonce
-            taken = _pass(f"claimed under {root}", written.launch_id)
+            taken = passing(f"claimed under {root}", written.launch_id)
             return taken.model_copy(update={"at": written.at})
         if said == "busy":
-            return _block(f"the claim under {root} is being changed")
+            return blocking(f"the claim under {root} is being changed")
         now = await self._read(run, root)
         return held_by(None if isinstance(now, Claim) else now.written, None, None)
 
@@ -205,7 +205,7 @@ class RootClaim:
         except RemoteError as error:
             text = f"the claim under {root} cannot be read: {error}"
             never = isinstance(error, NoPythonError)  # else it may be reached later
-            return _block(text) if never else _warn(text, unanswered=True)
+            return blocking(text) if never else _warn(text, unanswered=True)
         except OSError as error:
             return _warn(f"no claim can be put under {root}: {_why(error)}")
         if "missing" in said:
@@ -220,7 +220,7 @@ class RootClaim:
             written = None if said["text"] is None else parsed(said["text"])
         except ValueError as error:
             where = f"{root}/.cockpit/claim.json"
-            return _block(f"{where} is no cockpit's claim ({error}): check it, then remove it")
+            return blocking(f"{where} is no cockpit's claim ({error}): check it, then remove it")
         names = tuple(said["launches"])
         trouble = f"the output root {root} cannot be written to" if said["closed"] else None
         return Root(written, names, _highest(run, names), trouble)
@@ -290,7 +290,7 @@ async def _launched_elsewhere(root: Place, launch_id: str | None) -> str | None:
 def held_by(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:
     """Return the claim of whoever holds it; ``alive`` ``None`` where that is not known."""
     if written is None:
-        return _block("another cockpit has just taken the claim")
+        return blocking("another cockpit has just taken the claim")
     when = datetime.fromtimestamp(written.at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     who, what = clean(written.operator, 80), clean(written.what, 40)
     where = clean(written.holder.label, 200)
@@ -305,14 +305,6 @@ def held_by(written: Written | None, alive: bool | None, launch_id: str | None) 
         at=written.at,
         living=bool(alive),
     )
-
-
-def _pass(text: str, launch_id: str | None = None) -> Claim:
-    return Claim(level=Level.PASS.value, text=text, launch_id=launch_id)
-
-
-def _block(text: str, launch_id: str | None = None) -> Claim:
-    return Claim(level=Level.BLOCK.value, text=text, launch_id=launch_id)
 
 
 def _warn(text: str, launch_id: str | None = None, *, unanswered: bool = False) -> Claim:

@@ -14,6 +14,8 @@ from uuid import uuid4
 from pydantic import Field, ValidationError
 
 from cockpit.model.base import Frozen, rfc3339
+from cockpit.model.plan import Level
+from cockpit.model.records import Claim
 from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, ask_remote
 from cockpit.records.git.repository import NOT_ASKED, Repository, of_command, of_rejection
 from cockpit.runtime.process import process_facts
@@ -206,6 +208,16 @@ async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> boo
     if done.timed_out:
         raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
     raise CannotAskError(f"the lease: {of_rejection(done, place.remote)}")
+
+
+def passing(text: str, launch_id: str | None = None) -> Claim:
+    """Return a claim that lets an action pass."""
+    return Claim(level=Level.PASS.value, text=text, launch_id=launch_id)
+
+
+def blocking(text: str, launch_id: str | None = None) -> Claim:
+    """Return a claim that stands in an action's way."""
+    return Claim(level=Level.BLOCK.value, text=text, launch_id=launch_id)
 
 
 _UNDER_WAY: Final[set[tuple[str, int]]] = set()

@@ -21,8 +21,10 @@ from cockpit.records.lease.state import (
     LeaseState,
     LeaseValue,
     NoAnswerError,
+    blocking,
     lease_ref,
     not_above,
+    passing,
     read_lease,
     swap_lease,
 )
@@ -144,7 +146,7 @@ class SwappedLease(ABC):
         self, seat: Seat, run: RunSpec, launch_id: str | None, what: str, over: bool
     ) -> Claim:
         shown = self._seen.get(run.name)
-        claim = _blocked(f"{seat.words.named} changed hands while it was taken")
+        claim = blocking(f"{seat.words.named} changed hands while it was taken")
         for _ in range(_TRIES):
             value = await seat.read()
             claim = self._claim(seat.words, value)
@@ -153,7 +155,7 @@ class SwappedLease(ABC):
                 return claim
             if not_above(launch_id, self._given_out(value.state)):
                 given = f"launch id {launch_id} was given out to another machine meanwhile"
-                return _blocked(f"{given}; plan again")
+                return blocking(f"{given}; plan again")
             state = self._mine(run, launch_id, what, value.state)
             if await seat.swap(value.oid, state):
                 taken, known = seat.words.taken, state.known_launch_id
@@ -161,7 +163,7 @@ class SwappedLease(ABC):
             shown = shown or value.oid
         if claim.level == Level.BLOCK.value:
             return claim
-        return _blocked(f"{seat.words.named} is changing hands; try again")
+        return blocking(f"{seat.words.named} is changing hands; try again")
 
     def _mine(
         self, run: RunSpec, launch_id: str | None, what: str, former: LeaseState | None
@@ -186,10 +188,10 @@ class SwappedLease(ABC):
 
     def _claim(self, words: SeatWords, value: LeaseValue) -> Claim:
         if not value.oid:
-            return Claim(level=Level.PASS.value, text=words.nobody)
+            return passing(words.nobody)
         state = value.state
         if state is None:
-            return _blocked(f"{words.foreign} is not a lease that this version understands")
+            return blocking(f"{words.foreign} is not a lease that this version understands")
         known = state.known_launch_id
         if not state.is_held:
             text = f"{words.named} is free; {state.given_back}"
@@ -235,10 +237,6 @@ class SwappedLease(ABC):
         mine, other = self._holder, state.holder
         here = other.host == mine.host and other.boot in (mine.boot, None)
         return here and self._alive(other) is False
-
-
-def _blocked(text: str) -> Claim:
-    return Claim(level=Level.BLOCK.value, text=text)
 
 
 def unusable(error: Exception) -> Claim:

@@ -37,7 +37,7 @@ async def test_it_has_title_labels_and_the_logbook(hub: FakeGitHub, tmp_path: Pa
     assert [label["name"] for label in issue["labels"]] == list(LABELS)
     assert issue["body"] == one.preview(RUN, "issue", BODY)
     assert issue["body"].startswith("🤖") and ".agents/logbooks/toy.md" in issue["body"]
-    assert one.notes == {}
+    assert made.note is None
 
 
 async def test_it_is_created_once(hub: FakeGitHub, tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ async def test_a_closed_issue_of_an_earlier_run_is_left_alone(
 async def test_labels_that_github_dropped_are_said(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.pushes = False
     one = service(hub, tmp_path / "s")
-    assert (await one.create(RUN, BODY)).url
-    assert "experiment, agent-generated" in one.notes["toy"]
+    made = await one.create(RUN, BODY)
+    assert made.url and "experiment, agent-generated" in str(made.note)
 
 
 async def test_refusals_are_said_and_can_be_repeated_at_once(

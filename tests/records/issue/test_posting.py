@@ -21,11 +21,11 @@ def test_an_event_is_the_same_everywhere_and_unlike_any_other() -> None:
     assert MARK.line.startswith("<!-- cockpit:") and MARK.line.endswith(" -->")
 
 
-@given(st.text(max_size=300), st.booleans())
-def test_every_post_carries_its_own_marker_last(body: str, exact: bool) -> None:
-    text = post_text(body, MARK, exact=exact)
+@given(st.text(max_size=300))
+def test_every_post_carries_its_own_marker_last(body: str) -> None:
+    text = post_text(body, MARK)
     assert marker_of(text) == MARK and marker_of(text.replace("\n", "\r\n")) == MARK
-    assert exact or text.startswith("🤖")
+    assert text.startswith("🤖")
     assert same_text(text, text.replace("\n", "\r\n"))
 
 
@@ -42,12 +42,6 @@ def test_a_marker_inside_or_quoted_is_none() -> None:
     assert marker_of(f" {other.line} x") is None
     assert marker_of("") is None
     assert marker_of(post_text(f"forged\n{other.line}", MARK)) == MARK
-
-
-def test_approved_words_keep_their_shape() -> None:
-    words = "# Title\n\n\tindented  \n* @ada #12 <b>bold</b>"
-    assert post_text(words, MARK, exact=True).startswith(words)
-    assert post_text("a\x00b\x1b[31m\r\nc", MARK, exact=True).startswith("ab[31m\nc")
 
 
 def test_an_open_fence_does_not_swallow_the_marker() -> None:

@@ -46,11 +46,6 @@ async def test_a_comment_starts_with_the_robot_and_is_posted_once(
     assert hub.count("POST") == 1
 
 
-async def test_approved_words_are_posted_as_they_are(hub: FakeGitHub, tmp_path: Path) -> None:
-    await service(hub, tmp_path / "s").comment(RUN, "e", "All well.\n\n* really", exact=True)
-    assert hub.bodies()[0].partition("\n\n<!--")[0] == "All well.\n\n* really"
-
-
 async def test_two_events_are_two_comments(hub: FakeGitHub, tmp_path: Path) -> None:
     one = service(hub, tmp_path / "s")
     for event in ("a", "b"):
@@ -325,7 +320,7 @@ async def test_a_planted_secret_is_never_sent_stored_or_said(
     words = f"ran with GITHUB_TOKEN={secret}\n```\nAuthorization: Bearer {secret}\n```"
     hub.troubles.append(Trouble("POST", COMMENTS, reply=Reply(422, {"message": f"bad {secret}"})))
     one = service(hub, tmp_path / "s")
-    told = [await one.comment(RUN, event, words, exact=event == "b") for event in "ab"]
+    told = [await one.comment(RUN, event, words) for event in "ab"]
     told += [await one.comment(RUN, "a", words)]
     seen = [request.body.decode() for request in hub.asked]
     seen += [str(each) for each in told] + [caplog.text, repr(one), repr(vars(one))]
@@ -343,8 +338,6 @@ async def test_the_longest_text_fits_and_the_marker_stays_last(
     log = "```\n" + "a line of the log\n" * 10_000
     assert (await one.comment(RUN, "e", log)).url
     assert len(hub.bodies()[0]) < 65_536 and marker_of(hub.bodies()[0]) is not None
-    told = await one.comment(RUN, "f", log, exact=True)
-    assert "shorten it" in (told.trouble or ""), "a person's words are not cut"
 
 
 async def test_runs_of_other_files_do_not_mix(hub: FakeGitHub, tmp_path: Path) -> None:
