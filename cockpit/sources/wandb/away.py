@@ -9,13 +9,15 @@ from cockpit.model.place import SSH, Place
 from cockpit.sources.logs.ranged import Opened, Stat
 from cockpit.sources.logs.remote import RemoteLog, stat_of
 from cockpit.sources.run_folders import Away, Below, Chosen, Found, Written
-from cockpit.sources.wandb.file import BLOCK, LaunchFile, WandbLog
+from cockpit.sources.wandb.file import LaunchFile, WandbLog
 from cockpit.sources.wandb.listing import Wanted, files_in
 
 HEAD: Final = 32 * 1024
 """Bytes of a file's beginning that are brought while it is measured."""
 TAIL: Final = 256 * 1024
 """The same of its end: mostly enough for its newest rows."""
+BROUGHT: Final = 160 * 1024
+"""Bytes at the end in which most of what is looked for lies."""
 FARTHEST: Final = 4 << 20
 """Bytes before the end of a file in which its newest values are looked for."""
 LARGEST: Final = 8 << 20
@@ -52,7 +54,11 @@ class HostFile(LaunchFile):
     def open(self) -> HostLog:
         """Open it as it was measured."""
         told = self._away.measured(self._place.host, self.path)
-        return HostLog(RemoteLog(self._place, self._away.host(self._place)).answered(told))
+        host = self._away.host(self._place)
+        end = max(0, told.size - BROUGHT)
+        key = host.name, told.path, told.identity
+        brought = host.cache.get(key, end, told.size)[1] == told.size
+        return HostLog(RemoteLog(self._place, host).answered(told), brought)
 
 
 class HostLog(WandbLog):
@@ -60,12 +66,12 @@ class HostLog(WandbLog):
 
     places = 1
     head = HEAD
-    first = 2
-    beside = BLOCK
     farthest = FARTHEST
     largest = LARGEST
 
-    def __init__(self, log: RemoteLog) -> None:
+    def __init__(self, log: RemoteLog, brought: bool) -> None:
+        """``brought``: the file's end is here; else no more of it is read than must be."""
+        self.beside = WandbLog.beside if brought else 0
         self._stack = ExitStack()
         self._opened: Opened = self._stack.enter_context(log.open())
         self.size = self._opened.stat.size

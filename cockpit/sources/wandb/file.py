@@ -164,10 +164,8 @@ class WandbLog(ABC):
     """Where along the file its keys are learned."""
     head: int = 8 * BLOCK
     """Bytes from such a place on in which the next row is looked for."""
-    first: int = 1
-    """Blocks of the first window before the end,"""
     beside: int = 16 * BLOCK
-    """and bytes in which other metrics than step and loss are looked for."""
+    """Bytes before the end in which other metrics than step and loss are looked for."""
     farthest: int = 32 << 20
     """Bytes before the end in which a row, a step or a loss is looked for."""
     largest: int = LARGEST_RECORD

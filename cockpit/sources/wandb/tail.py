@@ -40,7 +40,7 @@ LEARNED_BACK = 8 << 20
 """Bytes before the end in which the name of the loss is looked for."""
 
 _HEAD_ROWS = 16
-_GROWTH, _MOST_BLOCKS = 4, 64
+_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS = 1, 4, 64
 _ENOUGH_ROWS = 8
 _BUDGETS = (BLOCK // 4, BLOCK, 8 * BLOCK)
 
@@ -165,7 +165,7 @@ def learn(log: WandbLog, layout: KeyLayout) -> None:
         looks = (messages(log.block(place, budget).spans) for budget in budgets)
         for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
             layout.notice(message)
-    for piece in log.backwards(log.first, _GROWTH, _MOST_BLOCKS):
+    for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
         _notice(layout, piece)
         back = log.size - piece.start
         enough = layout.has_loss and back > log.beside // 4
@@ -175,7 +175,7 @@ def learn(log: WandbLog, layout: KeyLayout) -> None:
 
 def learn_newest(log: WandbLog, layout: KeyLayout) -> None:
     """Learn from the file's last rows: a key may have come up since."""
-    newest = next(log.backwards(1, 1, 1), None)
+    newest = next(log.backwards(_FIRST_BLOCKS, 1, _FIRST_BLOCKS), None)
     if newest is not None:
         _notice(layout, newest)
 
@@ -193,7 +193,7 @@ def latest(log: WandbLog, reader: RowReader, former: Latest | None = None) -> La
     if former is not None and log.size - former.offset <= FORWARDS:
         pieces = iter(list(_forwards(log, former.offset))[::-1])
     else:
-        pieces = log.backwards(log.first, _GROWTH, _MOST_BLOCKS)
+        pieces = log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS)
     newest = _Newest(reader, log.beside)
     offset = skipped = 0
     for piece in pieces:
