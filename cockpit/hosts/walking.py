@@ -16,7 +16,7 @@ from typing import Any
 from cockpit.hosts.agent import CALLS, _text
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
-BESIDE = 200
+BESIDE = 10_000
 """Names of the folder above that are looked at for links."""
 WATCHED = 32
 """Folders inside a tree whose times are part of its stamp."""
@@ -127,6 +127,23 @@ def _links_in(folder: str) -> list[list[str]]:
     except OSError:
         return []
     return found
+
+
+def led_to(paths: list[str], folders: list[str]) -> list[Any]:
+    """Return paths with their links followed, and what the links in each folder lead to.
+
+    A folder that is not there has none.
+    """
+    real = [os.path.realpath(os.path.expanduser(path)) for path in paths]  # noqa: PTH111
+    return [real, [_all_links(os.path.expanduser(folder)) for folder in folders]]  # noqa: PTH111
+
+
+def _all_links(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as listing:
+            return [os.path.realpath(entry.path) for entry in listing if entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _itself(entry: os.DirEntry[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -277,5 +294,5 @@ def _is_note(name: str) -> bool:
     return not (name.startswith(".") or name.endswith(".intent"))
 
 
-for _each in (texts, list_trees, changed_trees, read_pieces):
+for _each in (texts, list_trees, led_to, changed_trees, read_pieces):
     CALLS[_each.__name__] = _each

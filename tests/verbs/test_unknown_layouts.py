@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
+from cockpit.sources.checkpoints.assembly import FAN
 from cockpit.sources.checkpoints.contents import TreeListing
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.layouts import ZIP
@@ -249,6 +251,10 @@ def test_a_folder_whose_names_come_late_keeps_a_pick_from_being_sure(
     assert "not everything was listed in time: 1 folder" in capsys.readouterr().out
     main(["relaunch", "odd", "--dry-run"])
     assert "the newest may lie there: plan again" in capsys.readouterr().out
+    for step in (100, 200, 300):
+        shutil.rmtree(tmp_path / "saves" / f"checkpoint-{step}")
+    main(["launch", "odd", "--dry-run"])
+    assert "so there may be a checkpoint: plan again" in capsys.readouterr().out
 
 
 def test_weights_of_which_no_save_has_a_state_are_unknown_not_torn(
@@ -333,6 +339,77 @@ def test_the_step_of_a_state_of_kohya_is_in_its_name(
         (100, "complete"),
         (200, "complete"),
     ]
+
+
+def picked(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str | None]:
+    """Return what a relaunch would take, and what the trainer would load: their names."""
+    value = checked(folder, capsys)["facets"]["checkpoints"]["value"]
+    picks = (value["relaunch_from"], value["trainer_would_load"])
+    return [pick and pick["path"].rpartition("/")[2] for pick in picks]
+
+
+VERL = "global_step_{}/actor/{}_world_size_1_rank_0.pt"
+TORN: dict[str, tuple[Mapping[str, bytes], list[str]]] = {
+    "arrays that lost their manifest": (
+        {
+            f"step-{step}/{name}": b'{"step": %d, "timestamp": "2026-11-21T10:00:00"}' % step
+            for step in (100, 200, 300)
+            for name in ("metadata.json", "d/0c", "manifest.ocdbt")
+            if (step, name) != (300, "manifest.ocdbt")
+        },
+        ["step-200", "step-300"],
+    ),
+    "states of DeepSpeed that nothing names": (
+        hf_saves("checkpoint-100", "checkpoint-200")
+        | {"checkpoint-100/global_step100/mp_rank_00_model_states.pt": b"x"}
+        | {"checkpoint-100/latest": b"global_step100"}
+        | {"checkpoint-200/global_step200/mp_rank_00_model_states.pt": b"x"},
+        ["checkpoint-100", "checkpoint-200"],
+    ),
+    "a pointer that names a torn save": (
+        {"latest_checkpointed_iteration.txt": b"200", "global_step_100/data.pt": b"x"}
+        | {VERL.format(100, kind): b"x" for kind in ("model", "optim")}
+        | {"global_step_200/actor/model_world_size_2_rank_0.pt": b"x"},
+        ["global_step_100", "global_step_200"],
+    ),
+    "an iteration of which one rank's file is lost": (
+        {"latest_checkpointed_iteration.txt": b"200"}
+        | {
+            f"iter_0000{step}/mp_rank_0{rank}/{name}": b"x"
+            for step in (100, 200)
+            for rank in (0, 1)
+            for name in ("model_optim_rng.pt", "distrib_optim.pt")
+            if (step, rank, name) != (200, 1, "distrib_optim.pt")
+        },
+        ["iter_0000100", "iter_0000200"],
+    ),
+    "an iteration that is named and torn": (
+        {"latest_checkpointed_iteration.txt": b"200"}
+        | {f"iter_0000100/mp_rank_0{rank}/model_optim_rng.pt": b"x" for rank in (0, 1)}
+        | {"iter_0000200/mp_rank_01/model_optim_rng.pt": b"x"},
+        ["iter_0000100", "iter_0000200"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_what_a_trainer_would_load_though_it_cannot_is_told_from_the_pick(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, picks = TORN[name]
+    world(tmp_path, files, 1)
+    assert picked(tmp_path, capsys) == picks
+
+
+def test_more_folders_than_are_looked_into_are_not_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, {f"r{n:03}/note.txt": b"x" for n in range(FAN + 1)}, 1)
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "odd", "--dry-run"])
+    assert "name this run's own in path" in capsys.readouterr().out
+    grown(tmp_path / "saves", hf_saves("weights/checkpoint-100"), time.time() - 3600)
+    assert picked(tmp_path, capsys)[0] == "checkpoint-100"
 
 
 @pytest.mark.parametrize(("name", "noted"), [("final", True), ("lost+found", False)])

@@ -340,6 +340,9 @@ def from_scratch(context: ActionContext) -> list[Check]:
         text = f"there is a complete checkpoint, {called(whole)}"
         text = f"{text}: relaunch this run instead (cockpit relaunch {run.name})"
         return [finding(rows.HAS_CHECKPOINT, text)]
+    if value is not None and value.unjudged:
+        text = f"{unlooked(value)}, so there may be a checkpoint: plan again"
+        return [finding(rows.HAS_CHECKPOINT, text)]
     steps = context.report.facets.tracker.value
     if value is not None and value.unrecognised:
         text = "; ".join(value.notes)

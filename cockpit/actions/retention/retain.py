@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +25,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import RunRoots, listing
+from cockpit.actions.retention.other_runs import needed_by_others
 from cockpit.actions.retention.ways import Half, RootError, RootLostError
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
@@ -40,8 +37,6 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Reques
 from cockpit.model.records import EventEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
-from cockpit.platforms.alike import recorded_commands
-from cockpit.platforms.local.programs import arguments
 from cockpit.records.issue.text import prose, retained
 from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.mounts import read_text
@@ -53,8 +48,6 @@ from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
-_OPEN: Final = re.compile(r"[{$]")
-"""A placeholder or a variable in a recorded word: it may stand for any path."""
 _BEGINS: Final = ("launch", "relaunch", "lineage", "rollback")
 _TITLE: Final = re.compile(r"launch|resum|recover|roll(?:ed)?[ -]?back|lineage|restart", re.I)
 _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I)
@@ -118,12 +111,13 @@ _GOES_ON: Final = r"\w|[,.]\d|[-.]\w"
 async def sources_of(context: ActionContext) -> RecoverySources:
     """Return the launch checkpoints and recovery sources of a run."""
     try:
-        return await offload(lambda: _sources(context), deadline=DEADLINE)
+        inside = await needed_by_others(context)
+        return await offload(lambda: _sources(context, inside), deadline=DEADLINE)
     except (OSError, ValueError, StoreError, TimeoutError) as error:
         return RecoverySources(unknown=clean(getattr(error, "strerror", None) or error))
 
 
-def _sources(context: ActionContext) -> RecoverySources:
+def _sources(context: ActionContext, inside: dict[str, str]) -> RecoverySources:
     paths = {}
     spec = context.spec.checkpoints
     for entry in context.entries:
@@ -138,63 +132,7 @@ def _sources(context: ActionContext) -> RecoverySources:
         paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
     sealed, unknown = _sealed(context)
     lines = _logbook_lines(context.spec)
-    named = (each for run in context.file.runs for each in _named_by(run))
-    roots = spec.path if spec is not None else ()
-    inside = {path: why for place, why in named for path in _spellings(place, roots)}
     return RecoverySources(paths=paths, inside=inside, sealed=sealed, lines=lines, unknown=unknown)
-
-
-def _spellings(place: Place, roots: Sequence[Place]) -> Iterator[str]:
-    """Yield a place as it is written, and as it is listed below a root to which links lead."""
-    yield str(place.normal()).rstrip("/")
-    real = os.path.realpath(place.path) if place.here else None
-    for root in roots:
-        whole = os.path.realpath(root.path)
-        if real is not None and root.here and (real == whole or real.startswith(f"{whole}/")):
-            yield f"{str(root.normal()).rstrip('/')}{real[len(whole) :]}"
-
-
-def _named_by(run: RunSpec) -> Iterator[tuple[Place, str]]:
-    """Yield the places that a run of the run file begins from, or has for its own, each with why.
-
-    A fine-tune begins from another run's save, or writes its own outputs inside one.
-    """
-    job, spec = run.job, run.checkpoints
-    roots = [run.output_root, *(spec.path if spec is not None else ())]
-    files = [] if job is None else [job.log, job.pid_file, job.workdir]
-    for place in filter(None, (*roots, *files)):
-        yield place, f"{run.name} has its own files in it"
-    if spec is not None and spec.initialize_from:
-        yield spec.initialize_from, f"initialize_from of {run.name}"
-    for place in _in_commands(run):
-        yield place, f"the command of {run.name} names it"
-    for root in filter(None, roots):
-        for link in _links_in(root.path) if root.here else ():
-            yield place_of(link), f"a link of {run.name} leads to it"
-
-
-def _in_commands(run: RunSpec) -> Iterator[Place]:
-    """Yield the paths that the recorded commands of a run are given, as its job sees them."""
-    folder = (None if run.job is None else run.job.workdir) or run.workdir
-    for words in recorded_commands(run):
-        for _, word in arguments(["", *words]):
-            if not word or word.isdigit() or _OPEN.search(word):  # a step names no path
-                continue
-            with suppress(ValueError):
-                whole = place_of(word)
-                if folder is None or "://" in word:
-                    yield whole
-                else:
-                    yield replace(folder, path=posixpath.join(folder.path, whole.path))
-
-
-def _links_in(root: str) -> list[str]:
-    """Return what the links in a folder lead to."""
-    try:
-        with os.scandir(root) as entries:
-            return [os.path.realpath(each.path) for each in entries if each.is_symlink()]
-    except OSError:
-        return []
 
 
 def _sealed(context: ActionContext) -> tuple[frozenset[int], str | None]:

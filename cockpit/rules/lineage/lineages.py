@@ -39,6 +39,8 @@ BURST_S: Final = 1.0
 """Seconds from one save to the next, below which the times are those of a copy."""
 BURST_SHARE: Final = 0.1
 """The share of the time that the steps between two saves take, below which it is a copy, too."""
+AHEAD: Final = 3600.0
+"""Seconds by which the clock of a file system may be ahead: a time beyond proves nothing."""
 _MAY_BE_WHOLE: Final = (CheckpointState.COMPLETE, CheckpointState.UNKNOWN)
 _EVIDENCE: Final = (CheckpointState.COMPLETE, CheckpointState.WRITING)
 
@@ -65,6 +67,7 @@ class _Ancestry(NamedTuple):
     between: int | None
     told: float | None
     usual: float | None
+    now: float
 
 
 def with_lineages_marked(history: History) -> Facets:
@@ -110,6 +113,7 @@ def _known_of(history: History) -> _Ancestry:
         between=_between(history),
         told=_newest_row_at(history),
         usual=history.trend.usual_step_s or history.log_trend.usual_step_s,
+        now=history.now,
     )
 
 
@@ -186,11 +190,12 @@ def _whose(each: _Save, later: _Save, known: _Ancestry, beyond: Collection[str])
     """Return whose an overtaken save is; ``later`` is the lower one that was saved after it.
 
     It is another's for sure where the present job made the later one, or where the rows bear it
-    out; times alone may be those of a file that was only touched.
+    out; times alone may be those of a file that was only touched, or of a clock that is wrong.
     """
     if known.began is not None and _at(each) >= known.began:
         return Whose.AGAIN
-    fresh = known.started is not None and _at(later) >= known.started + FILE_SKEW
+    began = math.inf if known.started is None else known.started
+    fresh = began + FILE_SKEW <= _at(later) <= known.now + AHEAD
     return Whose.OTHER if fresh or each.item.path in beyond else Whose.UNSURE
 
 

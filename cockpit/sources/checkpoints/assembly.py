@@ -227,9 +227,11 @@ class Assembly:
 
     def _children(self, path: str, level: Level, depth: int) -> Iterator[Root]:
         """Yield the roots below a folder; where some have the run's name, only those."""
-        names = _descended(level)[:FAN]
+        names = _descended(level)
         named = [name for name in names if name in self._want.prefer]
-        for group in (named, [name for name in names if name not in named]):
+        others = [name for name in names if name not in named]
+        others.sort(key=lambda name: HOLDER.fullmatch(name) is None)
+        for group in (named, others[:FAN]):
             found = False
             for name in group:
                 child, left = join(path, name), below(name, depth)
@@ -240,6 +242,9 @@ class Assembly:
                     yield root
             if found:
                 return
+        if len(others) > FAN:
+            text = f"{len(others)} folders, and no save in {FAN} of them"
+            self._unread.append(f"{self._address(path)}: {text}: name this run's own in path")
 
     def _into(self, path: str, depth: int) -> Iterator[Root]:
         try:

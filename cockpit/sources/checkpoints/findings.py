@@ -72,15 +72,19 @@ def unconfirmed(folder: Folder, root: Root) -> str | None:
     return "cannot tell how many ranks have saved, so completeness is unknown"
 
 
-def missing_ranks(paths: Iterable[str], pattern: re.Pattern[str]) -> bool:
-    """Return True when the ranks in file names are not 0, 1, 2 … without a gap."""
+def missing_ranks(paths: Iterable[str], pattern: re.Pattern[str], *, alike: bool = False) -> bool:
+    """Return True when the ranks in file names are not 0, 1, 2 … without a gap.
+
+    ``alike``: each of them writes the same files.
+    """
     groups: dict[tuple[str, str], set[int]] = {}
     for path in paths:
         match = pattern.fullmatch(path)
         if match is not None:
             head, digits, tail = match.groups()
             groups.setdefault((head, tail), set()).add(int(digits))
-    return any(ranks != set(range(len(ranks))) for ranks in groups.values())
+    most = max(map(len, groups.values()), default=0) if alike else None
+    return any(ranks != set(range(most or len(ranks))) for ranks in groups.values())
 
 
 class Grade(Enum):
@@ -249,6 +253,9 @@ def ends_as_json(marker: Listed) -> bool:
 def inner_pointer(folder: Folder) -> str | None:
     """Return what is wrong with the file ``latest`` inside a save, by which DeepSpeed loads it."""
     pointer = folder.by_path.get("latest")
+    names = {"latest", "latest_universal"} & folder.top
+    if not names and any(map(_DEEPSPEED_TAG.fullmatch, folder.top)):
+        return "cannot be resumed: no latest, by which DeepSpeed finds its states"
     if pointer is None or pointer.content is None:
         return None
     named = pointer.content.decode("utf-8", "replace").strip()
@@ -257,6 +264,7 @@ def inner_pointer(folder: Folder) -> str | None:
     return f"cannot be resumed: its latest names {named or 'nothing'}, which is not in it"
 
 
+_DEEPSPEED_TAG: Final = late_regex(r"global_step\d+")
 _MARKS: Final = (".complete", "_COMPLETE", "COMPLETE", "_COMMITTED")
 """Names of files by which people mark a save whole, after everything else is written."""
 

@@ -20,6 +20,7 @@ from cockpit.sources.checkpoints.findings import (
     ends_as_json,
     inner_pointer,
     lacking,
+    missing_beside,
     missing_ranks,
     one_file,
     partial,
@@ -101,6 +102,9 @@ def levanter(folder: Folder, root: Root) -> FolderFinding | None:
         note = "metadata.json has no timestamp, so Levanter does not find it"
     permanent = None if said.temporary is None else not said.temporary
     found = FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
+    lost = missing_beside(folder, root.inside, ("manifest.ocdbt",)) if "d" in folder.top else None
+    if lost is not None:
+        return replace(found, grade=Grade.EMPTIED, note=lost)
     return with_data(found, folder)
 
 
@@ -293,8 +297,7 @@ def _by_pointer(
             return doubtful(f"{why}: not confirmed", pointer)
         if leads_to(text, folder):
             doubt = unconfirmed(folder, root)
-            grade = Grade.DOUBTFUL if doubt else Grade.COMPLETE
-            return FolderFinding(grade, doubt, pointer, named=True)
+            return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
         target = next((each for each in root.folders if leads_to(text, each)), None)
         if _later(folder, pointer, 0 if text == "release" else number(said[1])):
             return ahead(folder, target, pointer, said[1] or text, root)
@@ -303,7 +306,13 @@ def _by_pointer(
         doubt = f"fewer files than {named}" if fewer else unconfirmed(folder, root)
         return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
 
-    return assess
+    def with_name(folder: Folder, root: Root) -> FolderFinding | None:
+        """Mark what the pointer names: that is what is loaded, whole or not."""
+        found = assess(folder, root)
+        named = leads_to(_content(root.file(name)), folder)
+        return None if found is None else replace(found, named=named)
+
+    return with_name
 
 
 def _later(folder: Folder, pointer: Listed, named: int | None) -> bool:
@@ -357,6 +366,10 @@ _megatron: Final = _by_pointer(ITERATION, _of_iteration, late_regex(r"(\d+)|rele
 def megatron(folder: Folder, root: Root) -> FolderFinding | None:
     """Complete up to the iteration that the pointer names; ``release`` has weights only."""
     found = _megatron(folder, root)
+    uneven = missing_ranks(folder.by_path, _MP_RANK, alike=True)
+    if found is not None and found.grade is Grade.COMPLETE and uneven:
+        note = "files of some ranks are missing"
+        return replace(found, grade=Grade.UNFINISHED, note=note)
     if folder.name != "release" or found is None or found.grade is Grade.UNFINISHED:
         return found
     note = "weights only: a trainer that loads them begins at iteration 0"

@@ -456,11 +456,13 @@ def _safe(path: str) -> str:
 def _state(
     finding: FolderFinding, folder: Folder, before: SeenFolder | None, around: Circumstances
 ) -> tuple[CheckpointState, str | None]:
-    if finding.grade in _SETTLED:
-        return _SETTLED[finding.grade], None
     recent = _recent(folder, before, around.now)
     if before is not None and before.complete and recent:
-        return CheckpointState.UNKNOWN, "was complete before; now being deleted or overwritten"
+        going = len(folder.files) < before.files and finding.grade is Grade.EMPTIED
+        if going or finding.grade not in _SETTLED:
+            return CheckpointState.UNKNOWN, "was complete before; now being deleted or overwritten"
+    if finding.grade in _SETTLED:
+        return _SETTLED[finding.grade], None
     if recent and around.alive is not False and not _left_behind(folder, before, around):
         return CheckpointState.WRITING, None
     whole = finding.grade is Grade.AHEAD

@@ -51,8 +51,15 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge by order: first the workers save, then ``data.pt`` is written, then the pointer.
 
     File names tell the world size. With ``async_save`` the pointer comes later, or not at all.
+    What the pointer names is what is loaded, whole or not.
     """
     pointer = root.file(ITERATION) or root.file(GLOBAL_STEP)
+    named = None if pointer is None else number(_text(pointer))
+    step = number(folder.name.removeprefix("global_step_"))
+    return replace(_verl(folder, root, pointer), named=named is not None and named == step)
+
+
+def _verl(folder: Folder, root: Root, pointer: Listed | None) -> FolderFinding:
     marker = folder.by_path.get("data.pt")
     short = _ranks_short(folder.by_path) or partial(folder)
     short = short or missing_beside(folder, root.inside, ("actor", "policy"))
@@ -71,7 +78,7 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
     if step > named:
         target = next((f for f in root.folders if f.name == f"global_step_{named}"), None)
         return ahead(folder, target, pointer, str(named), root)
-    return replace(found, named=step == named)
+    return found
 
 
 def _text(pointer: Listed) -> str:

@@ -15,6 +15,8 @@ from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec, CockpitFile, RecordsSpec, RunSpec
 from tests.actions.resting import Rest, blocks
+from tests.machines import Machine
+from tests.machines import machine as machine
 from tests.sources.checkpoints.trees import NOW, levanter, put
 
 LOGBOOK = """# Toy: Hero Run Logbook
@@ -192,12 +194,46 @@ class Beside(Rest):
         return found.model_copy(update={"runs": (*found.runs, self.other)})
 
 
+def beside(machine: Machine, folder: Path, settings: dict[str, Any]) -> Beside:
+    """Return a run whose saves lie on a machine, and another one with these settings."""
+    rest = world(folder, kind=Beside)
+    assert isinstance(rest, Beside) and rest.spec.checkpoints is not None
+    links, linked = folder / "links", folder / "linked"
+    links.mkdir()
+    (links / "base").symlink_to(rest.root / "step-100")
+    linked.symlink_to(rest.root)
+    root = machine.at(rest.root)
+    spec = rest.spec.checkpoints.model_copy(update={"path": (root,)})
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    text = json.dumps({"name": "sft", "workdir": str(machine.at(folder)), **settings})
+    places = {"root": root, "path": rest.root, "links": machine.at(links), "linked": linked}
+    for name, place in places.items():
+        text = text.replace(f"{{{name}}}", str(place))
+    rest.other = RunSpec.model_validate_json(text)
+    return rest
+
+
+async def test_links_of_another_run_that_may_not_be_read_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest, listed = beside(Machine(None), tmp_path, {"output_root": "{links}"}), os.scandir
+
+    def refused(path: str) -> Any:
+        if str(path) == str(tmp_path / "links"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    plan = await rest.plan()
+    assert any("what links lead to the saves" in text for text in blocks(plan).values())
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
         ({"checkpoints": {"initialize_from": "{root}/step-100"}}, "initialize_from of sft"),
         ({"resubmit": "train --init=out/checkpoints/step-100/"}, "the command of sft names it"),
-        ({"launch": ["train", "{root}/step-100/d/0c0ffee0"]}, "the command of sft names it"),
+        ({"launch": ["train", "{path}/step-100/d/0c0ffee0"]}, "the command of sft names it"),
         ({"launch": ["train", "step-100"], "workdir": "{root}"}, "the command of sft names it"),
         ({"resubmit": "train --init {linked}/step-100"}, "the command of sft names it"),
         ({"output_root": "{root}/step-100/sft"}, "sft has its own files in it"),
@@ -205,18 +241,9 @@ class Beside(Rest):
     ],
 )
 async def test_what_another_run_of_the_run_file_needs_stays(
-    tmp_path: Path, settings: dict[str, Any], why: str
+    machine: Machine, tmp_path: Path, settings: dict[str, Any], why: str
 ) -> None:
-    rest = world(tmp_path, kind=Beside)
-    assert isinstance(rest, Beside)
-    links = tmp_path / "links"
-    links.mkdir()
-    (links / "base").symlink_to(rest.root / "step-100")
-    text = json.dumps({"name": "sft", "workdir": str(tmp_path), **settings})
-    (tmp_path / "linked").symlink_to(rest.root)
-    for name, place in (("root", rest.root), ("links", links), ("linked", tmp_path / "linked")):
-        text = text.replace(f"{{{name}}}", str(place))
-    rest.other = RunSpec.model_validate_json(text)
+    rest = beside(machine, tmp_path, settings)
     plan = await rest.plan()
     assert plan.words == "delete 2 from toy"
     assert why in {target.step: target.why for target in plan.keeps}[100]

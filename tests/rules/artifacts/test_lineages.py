@@ -61,6 +61,13 @@ def test_the_same_by_times_alone_is_not_sure_and_not_picked() -> None:
     assert picked(value) == 300 and value.mixed is not None
 
 
+def test_a_time_far_in_the_future_makes_nothing_another_lineage_for_sure() -> None:
+    saves = [(100, T0 + 30 * DAY), (200, T0 - 200), (300, T0 - 100)]
+    value = looked(saves)
+    assert whose(value) == dict.fromkeys((200, 300), Whose.UNSURE)
+    assert value.mixed is not None
+
+
 def test_the_rows_tell_where_all_times_are_those_of_a_copy() -> None:
     saves = [(step, T0 - 50 + step / 1e5) for step in (100, 200, 300, 500, 600, 700)]
     value = looked(saves, rows=310)

@@ -356,12 +356,11 @@ async def test_a_host_tells_a_save_under_two_names_once(tmp_path: Path) -> None:
     assert value.items[2].note == "a link that leads nowhere: /mnt/away/checkpoint-600"
 
 
-def hugging_face(root: Path, name: str, latest: str | None = None) -> None:
+def hugging_face(root: Path, name: str, latest: str = "global_step8") -> None:
     for file in ("model.safetensors", "trainer_state.json"):
         put(root / name / file, b"{}")
     put(root / name / "global_step8" / "mp_rank_00_model_states.pt", X)
-    if latest is not None:
-        put(root / name / "latest", latest)
+    put(root / name / "latest", latest)
     settle(root, NOW - 3600)
 
 

@@ -141,6 +141,17 @@ async def test_folders_that_vanish_while_they_are_listed_are_left_out(tmp_path: 
     assert all(value_of(facet).items[0].step == 1 for facet in facets)
 
 
+async def test_a_save_that_its_trainer_is_deleting_is_not_torn(tmp_path: Path) -> None:
+    folder = levanter(tmp_path, 900)
+    source = Checkpoints(FixedClock(NOW))
+    assert value_of(await observed(source, run_of(tmp_path), True)).latest_complete == 900
+    shutil.rmtree(folder / "d")
+    (folder / "manifest.ocdbt").unlink()  # its marker is still there
+    os.utime(folder, (NOW, NOW))
+    (item,) = value_of(await observed(source, run_of(tmp_path), True)).items
+    assert item.state.value == "unknown" and "now being deleted" in (item.note or "")
+
+
 async def test_a_root_above_the_runs_own_folder_is_understood(tmp_path: Path) -> None:
     levanter(tmp_path / "run-a", 100)
     levanter(tmp_path / "run-b", 900)
