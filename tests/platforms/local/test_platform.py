@@ -383,6 +383,7 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
         counts[found.found] += 1
         if found.found is LaunchState.ABSENT:
             asyncio.run(submit(platform, run, submission(run, 2)))
+        until(partial(trainers, run))  # one that becomes its command shows no environment yet
         assert len(trainers(run)) == 1, found
         slay(run)
     assert all(counts.values()), counts

@@ -160,7 +160,7 @@ async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
         await made.go(run, accepted)
     assert not (await made.live([run]))["closed"].jobs
     assert await made.launch_ids(run) == {launch.launch_id}
-    with pytest.raises(CannotError, match="has a job closed-i001 already"):
+    with pytest.raises(CannotError, match="closed by a look-up"):
         await made.accept(run, launch)
 
 
