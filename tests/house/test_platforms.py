@@ -16,8 +16,9 @@ from cockpit.model.jobs import Query
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.kinds import EACH, PLATFORMS, PRIVATE
-from cockpit.platforms.table import Platforms
+from cockpit.platforms.table import Platforms, platform_of
 from screens.mask import Mask
+from tests.platforms.conformance.conftest import SEATS
 
 KINDS: tuple[str, ...] = get_args(JobSpec.model_fields["kind"].annotation)
 
@@ -41,6 +42,12 @@ async def test_a_kind_of_the_run_file_has_its_platform(kind: str) -> None:
     if not platform.acts:  # and this run names no system that could be asked
         live = (await platform.live([query.run]))["toy"]
         assert live.unknown, "what is not read is never taken for an empty answer"
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if platform_of(each).acts])
+def test_a_kind_that_acts_stands_in_the_conformance_suite(kind: str) -> None:
+    """What acts is proven to start one job at most: tests/platforms/conformance."""
+    assert kind in {seat.kind for seat in SEATS.values()}
 
 
 async def test_a_run_without_a_job_has_none() -> None:

@@ -21,6 +21,8 @@ from cockpit.platforms.base import Platform
 from tests.platforms.box import making as box_making
 from tests.platforms.local import making as local_making
 from tests.platforms.local.making import slay
+from tests.platforms.ray.real_head import RealHead, real_head
+from tests.platforms.slurm.rig import Rig, lacking
 from tests.sshd import Sshd, needs_sshd, serving
 
 
@@ -35,6 +37,31 @@ def server() -> Iterator[Sshd]:
         yield found
         with suppress(OSError):
             os.kill(int((found.home / "tmux.pid").read_text()), signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Rig]:
+    """A real Slurm; skipped where there is none, with a line that says how to get it."""
+    why = lacking()
+    if why is not None:
+        pytest.skip(f"{why} (CI installs it)")
+    folder = Path(tempfile.mkdtemp(prefix="cks-", dir="/tmp"))  # a socket's path must be short
+    rig = Rig(folder)
+    try:
+        rig.up()
+        yield rig
+    finally:
+        rig.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def head() -> Iterator[RealHead]:
+    """A real head for all tests that need one; they are skipped without a Ray."""
+    if "COCKPIT_RAY" not in os.environ:
+        pytest.skip("needs a real Ray: make test-ray")
+    with real_head(Path(os.environ["COCKPIT_RAY"])) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,15 +13,23 @@ from pathlib import Path
 import pytest
 
 from cockpit.hosts.notes import BELOW
-from cockpit.model.clock import FixedClock
+from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.jobs import LaunchState, LiveJob, Query
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.marks import locks_of
 from cockpit.sources.logs.source import Logs
 from tests.platforms.conftest import Host
-from tests.platforms.local.making import TRAINER, submission, submit, text, trainers
+from tests.platforms.local.making import (
+    TRAINER,
+    carrying,
+    submission,
+    submit,
+    supervisors,
+    text,
+    trainers,
+)
 from tests.waiting import until
 
 UP = "print('up', flush=True); import time; time.sleep(120)"
@@ -135,10 +144,14 @@ async def seen(host: Host, run: RunSpec) -> JobValue:
 async def ended(host: Host, run: RunSpec) -> Path:
     """Start a job that ends with 3; return the note of its launch."""
     await submit(host.platform, run, submission(run, code="raise SystemExit(3)"))
-    assert run.output_root is not None
-    note = Path(run.output_root.path) / BELOW / f"{run.name}-i001"
+    note = note_of(run)
     until(lambda: "state=ended" in text(note))
     return note
+
+
+def note_of(run: RunSpec) -> Path:
+    assert run.output_root is not None
+    return Path(run.output_root.path) / BELOW / f"{run.name}-i001"
 
 
 async def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(host: Host) -> None:
@@ -182,3 +195,89 @@ async def test_a_set_clock_does_not_move_the_start_of_a_job(host: Host) -> None:
     host.platform = type(host.platform)(clock, Logs(clock))
     value = await seen(host, run)
     assert value.started_at == pytest.approx(started, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"command": ("no-such-program-here",)}, "cannot start no-such-program-here: No such"),
+        ({"command": ("./missing",)}, "cannot start ./missing: No such file"),
+        ({"command": ("/dev/null",)}, "cannot start /dev/null: Permission denied"),
+        ({"command": ("echo", "$NOT_SET_ANYWHERE")}, r"uses \$NOT_SET_ANYWHERE, which is not set"),
+        ({"workdir": "/no/such/folder"}, "the working folder /no/such/folder is not there"),
+        ({"launch_id": "../../toy"}, "bad launch id"),
+        ({"launch_id": ".x"}, "bad launch id"),
+        ({"command": ()}, "no command to run"),
+        ({"command": ("a\0b",)}, "zero byte"),
+    ],
+)
+async def test_what_cannot_start_is_said_in_one_line(
+    host: Host, changes: dict[str, object], said: str
+) -> None:
+    run = host.spec()
+    with pytest.raises(CannotError, match=said) as caught:
+        await submit(host.platform, run, submission(run).model_copy(update=changes))
+    assert "\n" not in str(caught.value)
+    assert not carrying(run) and not supervisors(run)
+
+
+async def test_without_anything_to_guard_nothing_starts(host: Host) -> None:
+    bare = host.spec().model_copy(update={"output_root": None, "wandb": None})
+    with pytest.raises(CannotError, match="no output root and no W&B id"):
+        await submit(host.platform, bare, submission(bare))
+
+
+async def test_a_start_that_hangs_is_unknown_until_it_is_over(host: Host) -> None:
+    run, clock = host.spec(), SystemClock()
+    assert run.job is not None and run.job.log is not None
+    os.mkfifo(run.job.log.path)
+    hasty = type(host.platform)(clock, Logs(clock), answer_within=1.0)  # type: ignore[call-arg]
+    with pytest.raises(LostError):
+        await submit(hasty, run, submission(run))
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.UNKNOWN and "still starting" in found.text
+    until((note_of(run)).exists)
+    for pid in supervisors(run):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not supervisors(run))
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.ABSENT and "nothing ran" in found.text
+
+
+async def test_a_job_that_died_without_a_status_has_ended(host: Host) -> None:
+    run = host.spec()
+    job_id = await submit(host.platform, run, submission(run))
+    for pid in [*supervisors(run), int(job_id[4:])]:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not carrying(run))
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.ENDED and "without an exit status" in found.text
+
+
+async def test_what_a_start_opens_is_tried_first(host: Host, tmp_path: Path) -> None:
+    """A relaunch stopped a live job, and then could not start one: its lock was a link."""
+    run, foreign = host.spec(), tmp_path / "foreign"
+    platform, own = host.platform, note_of(run).parent.parent
+    await platform.try_start(run, submission(run))
+    assert not own.exists(), "trying leaves nothing behind"
+    foreign.mkdir()
+    own.symlink_to(foreign)
+    for work in (platform.try_start, platform.accept):
+        with pytest.raises(CannotError, match=r"\.cockpit.*it is a link"):
+            await work(run, submission(run))
+    assert list(foreign.iterdir()) == []
+    own.unlink()
+    own.mkdir()
+    lock = own / "job.lock"
+    lock.symlink_to(foreign)
+    with pytest.raises(CannotError, match=r"job\.lock: it is a link"):
+        await platform.try_start(run, submission(run))
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(CannotError, match=r"cannot lock .*job\.lock"):
+        await platform.try_start(run, submission(run))
+    lock.rmdir()
+    named = run.model_copy(update={"job": run.job and run.job.model_copy(update={"log": None})})
+    with pytest.raises(CannotError, match=r"job\.log must name a file of"):
+        await platform.try_start(named, submission(run))
+    await platform.try_start(run, submission(run))

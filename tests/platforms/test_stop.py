@@ -25,7 +25,6 @@ from tests.platforms.local.making import (
     PYTHON,
     carrying,
     living,
-    slay,
     stranger,
     submission,
     submit,
@@ -181,40 +180,6 @@ async def test_what_a_dead_job_left_behind_can_be_stopped(host: Host) -> None:
     await submit(platform, run, submission(run, 2))
 
 
-async def test_bystanders_with_the_same_beginning_are_untouched(host: Host) -> None:
-    runs = [host.spec(name) for name in ("grug", "grug-eval", "grug2")]
-    platform = host.platform
-    try:
-        ids = [await submit(platform, run, submission(run)) for run in runs]
-        bystander = stranger("--out", f"{place_of(runs[0])}-other")
-        live = await living(platform, runs[0])
-        assert [job.id for job in live.jobs] == ids[:1]
-        assert {*ids[1:], f"pid:{bystander.pid}"} == {job.id for job in live.spared}
-        await platform.stop(runs[0], live.jobs)
-        assert [f"pid:{pid}" for run in runs for pid in trainers(run)] == ids[1:]
-        assert bystander.poll() is None
-        bystander.kill()
-        bystander.wait()
-    finally:
-        slay(*runs)
-
-
-async def test_one_of_two_jobs_is_stopped_exactly(host: Host, run: RunSpec) -> None:
-    platform = host.platform
-    await submit(platform, run, submission(run))
-    rival = stranger("--out", place_of(run))
-    try:
-        live = await living(platform, run)
-        assert len(live.jobs) == 2
-        (mine,) = [job for job in live.jobs if job.launch_id == "toy-i001"]
-        await platform.stop(run, [mine])
-        assert rival.poll() is None
-        assert [job.id for job in (await living(platform, run)).jobs] == [f"pid:{rival.pid}"]
-    finally:
-        rival.kill()
-        rival.wait()
-
-
 async def test_a_reused_process_id_is_left_alone(host: Host, run: RunSpec) -> None:
     other = stranger()
     try:
@@ -317,11 +282,6 @@ async def test_stopping_twice_at_once_is_one_stop(host: Host, run: RunSpec) -> N
     await asyncio.gather(platform.stop(run, [job]), platform.stop(run, [job]))
     await platform.stop(run, [job])
     assert status(run).strip() == "143" and not carrying(run)
-
-
-async def test_a_job_without_a_handle_is_not_ours_to_stop(host: Host, run: RunSpec) -> None:
-    with pytest.raises(CannotError, match="not a process of this machine"):
-        await host.platform.stop(run, [LiveJob(id="x", name="x", why="y")])
 
 
 DEAF = """\

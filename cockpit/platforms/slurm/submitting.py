@@ -322,6 +322,7 @@ class Submitting:
             raise CannotError(f"{clean(job, 40)} is not a Slurm job")
         book = await self._book(run, None)
         others = await self._chosen(host, book, job, launch_id)
+        await self._refuse_beside_others(run, host, job)
         mark = new_mark()
         script = go_script(mark, run, launch_id, job)
         found = await acted(self._run, host, script, mark, 4 * CONTROLLER + SLACK)
@@ -334,6 +335,22 @@ class Submitting:
             except (CannotError, LostError):
                 return job
         return job
+
+    async def _refuse_beside_others(self, run: RunSpec, host: str | None, job: str) -> None:
+        """See that no other job of the lineage has begun; else ours is cancelled before it runs.
+
+        What waits behind the run's own job is the plan's affair.
+        """
+        live = (await self._jobs.live([run]))[run.name]
+        began = [each for each in live.jobs if each.id != job and each.started_at is not None]
+        if live.unknown is None and not began:
+            return
+        await self._cancel(host, job)
+        why = f"cannot tell whether a job is alive: {live.unknown}"
+        if began:
+            names = "; ".join(f"{each.id} {each.name} ({each.why})" for each in began)
+            why = f"a job of this lineage is still alive: {names}"
+        raise CannotError(f"{why}; ours ({job}) was cancelled before it ran")
 
     async def _chosen(self, host: str | None, book: Book, job: str, launch_id: str) -> list[str]:
         """See that the job is ours to let go; return the later ones of the same launch id."""

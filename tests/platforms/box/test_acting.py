@@ -5,18 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cockpit.hosts.launches import lock_files, locks_folders
 from cockpit.hosts.link import DEADLINE, Ask, HostLink, Value
-from cockpit.hosts.notes import BELOW, JOB_LOCK, end_mark
+from cockpit.hosts.notes import BELOW, end_mark
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
@@ -68,20 +65,6 @@ def notes_of(run: RunSpec) -> Path:
     return Path(run.output_root.path) / NOTES
 
 
-async def test_a_submitted_job_is_found_by_everything(run: RunSpec) -> None:
-    platform = platform_of()
-    job_id = await submit(platform, run, submission(run))
-    live = await living(platform, run)
-    assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
-    assert live.jobs[0].launch_id == "buoy-i001"
-    found = await platform.look_up(run, "buoy-i001")
-    assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
-    note = read_pid(str(files(run, "pid_file")))
-    assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
-    assert note.launch_id == "buoy-i001" and note.ticks is not None and note.space is not None
-    assert trainers(run) == [note.pid]
-
-
 async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
     log = files(run, "log")
     log.parent.mkdir(parents=True)
@@ -99,31 +82,6 @@ async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
     with pytest.raises(CannotError, match="buoy-i001 was used before: state=ended"):
         await submit(platform, run, submission(run))
     assert log.read_text().endswith("job before\nran\n")
-
-
-async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) -> None:
-    platform = platform_of()
-    assert (await platform.look_up(run, "buoy-i001")).found is LaunchState.ABSENT
-    assert not notes_of(run).exists()
-    accepted = await platform.accept(run, submission(run))
-    assert not trainers(run) and not supervisors(run)
-    found = await platform_of().look_up(run, "buoy-i001")
-    assert found.found is LaunchState.ABSENT and "closed" in found.text
-    for attempt in (platform.go(run, accepted), submit(platform, run, submission(run))):
-        with pytest.raises(CannotError, match="was used before: state=closed"):
-            await attempt
-    assert not trainers(run)
-
-
-@long
-async def test_a_live_job_refuses_another(run: RunSpec) -> None:
-    platform = platform_of()
-    accepted = await platform.accept(run, submission(run, 2))
-    first = await submit(platform, run, submission(run))
-    with pytest.raises(CannotError, match=f"a job of this lineage is still alive: {first} "):
-        await platform.go(run, accepted)
-    assert (await platform.look_up(run, "buoy-i002")).found is LaunchState.ABSENT
-    assert len(trainers(run)) == 1
 
 
 async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
@@ -161,53 +119,6 @@ async def test_what_holds_the_lock_out_of_sight_refuses_a_start(run: RunSpec) ->
             await platform.go(run, accepted)
     assert not trainers(run)
     assert "closed" in (await platform.look_up(run, "buoy-i001")).text
-
-
-@long
-async def test_a_start_that_hangs_is_unknown_until_it_is_over(run: RunSpec) -> None:
-    files(run, "log").parent.mkdir(parents=True)
-    os.mkfifo(files(run, "log"))
-    platform = platform_of(answer_within=1.0)
-    with pytest.raises(LostError):
-        await submit(platform, run, submission(run))
-    found = await platform.look_up(run, "buoy-i001")
-    assert found.found is LaunchState.UNKNOWN and "still starting" in found.text
-    for pid in supervisors(run):
-        os.kill(pid, signal.SIGKILL)
-    until(lambda: not supervisors(run))
-    found = await platform.look_up(run, "buoy-i001")
-    assert found.found is LaunchState.ABSENT and "nothing ran" in found.text
-
-
-@long
-async def test_a_job_that_died_without_a_status_has_ended(run: RunSpec) -> None:
-    platform = platform_of()
-    job_id = await submit(platform, run, submission(run))
-    for pid in [*supervisors(run), int(job_id[4:])]:
-        os.kill(pid, signal.SIGKILL)
-    until(lambda: not carrying(run))
-    found = await platform.look_up(run, "buoy-i001")
-    assert found.found is LaunchState.ENDED and "without an exit status" in found.text
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"command": ("no-such-program-here",)}, "cannot start no-such-program-here: No such"),
-        ({"command": ("/dev/null",)}, "cannot start /dev/null: Permission denied"),
-        ({"command": (sys.executable, "$NOT_SET_ANYWHERE")}, r"uses \$NOT_SET_ANYWHERE, which"),
-        ({"workdir": "/no/such/folder"}, "the working folder /no/such/folder is not there"),
-        ({"launch_id": "../../buoy"}, "bad launch id"),
-        ({"command": ()}, "no command to run"),
-    ],
-)
-async def test_what_cannot_start_is_said_in_one_line(
-    run: RunSpec, changes: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(CannotError, match=said) as caught:
-        await submit(platform_of(), run, submission(run).model_copy(update=changes))
-    assert "\n" not in str(caught.value)
-    assert not carrying(run) and not supervisors(run)
 
 
 async def test_words_arrive_as_they_are_and_only_variables_are_resolved(
@@ -272,6 +183,13 @@ async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
         until(lambda: "look_in" not in there("tmux list-sessions 2>&1; :"))
 
 
+class Refused(HostLink):
+    """A link by which nothing is done: what is asked never reaches the host."""
+
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        raise RemoteError(ErrorKind.REFUSED, f"{self.host}: connection refused", sent=False)
+
+
 class Cut(HostLink):
     """A link on which the answer to one call is lost, done or not."""
 
@@ -287,37 +205,6 @@ class Cut(HostLink):
             await super().act(each, deadline)
         self.lost.append(each)
         raise RemoteError(ErrorKind.TIMEOUT, f"{self.host}: no answer", sent=True)
-
-
-@pytest.mark.parametrize(
-    ("which", "done", "found"),
-    [
-        pytest.param("accept_launch", False, LaunchState.ABSENT, marks=long),
-        pytest.param("accept_launch", True, LaunchState.ABSENT, marks=long),
-        ("begin_launch", False, LaunchState.ABSENT),
-        ("begin_launch", True, LaunchState.LIVE),
-    ],
-)
-async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
-    box: Sshd, run: RunSpec, which: str, done: bool, found: LaunchState
-) -> None:
-    cut = Cut(box.host, which, done=done)
-    with pytest.raises(LostError, match="no answer"):
-        await submit(platform_of(link=lambda _: cut), run, submission(run))
-    looked = await platform_of().look_up(run, "buoy-i001")
-    assert looked.found is found, looked
-    with suppress(OSError):
-        await HostLink(box.host).act(cut.lost[-1], 20.0)
-    assert len(trainers(run)) == (1 if found is LaunchState.LIVE else 0)
-    if which == "begin_launch":
-        assert (await platform_of().look_up(run, "buoy-i001")).found is found
-
-
-class Refused(HostLink):
-    """A link by which nothing is done: what is asked never reaches the host."""
-
-    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
-        raise RemoteError(ErrorKind.REFUSED, f"{self.host}: connection refused", sent=False)
 
 
 async def test_a_stop_whose_answer_is_lost_is_looked_after(box: Sshd, run: RunSpec) -> None:
@@ -363,26 +250,6 @@ def without(box: Sshd, tmp_path: Path) -> Iterator[Callable[..., None]]:
     yield take
     box.rc("")
     box.signal(signal.SIGKILL)
-
-
-async def test_what_a_start_opens_is_tried_on_the_host_first(run: RunSpec, tmp_path: Path) -> None:
-    platform = platform_of()
-    await platform.try_start(run, submission(run))
-    root = Path(str(run.output_root and run.output_root.path))
-    assert not (root / ".cockpit").exists(), "trying leaves nothing behind"
-    foreign = tmp_path / "foreign"
-    for folder in (foreign, tmp_path / "runs", tmp_path / "runs" / root.name):
-        folder.mkdir()
-    (root / ".cockpit").symlink_to(foreign)
-    for work in (platform.try_start, platform.accept):
-        with pytest.raises(CannotError, match=r"\.cockpit.*: it is a link"):
-            await work(run, submission(run))
-    assert list(foreign.iterdir()) == []
-    (root / ".cockpit").unlink()
-    (root / ".cockpit").mkdir()
-    (root / JOB_LOCK).symlink_to(foreign)
-    with pytest.raises(CannotError, match=r"job\.lock: it is a link"):
-        await platform.try_start(run, submission(run))
 
 
 async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: RunSpec) -> None:

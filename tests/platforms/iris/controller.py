@@ -100,6 +100,9 @@ class Controller:
         """Methods whose answers are lost, after they were done."""
         self.lingers = 0
         """Looks at the tasks of a job that was ended before its workers say that it has."""
+        self.goes_on = asyncio.Event()
+        """While it is not set the controller stands still: what has come is done afterwards."""
+        self.goes_on.set()
         self.connections: list[asyncio.StreamWriter] = []
         self.url = ""
 
@@ -152,6 +155,7 @@ class Controller:
         name = path.rstrip("/").rpartition("/")[2]
         self.asked.append(name)
         self.heads.append(head)
+        await self.goes_on.wait()
         if self.fault is not None:
             await self.fault(writer)
             return

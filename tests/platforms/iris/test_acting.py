@@ -135,35 +135,6 @@ async def test_a_client_that_repeats_itself_has_made_the_job(
     assert await lab.launch() == JOB and iris.names() == [JOB]
 
 
-async def test_of_two_submissions_of_one_launch_id_one_makes_the_job(
-    iris: Controller, tmp_path: Path
-) -> None:
-    labs = [Lab(iris, tmp_path), Lab(iris, tmp_path)]
-    accepted = [await each.accept() for each in labs]
-    ends = await asyncio.gather(
-        *(each.platform.go(each.run, one) for each, one in zip(labs, accepted, strict=True)),
-        return_exceptions=True,
-    )
-    assert iris.names() == [JOB] and ends.count(JOB) == 1
-    assert isinstance(next(end for end in ends if end != JOB), CannotError)
-
-
-async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
-    iris: Controller, tmp_path: Path
-) -> None:
-    labs = [Lab(iris, tmp_path), Lab(iris, tmp_path)]
-    ids = ("bee-i001", "bee-i002")
-    accepted = [await each.accept(one) for each, one in zip(labs, ids, strict=True)]
-    ends = await asyncio.gather(
-        *(each.platform.go(each.run, one) for each, one in zip(labs, accepted, strict=True)),
-        return_exceptions=True,
-    )
-    (living,) = iris.names("RUNNING")
-    assert ends.count(living) == 1
-    other = next(end for end in ends if end != living)
-    assert isinstance(other, CannotError)
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -197,16 +168,6 @@ async def test_nothing_is_launched_beside_a_living_job_or_as_somebody_else(
     with pytest.raises(CannotError, match="cannot name an Iris job"):
         lab.submission("a/b-i001")
     assert "LaunchJob" not in iris.asked
-
-
-async def test_a_first_launch_needs_no_recorded_job(
-    iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("IRIS_USER", "ada")
-    lab = Lab(iris, tmp_path, job={})
-    assert await lab.live() == ()
-    assert await lab.launch() == JOB
-    assert [each.id for each in await lab.live()] == [JOB]
 
 
 async def test_a_recorded_job_that_was_forgotten_is_no_riddle_once_it_was_relaunched(

@@ -52,13 +52,6 @@ async def test_a_stop_ends_the_job_and_what_is_below_it_and_nothing_else(
     assert await lab.live() == ()
 
 
-async def test_stopping_what_has_ended_does_nothing(iris: Controller, lab: Lab) -> None:
-    job_before = await own(lab)
-    await lab.platform.stop(lab.run, [job_before])
-    await lab.platform.stop(lab.run, [job_before])
-    assert iris.counted["TerminateJob"] == 1
-
-
 async def test_another_execution_of_that_name_is_left_alone(iris: Controller, lab: Lab) -> None:
     before = await own(lab)
     iris.put(job(BEE, at=1_795_250_000))

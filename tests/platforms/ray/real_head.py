@@ -47,6 +47,20 @@ class RealHead(NamedTuple):
 
 
 @contextmanager
+def halted_part(head: RealHead, word: bytes) -> Iterator[None]:
+    """Stop the head's processes with this word, as long as the block lasts."""
+    pids = head.processes(word)
+    assert pids, word
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
 def real_head(ray: Path) -> Iterator[RealHead]:
     """Start a head of this Ray; its processes are found by our mark, and all of them ended."""
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:

@@ -69,6 +69,9 @@ class Recorded:
         """Ids whose next submit or stop is done and not answered."""
         self.slow: dict[str, asyncio.Event] = {}
         """Ids whose next submit is on its way until the event is set."""
+        self.goes_on = asyncio.Event()
+        """While it is not set the head stands still: what has come is done afterwards."""
+        self.goes_on.set()
         self.sent = 0
         self.skew = 0.0
         self.url = ""
@@ -106,6 +109,7 @@ class Recorded:
             self.headers.append(head)
             length = re.search(rb"(?i)content-length: (\d+)", head)
             body = await reader.readexactly(int(length[1])) if length else b""
+            await self.goes_on.wait()
             if head.startswith(b"POST"):
                 await self._change(urlsplit(target).path, body, writer)
             else:

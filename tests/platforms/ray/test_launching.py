@@ -80,18 +80,6 @@ async def test_what_is_sent_and_found_again(server: Recorded) -> None:
         await made.accept(run, submission())
 
 
-async def test_what_was_accepted_and_never_sent_is_closed_by_looking(server: Recorded) -> None:
-    made, run = platform(), toy(server)
-    accepted = await made.accept(run, submission())
-    waiting = await made.look_up(run, ID, accepted.handle, settle=False)
-    assert waiting.found is LaunchState.UNKNOWN and not server.posted
-    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
-    with pytest.raises(CannotError, match="closed by a look-up"):
-        await made.go(run, accepted)
-    assert [each["entrypoint"] for each in server.posted] == ["true"]
-    assert (await looked(made, run, accepted)).found is LaunchState.ABSENT
-
-
 async def test_what_only_closes_an_id_is_shown_as_nothing(server: Recorded) -> None:
     made, run = platform(), toy(server)
     await made.look_up(run, ID)
@@ -106,14 +94,6 @@ async def test_what_only_closes_an_id_is_shown_as_nothing(server: Recorded) -> N
     assert await made.launch_ids(run) == {ID}, "and is not given out again"
     server.job(ID)["entrypoint"] = "python3 train.py"  # one that runs something is never hidden
     assert [each.id for each in (await made.live([run]))["toy"].jobs] == [ID]
-
-
-async def test_a_lost_answer_is_looked_up_by_the_nonce(server: Recorded) -> None:
-    made, run = platform(), toy(server)
-    accepted = await made.accept(run, submission())
-    server.loses.append(ID)
-    assert await made.go(run, accepted) == ID
-    assert len(server.posted) == 1
 
 
 async def test_a_head_that_answers_with_an_error_is_not_believed(server: Recorded) -> None:
@@ -231,16 +211,6 @@ async def test_a_head_that_gives_no_answer_of_its_own_is_unknown(server: Recorde
     server.answers("/api/jobs/", NO_RAY)
     with pytest.raises(CannotError, match="nothing was started"):
         await made.go(run, accepted)
-
-
-async def test_what_lives_refuses_another(server: Recorded) -> None:
-    made, run = platform(), toy(server)
-    accepted = await made.accept(run, submission())
-    server.add("other", entrypoint="python3 x.py --output_dir /data/toy", metadata={})
-    for act in (made.accept(run, submission()), made.go(run, accepted)):
-        with pytest.raises(CannotError, match="lineage is still alive: other"):
-            await act
-    assert not server.posted
 
 
 async def test_one_that_waits_is_told_so_with_rays_own_message(server: Recorded) -> None:

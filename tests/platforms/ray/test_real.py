@@ -122,48 +122,6 @@ def submission(run: RunSpec, number: int, *words: str) -> Submission:
     return Submission(run=run.name, launch_id=f"{run.name}-i{number:03}", command=words)
 
 
-async def test_eight_cockpits_give_one_id_and_one_job_comes(head: RealHead) -> None:
-    run = run_of(head.url, None, name="eight", job={"token_env": "MY_RAY_TOKEN"})
-    each = [platform() for _ in range(8)]
-    launch = submission(run, 1, "sh", "-c", "exec sleep $SLEEPS", "sh").model_copy(
-        update={"env": {"SLEEPS": "600"}}
-    )
-    accepted = await asyncio.gather(*(one.accept(run, launch) for one in each))
-    went = await asyncio.gather(
-        *(one.go(run, mine) for one, mine in zip(each, accepted, strict=True)),
-        return_exceptions=True,
-    )
-    assert sorted(map(str, went))[-1] == launch.launch_id
-    assert sum(one == launch.launch_id for one in went) == 1
-    assert sum(isinstance(one, CannotError) for one in went) == 7, went
-    for one, mine, fate in zip(each, accepted, went, strict=True):
-        found = await one.look_up(run, launch.launch_id, mine.handle, settle=True)
-        assert found.found is (
-            LaunchState.LIVE if fate == launch.launch_id else LaunchState.ABSENT
-        ), found
-    (job,) = (await each[0].live([run]))["eight"].jobs
-    evidence = await each[0].evidence(run, [job])
-    assert {"ray-job-1.json", "ray-cluster.json"} <= set(evidence)
-    await each[0].stop(run, [job])
-    found = await each[0].look_up(run, launch.launch_id)
-    assert found.found is LaunchState.ENDED and "STOPPED" in found.text
-
-
-async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
-    run = run_of(head.url, None, name="closed", job={"token_env": "MY_RAY_TOKEN"})
-    made, launch = platform(), submission(run, 1, "sleep", "600")
-    accepted = await made.accept(run, launch)
-    assert (await made.look_up(run, launch.launch_id, accepted.handle, settle=True)).found is (
-        LaunchState.ABSENT
-    )
-    with pytest.raises(CannotError, match="closed by a look-up"):
-        await made.go(run, accepted)
-    assert not (await made.live([run]))["closed"].jobs
-    assert await made.launch_ids(run) == {launch.launch_id}
-    with pytest.raises(CannotError, match="closed by a look-up"):
-        await made.accept(run, launch)
-
-
 async def test_rays_own_client_submits(head: RealHead, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)

@@ -25,7 +25,6 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.slurm import stopping, submitting
 from cockpit.platforms.slurm.platform import SlurmPlatform
-from cockpit.runtime.shell import Completed
 from cockpit.sources.logs.source import Logs
 from tests.platforms.slurm.asking import run_of
 from tests.platforms.slurm.rig import Rig
@@ -81,38 +80,6 @@ async def live_of(run: RunSpec) -> tuple[LiveJob, ...]:
     return found.jobs
 
 
-async def test_a_launch_id_starts_one_job(slurm: Rig, toy: RunSpec) -> None:
-    own = quick()
-    accepted = await own.accept(toy, submission(toy, 1))
-    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
-    assert await own.go(toy, accepted) == accepted.id
-    slurm.wait_for(accepted.id, "RUNNING")
-    found = await own.look_up(toy, id_of(toy, 1))
-    assert (found.found, found.job_id, found.waits) == (LaunchState.LIVE, accepted.id, False)
-    for again in (own.accept(toy, submission(toy, 1)), own.go(toy, accepted)):
-        with pytest.raises(CannotError):
-            await again
-    await own.stop(toy, await live_of(toy))
-    assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
-    assert (await own.look_up(toy, id_of(toy, 1))).found is LaunchState.ENDED
-    with pytest.raises(CannotError, match="-i001 already"):
-        await own.accept(toy, submission(toy, 1))
-
-
-async def test_what_was_accepted_and_looked_up_never_runs(slurm: Rig, toy: RunSpec) -> None:
-    own = quick()
-    accepted = await own.accept(toy, submission(toy, 1))
-    found = await own.look_up(toy, id_of(toy, 1))
-    assert found.found is LaunchState.ABSENT and accepted.id in found.text
-    with pytest.raises(CannotError):
-        await own.go(toy, accepted)
-    assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
-    assert (await own.look_up(toy, id_of(toy, 1))).found is LaunchState.ABSENT
-    assert (await own.look_up(toy, id_of(toy, 2))).found is LaunchState.ABSENT
-    with pytest.raises(CannotError, match="used up"):
-        await own.accept(toy, submission(toy, 2))
-
-
 async def test_two_machines_choose_the_same_job(slurm: Rig, toy: RunSpec, tmp_path: Path) -> None:
     """Their notes lie apart, and both have accepted before either lets go."""
     other = toy.model_copy(update={"output_root": place_of(str(tmp_path / "other"))})
@@ -155,28 +122,6 @@ async def test_a_late_twin_stays_held_and_is_told(slurm: Rig, toy: RunSpec) -> N
     slurm.wait_for(released, "RUNNING")
     with pytest.raises(CannotError, match="it was released"):
         await own.stop(toy, held)
-
-
-async def test_a_hung_controller_is_never_an_answer(slurm: Rig, toy: RunSpec) -> None:
-    own = quick()
-    accepted = await own.accept(toy, submission(toy, 1))
-    slurm.stop()
-    try:
-        asked = (
-            own.accept(toy, submission(toy, 2)),
-            own.go(toy, accepted),
-            own.stop(toy, [LiveJob(id="1", name="1", why="", handle={"job": "1"})]),
-            own.look_up(toy, id_of(toy, 1)),
-        )
-        new, let_go, stop, found = await asyncio.gather(*asked, return_exceptions=True)
-    finally:
-        slurm.resume()
-    assert isinstance(new, CannotError) and "nothing was submitted" in str(new)
-    assert isinstance(let_go, LostError) and isinstance(stop, CannotError)
-    assert not isinstance(found, BaseException) and found.found is LaunchState.UNKNOWN
-    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"} and not states(
-        slurm, id_of(toy, 2)
-    )
 
 
 async def test_a_job_that_requeues_itself_does_not_come_back(
@@ -249,27 +194,6 @@ async def test_wrappers_submit_held_or_not_at_all(slurm: Rig, toy: RunSpec, tmp_
     assert (await own.look_up(toy, id_of(toy, 4))).found is LaunchState.UNKNOWN
     listed = slurm.told("squeue", "-h", "-t", "PD,R,CG", "-o", "%k %r").splitlines()
     assert sorted(listed) == [f"{id_of(toy, 1)} JobHeldUser", f"{id_of(toy, 2)} JobHeldUser"]
-
-
-async def test_an_answer_that_is_lost(slurm: Rig, toy: RunSpec) -> None:
-    """Of each of the scripts in turn: the job is found, or ended, and starts once at most."""
-    for lose in range(1, 5):
-        count = 0
-
-        async def losing(host: str | None, script: str, *, lose: int = lose, **more: Any) -> Any:
-            nonlocal count
-            count += 1
-            done = await run_script(host, script, **more)
-            return Completed(0, b"", b"") if count == lose else done
-
-        own, number = quick(losing), lose
-        with pytest.raises((CannotError, LostError)):
-            await own.go(toy, await own.accept(toy, submission(toy, number)))
-        found = await quick().look_up(toy, id_of(toy, number))
-        assert found.found is (LaunchState.LIVE if lose == 4 else LaunchState.ABSENT), (lose, found)
-        alive = [job for job, word in states(slurm, id_of(toy, number)).items()
-                 if word in ("PENDING", "RUNNING")]  # fmt: skip
-        assert len(alive) == int(lose == 4)
 
 
 @needs_sshd
@@ -413,12 +337,3 @@ async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_fo
     found = await settled(own, toy, id_of(toy, 1), SystemClock())
     assert found.found is LaunchState.ABSENT, found.text
     assert not states(slurm, id_of(toy, 1))
-
-
-async def test_a_look_that_may_not_settle_changes_nothing(slurm: Rig, toy: RunSpec) -> None:
-    own = quick()
-    accepted = await own.accept(toy, submission(toy, 1))
-    found = await own.look_up(toy, id_of(toy, 1), accepted.handle, settle=False)
-    assert found.found is LaunchState.UNKNOWN and accepted.id in found.text
-    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
-    assert await own.go(toy, accepted) == accepted.id
