@@ -165,8 +165,15 @@ async def log_search(desk: Desk, given: Search, progress: Progress) -> Document:
 
 
 async def triage(desk: Desk, given: OfRun, progress: Progress) -> Document:
-    """Return why a run's job ended, by its log and its orchestrator."""
-    return triage_view(await desk.report(given.run), desk.clock.now())
+    """Return why a run's job ended, by its log and its orchestrator.
+
+    The log of one that has just ended may be under diagnosis still: then it is looked at now.
+    """
+    report = await desk.report(given.run)
+    job, log = report.facets.job.value, report.facets.log.value
+    if job is not None and job.phase.terminal and log is not None and log.triage is None:
+        report = await desk.report(given.run, fresh=True)
+    return triage_view(report, desk.clock.now())
 
 
 async def checkpoints(desk: Desk, given: Paged, progress: Progress) -> Document:

@@ -14,7 +14,7 @@ import pytest
 from cockpit.actions.core.agents import GRACE
 from cockpit.mcp.acting import Acts, ToAct, ToHear, ToPlan, acting, plan_view
 from cockpit.mcp.desk import Desk, ToolError
-from cockpit.mcp.reading import READING, Fleet, events_in, fleet, run_at
+from cockpit.mcp.reading import READING, Fleet, events_in, fleet, run_at, triage
 from cockpit.mcp.session import Calling, Session
 from cockpit.mcp.views import (
     LONGEST,
@@ -190,6 +190,22 @@ def test_a_diagnosis_says_how_old_the_log_is_that_it_was_made_of() -> None:
     assert found["facets"]["log"] == {"age_s": 7200, "remembered": True}
     assert found["facets"]["job"]["age_s"] is None
     assert found["facets"]["job"]["foreign_message"] == "ssh: no route to host"
+
+
+async def test_a_log_that_is_under_diagnosis_still_is_looked_at_when_it_is_asked_for() -> None:
+    log = made.log("Killed")
+    assert log.value is not None
+    told = Triage(name="killed", action="relaunch", confidence="likely")
+    read = log.model_copy(update={"value": log.value.model_copy(update={"triage": told})})
+    job, looks = made.job(Phase.FAILED), list[bool]()
+
+    async def report(run: str, *, fresh: bool = False) -> RunReport:
+        looks.append(fresh)
+        return made.report("toy", seen=made.facets(job=job, log=read if fresh else log))
+
+    desk = cast(Desk, SimpleNamespace(report=report, clock=SimpleNamespace(now=lambda: made.NOW)))
+    found = await triage(desk, cast(Any, SimpleNamespace(run="toy")), cast(Any, None))
+    assert (found["class"], found["action"]) == ("killed", "relaunch") and looks == [False, True]
 
 
 @dataclass
