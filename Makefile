@@ -91,7 +91,7 @@ $(RAY)/.made-$(RAY_VERSION):
 	@touch $@
 
 test-ray: $(VENV)/.dev $(VENV)/.project $(RAY)/.made-$(RAY_VERSION)
-	@COCKPIT_RAY=$(abspath $(RAY))/bin/ray $(PY) -m pytest -n 0 tests/platforms/ray $(ARGS)
+	@COCKPIT_RAY=$(abspath $(RAY))/bin/ray $(PY) -m pytest -n 0 tests/platforms/ray tests/platforms/conformance -k ray $(ARGS)
 
 # A real Iris controller with local workers, in an environment of its own: its current release is
 # hidden from Pythons before 3.12.
