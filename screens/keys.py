@@ -10,6 +10,7 @@ from typing import Final
 
 from textual.binding import Binding, BindingType
 
+from cockpit.config.advice import FORMER_ACTIONS
 from cockpit.model.late_regex import late_regex
 from screens.hotkeys import ACTIONS, ARMED, BY_ID, TOGETHER, WHERES
 
@@ -93,6 +94,8 @@ def read_keys(settings: Mapping[str, object]) -> Keys:
     problems: list[str] = []
     for action, wanted in settings.items():
         keys = [wanted] if isinstance(wanted, str) else wanted
+        if action in FORMER_ACTIONS:
+            continue
         if action not in BY_ID:
             problems.append(_unknown(action))
         elif (

@@ -17,6 +17,8 @@ from cockpit.text.safe import clean
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {}
 """The keys that nothing reads, by the table in which they are written."""
+FORMER_ACTIONS: Final = frozenset({"ack_take", "ack_why", "ack_longer", "ack_shorter"})
+"""Actions of earlier versions that ``[keys]`` may still name: the UI opens, and says so."""
 
 _SHOWN: Final = 3
 
@@ -50,6 +52,9 @@ def unread_notice(file: CockpitFile) -> str | None:
 
 
 def _unread_in(file: CockpitFile) -> Iterator[UnreadSetting]:
+    for action in file.keys:
+        if action in FORMER_ACTIONS:
+            yield UnreadSetting(None, f"keys.{action}")
     for run in file.runs:
         for table in UNREAD:
             if table.startswith("run."):

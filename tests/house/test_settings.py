@@ -111,6 +111,39 @@ async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
         )
 
 
+FORMER = """
+[keys]
+ack_take = "enter"
+ack_why = "w"
+ack_longer = ["right", "tab"]
+ack_shorter = "left"
+sort = "O"
+[[run]]
+name = "toy"
+"""
+
+
+async def test_the_cockpit_opens_with_keys_of_an_earlier_version(tmp_path: Path) -> None:
+    path = _written(tmp_path, FORMER)
+    app = CockpitApp(load(path), StandIn(made.report("toy")))
+    async with app.run_test(size=(160, 40)) as pilot:
+        await pilot.pause()
+        assert (
+            "set, but not used by this version: keys.ack_take, keys.ack_why, keys.ack_longer and 1"
+            " more; see `cockpit doctor`" in text_of(app)
+        )
+    assert app.keys.of("sort") == ("O",)
+
+
+def test_doctor_names_each_key_of_an_earlier_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _written(tmp_path, FORMER)
+    assert notes(path, capsys, "keys") == []
+    found = {each["text"] for each in notes(path, capsys, "setting")}
+    assert "keys.ack_shorter is set, but this version does not use it" in found and len(found) == 4
+
+
 @pytest.mark.usefixtures("planted")
 def test_one_line_names_the_first_three(tmp_path: Path) -> None:
     file = load(_written(tmp_path, setting("run.thresholds", "disk_frac")))
