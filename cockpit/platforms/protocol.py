@@ -77,24 +77,32 @@ async def end_jobs(run: RunSpec, jobs: EndingJobs, clock: Clock) -> None:
     except LostError as error:
         raise CannotError(f"{error}; {NOTHING_STOPPED}") from error
     within = jobs.slack + (GRACE if run.job is None else run.job.grace)
-    until, trouble = Awake(within, MAX_POLL_GAP, clock.monotonic), ""
+    until = Awake(within, MAX_POLL_GAP, clock.monotonic)
+    unheard = unseen = ""
     while left:
         try:
             await jobs.tell(late=until.left() <= jobs.slack)
         except LostError as error:
-            trouble = str(error)
+            unheard = str(error)
         if until.left() <= 0:
-            raise LostError("; ".join(filter(None, (_not_gone(within, left), trouble))))
+            raise LostError(_not_gone(within, left, unheard, unseen))
         await clock.sleep(jobs.every)
         try:
-            left, trouble = await jobs.left(), ""
+            left = await jobs.left()
+            unheard = unseen = ""
         except LostError as error:
-            trouble = str(error)
+            unseen = str(error)
     await jobs.noted(clock)
 
 
-def _not_gone(within: float, left: Sequence[str]) -> str:
-    return f"told to stop, and not gone in {within:g} s: {', '.join(left[:10])}"
+def _not_gone(within: float, left: Sequence[str], unheard: str, unseen: str) -> str:
+    """Say what lives, or lived at the last look; ``unheard`` is why a stop may not have arrived."""
+    names = ", ".join(left[:10])
+    if unseen:
+        text = f"cannot tell whether it is gone after {within:g} s: {unseen}; last seen: {names}"
+    else:
+        text = f"not gone in {within:g} s: {names}"
+    return f"{text}; {unheard}" if unheard else f"told to stop, and {text}"
 
 
 class LaunchingPlatform(Platform):

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.hosts import agent, here
+from cockpit.hosts.here import HereLink
+from cockpit.hosts.link import Ask, HostLink, Link
+from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.ending import Ending, ProcessTarget
 from cockpit.runtime.process import process_facts
+from cockpit.runtime.ssh import RemoteError
 from tests.platforms.conftest import Host
 from tests.platforms.local.making import (
     PYTHON,
@@ -282,6 +288,37 @@ async def test_stopping_twice_at_once_is_one_stop(host: Host, run: RunSpec) -> N
     await asyncio.gather(platform.stop(run, [job]), platform.stop(run, [job]))
     await platform.stop(run, [job])
     assert status(run).strip() == "143" and not carrying(run)
+
+
+LEFT_BEHIND = (
+    "if os.fork() == 0:\n"
+    "    signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), os._exit(0)))\n"
+    "    print('up', flush=True)\n"
+    "    while True: time.sleep(0.05)\n"
+)
+
+
+async def test_a_signal_that_was_never_sent_is_sent_at_the_next_look(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection was refused between the first signal and the second: nothing arrived."""
+    run, calls = host.spec(grace=5.0), itertools.count(1)
+
+    def refusing(former: Callable[..., Any]) -> Callable[..., Any]:
+        async def act(self: Link, each: Ask, deadline: float = 30.0) -> Any:
+            if each.call == "kill" and next(calls) == 2:
+                raise RemoteError(ErrorKind.REFUSED, "connection refused", sent=False)
+            return await former(self, each, deadline)
+
+        return act
+
+    for link in (HereLink, HostLink):
+        monkeypatch.setattr(link, "act", refusing(link.act))
+    job = await started(host, run, LEFT_BEHIND + WAIT)
+    until(lambda: len(carrying(run)) == 2)
+    await host.platform.stop(run, [job])
+    assert log(run) == "up\nsaved\n" and not carrying(run)
+    assert next(calls) == 4
 
 
 DEAF = """\

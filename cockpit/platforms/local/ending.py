@@ -291,6 +291,9 @@ class EndingProcesses(EndingJobs):
             statuses = await self._acting.signal(due)
         except RemoteError as error:
             if not error.sent:
+                asked = {one.pid for one, name in due if name == "TERM"}
+                for each in self._endings:
+                    each.asked -= asked  # it never left here: the next look sends it
                 raise self.unreached(error) from error
             self.told = True
             lost = f"{error}: cannot tell whether it was told to stop"

@@ -6,15 +6,15 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cockpit.hosts.launches import lock_files, locks_folders
-from cockpit.hosts.link import DEADLINE, Ask, HostLink, Value
+from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink, Value
 from cockpit.hosts.notes import BELOW, end_mark
-from cockpit.model.facet import ErrorKind
+from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.jobs import LaunchState
 from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
@@ -218,6 +218,36 @@ async def test_a_stop_whose_answer_is_lost_is_looked_after(box: Sshd, run: RunSp
     assert len(cut.lost) == 1 and trainers(run)
     await platform_of(link=lambda _: Cut(box.host, "kill", done=True)).stop(run, jobs)
     assert (await living(platform_of(), run)).jobs == () and not carrying(run)
+
+
+class Away(HostLink):
+    """A link that answers nothing any more once something was done by it."""
+
+    away = False
+
+    async def act(self, each: Ask, deadline: float = DEADLINE) -> Value:
+        value = await super().act(each, deadline)
+        self.away = True
+        return value
+
+    async def ask(
+        self, asks: Iterable[Ask], deadline: float = DEADLINE, patience: float = PATIENCE
+    ) -> Answers:
+        if not self.away:
+            return await super().ask(asks, deadline, patience)
+        refused = Problem(kind=ErrorKind.REFUSED, message=f"{self.host}: connection refused")
+        return dict.fromkeys(asks, refused)
+
+
+async def test_what_was_last_seen_to_live_may_be_gone(box: Sshd, run: RunSpec) -> None:
+    """The host is not reached after the stop: that the job goes on is not known either."""
+    await submit(platform_of(), run, submission(run))
+    jobs = (await living(platform_of(), run)).jobs
+    clock = Skips()
+    said = r"^told to stop, and cannot tell whether it is gone .* refused; last seen: pid \d+ "
+    with pytest.raises(LostError, match=said):
+        await BoxPlatform(clock, Logs(clock), link=lambda _: Away(box.host)).stop(run, jobs)
+    until(lambda: not carrying(run))
 
 
 @long
