@@ -31,14 +31,21 @@ from cockpit.hosts.notes import (
     BELOW,
     CLOSED,
     JOB_LOCK,
+    MOST,
+    HeldError,
     LockError,
+    boot_id,
     claim_launch,
+    describe,
     note_intent,
+    parsed_note,
+    release_locks,
     start_ticks,
+    take_locks,
     try_open,
     write_atomically,
 )
-from cockpit.hosts.own_folder import make_folder, refuse_links
+from cockpit.hosts.own_folder import make_folder, read_whole, refuse_links
 from cockpit.hosts.supervisor import (
     DETACHED,
     LAUNCH_ID,
@@ -357,14 +364,48 @@ def close_launch(folder: str, launch_id: str) -> bool:
     return True
 
 
-def note_process(pid_file: str, pid: int, ticks: int, run: str) -> bool:
-    """Write the pid file of a run's process; tell whether it still is the one that began then."""
-    place = _path(pid_file)
-    if start_ticks(pid) != ticks:
-        return False
-    make_folder(place.parent)
-    write_atomically(place, pid_text(pid, run=run))
+def note_process(
+    pid_file: str, pid: int, ticks: int, run: str, folders: Sequence[str] = ()
+) -> bool:
+    """Write the pid file of a run's process; tell whether it still is the one that began then.
+
+    Raises ``OSError``, also where another run has adopted it: two may try at one moment, each
+    having seen that it was nobody's. The locks of the process say which file notes it.
+    """
+    place, where = _path(pid_file), [Path(each) for each in folders] or locks_folders()
+    try:
+        locks = take_locks(lock_files(None, [f"process {pid}"], where))
+    except HeldError as error:
+        raise _refused(f"process {pid} is being adopted at this moment") from error
+    except LockError as error:
+        raise _refused(error) from error
+    try:
+        if start_ticks(pid) != ticks:
+            return False
+        for lock in locks:
+            _refuse_adopted(lock, place, pid, ticks, run)
+        make_folder(place.parent)
+        describe(locks, str(place))  # first: whoever is killed here has noted nothing
+        write_atomically(place, pid_text(pid, run=run))
+    finally:
+        release_locks(locks)
     return True
+
+
+def _refuse_adopted(lock: int, place: Path, pid: int, ticks: int, run: str) -> None:
+    """Raise ``OSError`` where the file of another run still notes the process of this lock."""
+    former = Path(os.pread(lock, MOST, 0).decode("utf-8", "replace"))
+    if former == place or not former.is_file():
+        return
+    try:
+        text = read_whole(former, MOST).decode("utf-8", "replace")
+    except OSError as error:
+        raise _refused(f"{former}: cannot be read: {error.strerror}") from error
+    said = parsed_note(text)
+    noted = (text.partition("\n")[0], said.get("ticks"), said.get("boot"))
+    if noted == (str(pid), str(ticks), boot_id()) and said.get("run") != run:
+        other = said.get("run", "?")
+        raise _refused(f"process {pid} was adopted for run {other} meanwhile ({former})")
 
 
 for _each in (try_launch, accept_launch, begin_launch, close_launch, note_process):

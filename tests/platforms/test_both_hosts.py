@@ -182,9 +182,33 @@ async def test_a_damaged_line_of_a_pid_file_hides_no_process(host: Host, line: s
     assert [job.id for job in (await host.live(run)).jobs] == [f"pid:{mine.pid}"]
 
 
-def write_pid_file(run: RunSpec, text: str) -> None:
+async def test_of_two_runs_that_adopt_one_process_at_once_one_is_refused(host: Host) -> None:
+    """Each has seen that it is nobody's; the run files may be two, and so may the cockpits."""
+    runs = [host.spec("one"), host.spec("two")]
+    mine = host.start(sys.executable, "-S", "-c", UP)
+    job = await host.platform.named_job(runs[0], str(mine.pid))
+    tries = await asyncio.gather(
+        *(host.platform.adopt(run, job) for run in runs), return_exceptions=True
+    )
+    (refusal,) = [each for each in tries if each is not None]
+    assert isinstance(refusal, CannotError) and "nothing was noted" in str(refusal)
+    winner, loser = runs if tries[0] is None else reversed(runs)
+    assert str(mine.pid) in pid_file(winner).read_text() and not pid_file(loser).exists()
+    await host.platform.adopt(winner, job)
+    with pytest.raises(CannotError, match=f"was adopted for run {winner.name} meanwhile"):
+        await host.platform.adopt(loser, job)
+    pid_file(winner).unlink()
+    await host.platform.adopt(loser, job)
+    assert (await seen(host, loser)).id == job.id
+
+
+def pid_file(run: RunSpec) -> Path:
     assert run.job is not None and run.job.pid_file is not None
-    Path(run.job.pid_file.path).write_text(text)
+    return Path(run.job.pid_file.path)
+
+
+def write_pid_file(run: RunSpec, text: str) -> None:
+    pid_file(run).write_text(text)
 
 
 async def test_a_set_clock_does_not_move_the_start_of_a_job(host: Host) -> None:

@@ -68,7 +68,10 @@ class Starting:
         return f"pid:{found['pid']}"
 
     async def adopt(self, run: RunSpec, job: NamedJob) -> None:
-        """Write the pid file of a process that still is the named one; raises ``CannotError``."""
+        """Write the pid file of a process that still is the named one; raises ``CannotError``.
+
+        Of two runs that adopt one process at one moment, one is refused.
+        """
         pid, ticks = pid_of(job.id), job.handle.get(TICKS)
         place = None if run.job is None else run.job.pid_file
         if pid is None or place is None or not on_its_host(run, place):
@@ -78,7 +81,7 @@ class Starting:
             raise CannotError(text)
         asked = ask(
             "the pid file", "note_process",
-            pid_file=place.path, pid=pid, ticks=int(ticks), run=run.name,
+            pid_file=place.path, pid=pid, ticks=int(ticks), run=run.name, folders=self._folders,
         )  # fmt: skip
         try:
             same = await self._link.act(asked, _ASKED)
@@ -86,6 +89,8 @@ class Starting:
             noted = "cannot tell whether it was noted" if error.sent else "nothing was noted"
             raise CannotError(f"{error}; {noted}") from error
         except OSError as error:
+            if error.errno == errno.ECANCELED:
+                raise CannotError(self._line(f"{error.strerror}; nothing was noted")) from error
             raise CannotError(f"{place}: cannot be written: {error.strerror}") from error
         if not same:
             raise CannotError(f"process {pid} has ended meanwhile; nothing was noted")
