@@ -199,3 +199,26 @@ async def test_a_lease_is_asked_for_where_it_was_put(world: World) -> None:
     assert (await bob.survey(spec)).text == "the lease is ours"
     done = await asyncio.to_thread(world.said, "launch", "toy")
     assert done.returncode == 4 and "held by bob on there (pid 9)" in done.stdout, done.stdout
+
+
+def test_an_upstream_that_was_set_back_is_not_pushed_over(world: World) -> None:
+    assert _log(world, "password")[0] == 0
+    records = world.folder / "records"
+    before = git(records, "rev-parse", "main~1").strip()
+    git(world.folder / "records.git", "update-ref", "refs/heads/main", before)
+    code, said = _log(world, "later")
+    assert code == 6 and "the upstream was rewritten" in said, said
+    assert "password" not in _remote(world) and "- later" in world.book("toy")
+
+
+def test_an_entry_that_was_taken_out_by_a_commit_is_not_brought_back(world: World) -> None:
+    assert _log(world, "password")[0] == 0
+    bob = world.folder / "bob"
+    git(world.folder / "records", "push", "-q")
+    git(world.folder, "clone", "-q", "records.git", "bob")
+    (bob / BOOK).write_text(START)
+    _commit(bob, "out with it")
+    git(bob, "push", "-q")
+    code, said = _log(world, "later")
+    assert "password" not in _remote(world), said
+    assert code == 0 and _remote(world).count("- later\n") == 1, said

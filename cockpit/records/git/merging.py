@@ -16,7 +16,7 @@ from cockpit.records.git.committing import (
     put_in_index,
     tree_with,
 )
-from cockpit.records.git.repository import Blob, Repository
+from cockpit.records.git.repository import Blob, GitError, Repository
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
 
@@ -34,7 +34,8 @@ class _Hunk(NamedTuple):
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     """Return ``base`` with both sides' changes; where they meet, theirs stand before ours.
 
-    What both added alike is added once. Where both changed the same lines, both stay.
+    What both added alike is added once. Where both changed the same lines, both stay. What one
+    side took out stays out where the other only added lines beside it.
     """
     if ours in (base, theirs):
         return theirs
@@ -146,13 +147,33 @@ def _both(
     base: Lines, start: int, end: int, mine: list[_Hunk], yours: list[_Hunk]
 ) -> Iterator[bytes]:
     ours, theirs = (list(_applied(base, start, end, hunks)) for hunks in (mine, yours))
-    if not mine or _within(ours, theirs):
+    adds = _only_adds(mine), _only_adds(yours)
+    if adds == (True, False):
+        yield from _beside(mine, yours, theirs)
+    elif adds == (False, True):
+        yield from _beside(yours, mine, ours)
+    elif _within(ours, theirs):
         yield from theirs
-    elif not yours or _within(theirs, ours):
+    elif _within(theirs, ours):
         yield from ours
     else:
         yield from theirs
         yield from ours
+
+
+def _only_adds(hunks: list[_Hunk]) -> bool:
+    return all(hunk.start == hunk.end for hunk in hunks)
+
+
+def _beside(added: list[_Hunk], changes: list[_Hunk], changed: Lines) -> Iterator[bytes]:
+    """Yield what one side made of the lines, and what the other added above and below them."""
+    new = [hunk for hunk in added if not _within(hunk.lines, changed)]
+    above = [hunk for hunk in new if hunk.start <= changes[0].start]
+    for hunk in above:
+        yield from hunk.lines
+    yield from changed
+    for hunk in new[len(above) :]:
+        yield from hunk.lines
 
 
 def _applied(base: Lines, start: int, end: int, hunks: list[_Hunk]) -> Iterator[bytes]:
@@ -200,26 +221,31 @@ def is_logbook(path: str, own: str) -> bool:
 
 
 async def is_ancestor(repository: Repository, old: str, new: str) -> bool:
-    """Return whether ``new`` holds everything that ``old`` does."""
-    return (await repository.run("merge-base", "--is-ancestor", old, new)).ok
+    """Return whether ``new`` holds everything that ``old`` does; raises ``GitError``."""
+    return await _merge_base(repository, "--is-ancestor", old, new) is not None
 
 
-async def replay(repository: Repository, head: str, onto: str, own: str, tracking: str) -> Replayed:
+async def fork_point(repository: Repository, tracking: str, head: str) -> str | None:
+    """Return the newest commit of ``head`` that ``tracking`` (a remote's ref) has ever had."""
+    return await _merge_base(repository, "--fork-point", tracking, head)
+
+
+async def _merge_base(repository: Repository, *words: str) -> str | None:
+    """Return what ``git merge-base`` finds, ``None`` for nothing; raises ``GitError``."""
+    done = await repository.run("merge-base", *words)
+    if not done.ok and (done.timed_out or done.rc != 1):
+        raise GitError(done)
+    return done.text.strip() if done.ok else None
+
+
+async def replay(repository: Repository, head: str, onto: str, own: str) -> Replayed:
     """Return our commits between ``onto`` and ``head`` made again on top of ``onto``.
 
-    What ``tracking`` (the ref that remembers the upstream) once had and ``onto`` lacks was taken
-    out there on purpose: it is never brought back. Raises ``CannotReplayError`` and ``GitError``.
+    Raises ``CannotReplayError`` and ``GitError``.
     """
-    found = await repository.run("merge-base", onto, head)
-    base = found.text.strip()
-    if not found.ok:
+    base = await _merge_base(repository, onto, head)
+    if base is None:
         raise CannotReplayError("the branch and its upstream share no history: pull by hand")
-    published = await repository.run("merge-base", "--fork-point", tracking, head)
-    if published.ok and published.text.strip() != base:
-        raise CannotReplayError(
-            "the upstream was rewritten: it lacks commits that it had, and this branch still has "
-            "them; pull (git pull --rebase) by hand, then retry"
-        )
     ours = await _own_commits(repository, base, head, own)
     tip = onto
     for commit in ours:

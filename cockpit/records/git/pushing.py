@@ -20,6 +20,7 @@ from cockpit.records.git.merging import (
     CannotReplayError,
     Replayed,
     adds_nothing,
+    fork_point,
     is_ancestor,
     make_level,
     replay,
@@ -300,11 +301,31 @@ async def _outgoing(
     repository: Repository, head: str, there: str, own: str, to: Upstream
 ) -> Replayed:
     """Return what to push: the branch itself, or our commits on top of what others pushed."""
-    if await is_ancestor(repository, there, head):
-        return Replayed(head, head, True)
     if await is_ancestor(repository, head, there):
         return Replayed(there, head, False)
-    return await replay(repository, head, there, own, to.tracking)
+    await _check_not_taken_out(repository, head, there, to)
+    if await is_ancestor(repository, there, head):
+        return Replayed(head, head, True)
+    return await replay(repository, head, there, own)
+
+
+async def _check_not_taken_out(repository: Repository, head: str, there: str, to: Upstream) -> None:
+    """Raise ``CannotReplayError`` where the push would bring back what was taken out there.
+
+    A copy that lags behind the place that is pushed to lacks commits as well: so that place is
+    asked. If it stands elsewhere, it refuses the push.
+    """
+    published = await fork_point(repository, to.tracking, head)
+    if published is None or await is_ancestor(repository, published, there):
+        return
+    done, now = await ask_remote(repository, to.remote, to.ref)
+    if not done.ok:
+        raise GitError(done)
+    if now.get(to.ref) == there:
+        raise CannotReplayError(
+            "the upstream was rewritten: it lacks commits that it had, and this branch still has "
+            "them; pull (git pull --rebase) by hand, then retry"
+        )
 
 
 async def _arrived(

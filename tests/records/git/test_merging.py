@@ -35,6 +35,18 @@ def test_newest_first_logbooks_are_merged_at_their_top() -> None:
     assert merged == START + entry("b") + entry("a") + old
 
 
+def test_what_one_side_took_out_stays_out_where_the_other_adds_beside_it() -> None:
+    old, last, new = entry("old"), entry("last"), entry("new")
+    both = START + old + last
+    assert merge(both, both + new, START + old) == START + old + new
+    assert merge(both, START + old, both + new) == START + old + new
+    assert merge(both, START + new + old + last, START + last) == START + new + last
+    edited = both.replace(b"- last", b"- the last")
+    assert merge(both, START + old + new + last, edited) == edited.replace(
+        entry("the last"), new + entry("the last")
+    )
+
+
 def test_changes_of_different_places_are_both_taken() -> None:
     base = b"- DRI: ada\n- Goal: x\n" + START
     ours = base.replace(b"ada", b"bob") + entry("ours")

@@ -305,3 +305,17 @@ def test_after_a_kill_the_next_save_pushes_its_own_alone(tmp_path: Path, point: 
     unpublished(ada)
     assert asyncio.run(save(ada, entry("two"))).stage is SaveStage.COMMITTED
     assert "secret.py" not in on_remote(tmp_path)
+
+
+async def test_a_copy_that_lags_behind_is_not_taken_for_a_rewritten_upstream(
+    tmp_path: Path,
+) -> None:
+    ada = shared(tmp_path)
+    git(tmp_path, "clone", "-q", "--bare", "remote.git", "first")
+    git(ada, "remote", "set-url", "--push", "origin", str(tmp_path / "first"))
+    assert (await save(ada, entry("one"))).stage is SaveStage.PUSHED
+    git(ada, "fetch", "-q")
+    done = await save(ada, entry("two"))
+    assert done.stage is SaveStage.COMMITTED and "which stands elsewhere" in str(done.trouble)
+    git(ada, "push", "-q", str(tmp_path / "remote.git"), "HEAD~1:main")  # it has caught up
+    assert (await save(ada, entry("three"))).stage is SaveStage.PUSHED
