@@ -150,7 +150,11 @@ class FileCurves:
     def _other(
         self, metric: str, keys: MetricKeys, span: Span, goes_on: Callable[[], bool]
     ) -> Curve:
-        raw = named(metric, self._there())
+        raw, missing = metric, None
+        try:
+            raw = named(metric, self._there())
+        except NoCurveError as error:  # where names are looked for it may not stand: read on
+            missing = error
         reading = self._others.pop(raw, None)
         if reading is None:
             reading = _Reading(self._make(self._names_for(raw, keys)), masked=False)
@@ -158,6 +162,8 @@ class FileCurves:
         while len(self._others) > MOST_READINGS:
             del self._others[next(iter(self._others))]
         reading.advance(goes_on)
+        if missing is not None and reading.share == 1.0 and not reading.folds[LOSS].rows:
+            raise missing
         shown = next(iter(offered([raw])), metric)
         found = reading.folds[LOSS].curve(shown, None, span, reading.share)
         return found._replace(note=reading.trouble)

@@ -57,6 +57,20 @@ async def test_the_curves_are_those_of_the_same_files_here(tmp_path: Path) -> No
     assert calls.trips <= 8
 
 
+async def test_a_metric_logged_only_in_the_midst_of_a_file_is_found_by_its_name(
+    tmp_path: Path,
+) -> None:
+    seldom = rows(4500, 4502, **{"eval/odd": "0.5"})
+    launch(tmp_path, "abc", *rows(0, 4500), *seldom, *rows(4502, 9000))
+    run, curves = spec(tmp_path, id="abc"), reading(CallsHere())[0]
+    assert "eval/odd" not in (await curves.curves(run, ("loss",), SPAN)).names
+    for each in (run, local(run).model_copy(update={"name": "here"})):
+        (found,) = await read(curves, each, "eval/odd")
+        assert (found.why, found.rows, found.parts[0].first) == ("", 2, 4500)
+    (missing,) = await read(curves, run, "eval/even")
+    assert missing.why == "no metric eval/even was logged"
+
+
 async def test_only_new_bytes_are_brought_once_all_is_read(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *many(0, 30_000))
     run, calls = spec(tmp_path, id="abc"), CallsHere()
