@@ -163,7 +163,7 @@ class WrittenHere:
 MOST: Final = 500
 """Files that are named of one folder: the last ones, as their names sort."""
 LOOKING: Final = 8.0
-"""Seconds for a trip that looks through folders, and for the one that measures what was found."""
+"""Seconds for one look at a host: a trip through its folders, and one that measures new files."""
 
 Where = Literal["file", "folder", "below"]
 """The place is the file itself, a folder that has it, or one whose folders have it."""
@@ -183,11 +183,15 @@ class Chosen(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The files at a place as they were measured, where they lie, and which are written there."""
+    """The files at a place as they were measured, where they lie, and which are written there.
+
+    ``unread`` are those that are there and could not be measured, by their paths, with why.
+    """
 
     files: tuple[Answer, ...]
     where: Where
     written: frozenset[str] | None = None
+    unread: Mapping[str, OSError] = {}
 
 
 def in_folder(path: str, pattern: str, most: int = MOST) -> Below:
@@ -272,9 +276,14 @@ class Away(ABC, Generic[P]):
     def seen(self, place: P) -> Seen:
         """Return the same with the files as they were measured; raises ``OSError``."""
         chosen = self.chosen(place)
-        files = (self._known.get((place.host, path)) for path in chosen.paths)
-        whole = tuple(file for file in files if isinstance(file, Answer))
-        return Seen(whole, chosen.where, chosen.written)
+        files = [(path, self._known.get((place.host, path), _LATER)) for path in chosen.paths]
+        read = tuple(file for _, file in files if isinstance(file, Answer))
+        unread = {
+            path: why
+            for path, why in files
+            if isinstance(why, OSError) and not isinstance(why, FileNotFoundError)
+        }
+        return Seen(read, chosen.where, chosen.written, unread)
 
     def measured(self, host: str, path: str) -> Answer:
         """Return what a file was at the last look; raises ``OSError``."""
@@ -293,7 +302,7 @@ class Away(ABC, Generic[P]):
     async def _host_look(self, places: Sequence[P]) -> None:
         host = self.host(places[0])
         try:
-            found = await offload(self._looked, host, places, deadline=2 * LOOKING + 1.0, key=host)
+            found = await offload(self._looked, host, places, deadline=LOOKING + 1.0, key=host)
         except HostError as error:
             found = [error] * len(places)
         except TimeoutError as error:
@@ -307,14 +316,24 @@ class Away(ABC, Generic[P]):
         try:
             found = list(self._look_at(host, places, scale))
         except HostError as error:
-            if error.kind is ErrorKind.TIMEOUT:
-                self._scale[host.name] = max(LEAST_SCALE, scale / 4)
+            self._pace(host, scale, [error])
             raise
-        self._scale[host.name] = min(1.0, scale * 2)
+        self._pace(host, scale, found)
         return found
 
+    def _pace(self, host: Host, scale: float, found: Sequence[Chosen | OSError]) -> None:
+        errors = [each for each in found if isinstance(each, HostError)]
+        if any(each.kind is ErrorKind.TIMEOUT for each in errors):
+            self._scale[host.name] = max(LEAST_SCALE, scale / 4)
+        elif not errors:
+            self._scale[host.name] = min(1.0, scale * 2)
+
     def _look_at(self, host: Host, places: Sequence[P], scale: float) -> Iterator[Chosen | OSError]:
-        """Name the files, and measure those that are known, in one trip; new ones in another."""
+        """Name the files, and measure those that are known, in one trip; new ones in another.
+
+        Where only the second trip fails, the places without new files are known all the same.
+        """
+        until = time.monotonic() + LOOKING
         before = [self._found.get(place) for place in places]
         known = list({path for each in before if isinstance(each, Chosen) for path in each.paths})
         wanted = [self.below(place) for place in places]
@@ -335,7 +354,11 @@ class Away(ABC, Generic[P]):
         named = [path for each in found if isinstance(each, Chosen) for path in each.paths]
         new = [path for path in named if isinstance(told.get(path, _LATER), LaterError)]
         asks = self._asks(host, list(dict.fromkeys(new)), scale)
-        told |= zip((each.path for each in asks), host.ask(asks, LOOKING), strict=True)
+        try:
+            answers = host.ask(asks, until - time.monotonic())
+        except HostError as error:
+            answers = [error] * len(asks)
+        told |= zip((each.path for each in asks), answers, strict=True)
         self._keep(host, told)
         yield from (_unless_hung(each, told) for each in found)
 
@@ -397,10 +420,10 @@ _LATER: Final = LaterError(errno.EAGAIN, "it has not been looked up yet")
 
 
 def _unless_hung(found: Chosen | OSError, told: Mapping[str, Told]) -> Chosen | OSError:
-    """Return what was found, or that one of the files hangs."""
+    """Return what was found, or that one of the files hangs or its host gave no answer."""
     paths = found.paths if isinstance(found, Chosen) else ()
-    hung = (told[path] for path in paths)
-    return next((each for each in hung if isinstance(each, TimeoutError)), found)
+    files = (told[path] for path in paths)
+    return next((each for each in files if isinstance(each, TimeoutError | HostError)), found)
 
 
 def seen_here(path: str, pattern: str, most: int) -> Seen:

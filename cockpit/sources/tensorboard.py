@@ -24,6 +24,7 @@ from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.rowlog import About, Batch, Record
 from cockpit.sources.run_folders import (
+    SHOWN,
     AwayFolders,
     BadFileError,
     Below,
@@ -313,6 +314,13 @@ def listed(place: Place, away: AwayFolders) -> Listing:
         runs = [_run_there(name, own, written) for name, own in folders.items()]
         chosen = living(runs)
         files, notes = folders[chosen.name], beside(runs, chosen)
+    unread = {PurePosixPath(path).parent.name: why for path, why in seen.unread.items()}
+    own = PurePosixPath(files[0].log.place.path).parent.name if files else next(iter(unread), "")
+    if own in unread:
+        raise unread[own]
+    if unread:
+        names = ", ".join(clean(each, 80) for each in sorted(unread)[-SHOWN:])
+        notes = (*notes, f"event files that cannot be read lie there too, in {names}")
     if files:
         return Listing(sorted(files, key=lambda each: (each.begun, each.path)), notes)
     where = place.path if place.here else str(place)

@@ -236,7 +236,8 @@ def _databases_on(place: Place, away: AwayFolders) -> dict[str, str] | None:
     seen = away.seen(place)
     if seen.where == "file":
         return None
-    paths = [each.path for each in seen.files] if seen.where == "folder" else []
+    there = (*(each.path for each in seen.files), *seen.unread)
+    paths = sorted(there) if seen.where == "folder" else []
     return {PurePosixPath(path).stem: path for path in paths}
 
 

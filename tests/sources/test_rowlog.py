@@ -266,6 +266,45 @@ async def test_a_dead_folder_costs_itself(
     assert (await there.observe(runs))["dead"].known
 
 
+async def test_an_event_file_that_may_not_be_read_is_not_left_out(
+    tmp_path: Path, there: Trackers, shell: Shell
+) -> None:
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    run, refused = events(tmp_path), [SECOND]
+    shell.edit = lambda each, value: refusing(each, value, *refused)
+    assert (await facet(there, run)).known
+    (tmp_path / SECOND).write_bytes(SCALARS)
+    error = (await facet(there, run)).error
+    assert error is not None and error.kind is ErrorKind.PERMISSION
+    assert error.message == f"ssh://box{tmp_path} may not be read by this user"
+    refused.clear()
+    assert len((await value(there, run)).files) == 2
+
+
+async def test_a_folder_of_another_user_beside_the_run_s_is_named(
+    tmp_path: Path, there: Trackers, shell: Shell
+) -> None:
+    for name, file in (("version_0", FIRST), ("version_1", SECOND)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_bytes(SCALARS)
+    shell.edit = lambda each, value: refusing(each, value, SECOND)
+    found = await value(there, events(tmp_path))
+    assert found.id == "version_0"
+    assert found.notes == ("event files that cannot be read lie there too, in version_1",)
+    shell.edit = lambda each, value: refusing(each, value, FIRST, SECOND)
+    error = (await facet(there, events(tmp_path, name="other"))).error
+    assert error is not None and error.kind is ErrorKind.PERMISSION
+
+
+def refusing(each: Ask, value: Any, *names: str) -> Any:
+    """Return an agent's answer in which files of these names may not be read."""
+    asks = json.loads(each.arguments)["asks"]
+    for at, (path, *_) in enumerate(asks):
+        if path.endswith(names):
+            value[1][at] = {"errno": 13, "text": "Permission denied"}
+    return value
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     path = tmp_path / "trackio" / "proj.db"

@@ -20,8 +20,10 @@ from cockpit.model.place import FILE, Place, on_host
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import rowlog
+from cockpit.sources.rowlog import AWAY
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.tracker import OfflineWandb
+from cockpit.watch.poller import DEADLINES
 from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer
@@ -350,6 +352,47 @@ async def test_what_a_slow_link_has_not_brought_in_time_comes_in_smaller_pieces(
     for found in (await source.observe(queries_of(runs))).values():
         assert found.value is not None and found.value.step == 9_999
     assert brought[1] > 400_000 > brought[-1] > 0
+
+
+async def test_a_look_and_what_is_read_after_it_end_before_the_watch_gives_up(
+    tmp_path: Path,
+) -> None:
+    launch(tmp_path, "abc", *rows(0, 5))
+    calls, allowed = CallsHere(), []
+
+    def slow(host: str, each: Ask, deadline: float) -> Any:
+        allowed.append(deadline)
+        return calls(host, each, deadline)
+
+    source = OfflineWandb(SystemClock(), slow)
+    assert (await value(source, spec(tmp_path, id="abc"))).step == 4
+    first, second = allowed
+    assert second < first, "both trips of a look share its seconds"
+    assert first + 1.0 + AWAY < DEADLINES["tracker"].away
+
+
+async def test_a_new_file_that_does_not_come_costs_no_other_run(tmp_path: Path) -> None:
+    runs = [spec(tmp_path / name, name, id="abc") for name in ("old", "new")]
+    launch(tmp_path / "old", "abc", *rows(0, 5))
+    calls = CallsHere()
+    source = OfflineWandb(SystemClock(), calls)
+    await source.observe(queries_of(runs))
+    launch(tmp_path / "new", "abc", *rows(0, 9))
+
+    def loses_new_files(each: Ask, value: Any) -> Any:
+        if "folders" not in each.arguments:
+            raise RemoteError(ErrorKind.TIMEOUT, "box: no answer within 5 s", sent=True)
+        return value
+
+    calls.edit = loses_new_files
+    found = await source.observe(queries_of(runs))
+    assert found["old"].value is not None and found["old"].value.step == 4
+    error = found["new"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    assert error.message == "box: no answer within 5 s"
+    calls.edit = CallsHere().edit
+    found = await source.observe(queries_of(runs))
+    assert [each.value and each.value.step for each in found.values()] == [4, 8]
 
 
 async def test_an_agent_that_cannot_answer_is_unknown(tmp_path: Path) -> None:
