@@ -286,6 +286,11 @@ def changed(folder: Path, was: str, now: str) -> None:
     [
         ("", "checkpoint_last.pt"),
         (" --restore-file saves/checkpoint_2_200.pt", "checkpoint_2_200.pt"),
+        (" --restore-file=./saves/checkpoint_2_200.pt", "checkpoint_2_200.pt"),
+        (" --restore-file ${OUT}/checkpoint_2_200.pt", "checkpoint_2_200.pt"),
+        (" --restore-file checkpoint_last.pt", "checkpoint_last.pt"),
+        (" --restore-file /other/checkpoint_2_200.pt", None),
+        (" --restore-file ../other/checkpoint_last.pt", None),
         (" --restore-file /other/checkpoint_9_900.pt", None),
     ],
 )

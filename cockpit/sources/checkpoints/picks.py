@@ -191,12 +191,17 @@ def asked_pick(
     if asked == LAST:
         found = [*_files(mine), *_led_to(mine, roots)]
         return max(found, key=lambda each: each[0], default=(0.0, None))[1]
-    name = (asked or "").rpartition("/")[2]
     mine += [item for item in items if item.layout == "fairseq"]
-    named = [item for item in mine if name and item.path.rpartition("/")[2] == name]
+    below = _UNKNOWN_FOLDER.sub("", asked or "").lstrip("/")
+    named = [item for item in mine if below and f"/{item.path}".endswith(f"/{below}")]
     if len(named) != 1:
         return None
+    name = below.rpartition("/")[2]
     return Pick(path=named[0].path, step=named[0].step, why=f"the command names {name}")
+
+
+_UNKNOWN_FOLDER: Final = late_regex(r".*[$~{][^/]*/|(?:\.{1,2}/)+")
+"""How a path begins that a shell or a working directory completes: ``$OUT/``, ``../``."""
 
 
 def _files(items: Sequence[Checkpoint]) -> Iterator[tuple[float, Pick]]:

@@ -85,6 +85,10 @@ async def test_where_the_command_does_not_say_last_nothing_is_said_of_it(
 
 
 async def test_a_path_in_the_command_is_what_is_loaded(tmp_path: Path) -> None:
-    command = "python train.py --ckpt_path=c/epoch=0-step=100.ckpt"
-    plan = await rest_of(tmp_path, 100, 200, command=command).plan()
-    assert plan.trainer_would_load is not None and plan.trainer_would_load.step == 100
+    command = "python train.py --ckpt_path={}/epoch=0-step=100.ckpt"
+    for folder in ("out/checkpoints", str(tmp_path / "out" / "checkpoints"), "$OUT"):
+        plan = await rest_of(tmp_path, 100, 200, command=command.format(folder)).plan()
+        assert plan.trainer_would_load is not None and plan.trainer_would_load.step == 100
+    for folder in ("/pretrained/checkpoints", "c"):
+        plan = await rest_of(tmp_path, 100, 200, command=command.format(folder)).plan()
+        assert plan.trainer_would_load is None, "a save of that name in another folder"
