@@ -14,7 +14,7 @@ from cockpit.model.facet import UNASKED
 from cockpit.model.observed import Phase, Pick
 from cockpit.model.report import Facets, RunReport, Verdict, View
 from cockpit.model.shared_facts import OwnerNow
-from cockpit.model.wording import clock_time, day_time, moment
+from cockpit.model.wording import clock_time, day_time, moment, number
 from cockpit.verbs.table import job_text
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
@@ -33,9 +33,9 @@ from widgets.painting.line import (
     that_fit,
     wrapped,
 )
-from widgets.painting.panel import paint_panel
+from widgets.painting.panel import Body, paint_panel
 from widgets.painting.rows import checkpoints, percent, progress
-from widgets.painting.run_line import columns
+from widgets.painting.run_line import columns, paint_columns
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
 from widgets.run_list import Marks, height_of, paint_row
@@ -202,6 +202,33 @@ def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:
     other = made.report(seen=made.facets(tracker=made.tracker(id="run-b")))
     assert "W&B team/proj/run-a ✓ same run" in plain(paint_head(same, NOW, 200))
     assert "✗ not run-a" in plain(paint_head(other, NOW, 200))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_long_name_gives_way_to_the_verdict(width: int) -> None:
+    for name in ("llama-" + "x" * 54, "日本語" * 10):
+        worst = made.report(name, Verdict.CRITICAL, (made.alert(),))
+        assert "■ CRITICAL" in plain(paint_head(worst, NOW, width)).splitlines()[0]
+        assert "RUNNING" in plain(paint_head(worst, NOW, max(60, width))).splitlines()[0]
+
+
+@pytest.mark.parametrize("loss", [1.5e-4, -1.5e-4, 123_456.0])
+def test_a_loss_is_not_cut_to_another_number(loss: float) -> None:
+    seen = made.facets(tracker=made.tracker(loss=loss))
+    report = made.report(seen=seen)
+    shared = columns([report, made.report()], NOW, 80)
+    assert f"loss {number(loss)}" in paint_columns(report, NOW, shared).plain
+    shown = plain(Body(report, NOW, 90)._figures(1))
+    assert f"{number(loss)} 830k tok/s" in " ".join(shown.split())
+
+
+def test_an_unknown_rate_is_named_on_a_line_and_so_is_a_step_that_nobody_saw() -> None:
+    lost = made.report(step=None, seen=made.facets(tracker=made.tracker(throughput=None)))
+    head = plain(paint_head(lost, NOW, 120, figures=True))
+    assert "rate ?" in head and "no step seen" in head
+    for width in (60, 80, 120):
+        (line,) = Body(lost, NOW, width)._step(1, ("loss", "curve", "rate"))
+        assert "no step seen" in line.plain and not line.plain.rstrip().endswith("…")
 
 
 def test_the_header_counts_and_says_who_watches() -> None:

@@ -260,8 +260,6 @@ class Body:
             return []
         names = ("step", "share", "source", *beside)
         line = run_line(self._report, self._now, self._width - LABEL, names, ("eta",), gap=2)
-        if self._report.progress.step is None and not facts.unasked(self._report):
-            line = text(line.rstrip(), ("  no step seen", DIM))
         return [_labelled("step", line, self._width)]
 
     def _figures(self, most: int) -> list[Content]:
@@ -274,7 +272,7 @@ class Body:
         rate = EMPTY if self._over else rows.throughput(report, self._now)
         loss, room = rows.loss(report, self._now), width - LABEL - METRICS
         if most == 1:
-            value = text(fit(loss, 8), cut(rate, METRICS - 6))
+            value = text(fit(loss, max(8, loss.cell_length + 1)), rate)
             line = text(fit(value, METRICS + 3), one_row(report, room - 3))
             return [_labelled("loss", line, width)]
         figures = {"loss": loss, "rate": rate, "grad": rows.grad(report.facets.tracker.value)}

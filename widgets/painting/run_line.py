@@ -50,6 +50,13 @@ class Fact(NamedTuple):
     """What stands before it on a line that has no heading above."""
 
 
+def _name(report: RunReport, now: float) -> Words:
+    """Return the name; a long one is cut where other facts need the room."""
+    name = text((report.name, STRONG))
+    least = min(NAME, name.cell_length)
+    return Words(range(least, name.cell_length + 1), partial(longest, [name]))
+
+
 def _verdict(report: RunReport, now: float) -> Words:
     mark, style = facts.verdict_mark(report)
     return _words(text((f"{mark} {facts.verdict_word(report)}", style)))
@@ -58,6 +65,12 @@ def _verdict(report: RunReport, now: float) -> Words:
 def _phase(report: RunReport, now: float) -> Words:
     words = facts.phase_words(report, now), facts.brief_phase(report, now)
     return _words(*(text((each, facts.phase_style(report, now))) for each in words))
+
+
+def _source(report: RunReport, now: float) -> Words:
+    """Return where the step is from, where that is news; that no source has one."""
+    missing = report.progress.step is None and not facts.unasked(report)
+    return _words(text(("no step seen", DIM)) if missing else rows.step_source(report))
 
 
 def _rate(report: RunReport, now: float) -> Words:
@@ -109,15 +122,15 @@ def _owner(report: RunReport, now: float) -> Words:
 
 
 NAME: Final = 20
-"""Cells that the column of names may take however narrow the list is."""
+"""Cells that a name has however narrow the line is."""
 CURVES: Final = range(8, 41)
 """The cells that a curve among other facts can take."""
 MARGIN: Final = 3
 """Cells of a row before its columns."""
 FACTS: Final = {
-    "name": Fact(0, lambda report, now: _words(text((report.name, STRONG))), ("run",)),
-    "phase": Fact(1, _phase, ("job",)),
-    "verdict": Fact(2, _verdict),
+    "name": Fact(0, _name, ("run",)),
+    "verdict": Fact(1, _verdict),
+    "phase": Fact(2, _phase, ("job",)),
     "step": Fact(
         3,
         lambda report, now: _words(rows.progress(report), rows.progress(report, short=True)),
@@ -128,7 +141,6 @@ FACTS: Final = {
         4,
         lambda report, now: _words(text(("loss ", DIM), rows.loss(report, now))),
         ("loss",),
-        cells=(10,),
     ),
     "eta": Fact(
         5,
@@ -143,8 +155,8 @@ FACTS: Final = {
         ("over all steps", "curve"),
         cells=CURVES,
     ),
-    "source": Fact(8, lambda report, now: _words(rows.step_source(report))),
-    "rate": Fact(9, _rate, ("rate",), cells=(22,)),
+    "source": Fact(8, _source),
+    "rate": Fact(9, _rate, ("rate",), cells=(22,), label="rate "),
     "checkpoints": Fact(10, _checkpoints, ("checkpoints",), cells=(34,), label="ckpt "),
     "records": Fact(11, _records),
     "owner": Fact(12, _owner),
@@ -227,7 +239,7 @@ def columns(reports: Sequence[RunReport], now: float, width: int) -> ListColumns
     """Return the columns for these runs in ``width`` cells; what does not fit is left out."""
     room = width - MARGIN
     sizes = [FACTS[name].cells or _widest(name, reports, now) for name in COLUMNS]
-    sizes[0] = [min(each, most) for each in sizes[0] for most in (NAME, max(NAME, width // 4))]
+    sizes[0] = [each for each in sizes[0] if each <= max(NAME, width // 4)]
     found = [ListColumns(gap, tuple(fitted_cells(COLUMNS, sizes, room, gap))) for gap in (2, 1)]
     return next((each for each in found if each.cells[COLUMNS.index("curve")]), found[-1])
 
