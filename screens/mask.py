@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 from textual.content import Content
 
 from cockpit.model.place import Place
+from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.shared_facts import login_in, name_in
 from cockpit.text.names import Kind, names_in
 
 DOT: Final = "•"
@@ -33,7 +35,7 @@ _PATHS: Final = re.compile(
     )
 )
 _NOT_PATHS: Final = re.compile(
-    r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|w&b|now/\d+[a-z]+|[a-zA-Z]{1,3}/s"
+    r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|~?\d[\d,]*/(?:unknown|\d[\d.]*[kMGT])|w&b|now/\d+[a-z]+|[a-zA-Z]{1,3}/s"
     r"|(?:tok|token|sample|seq|sequence|example|img|image|it|iter|step|batch|frame|[kMGT]?i?B)(?:e?s)?"
     r"/(?:s|sec|second|min|step|it)(?:/(?:device|chip|gpu|GPU))?"
 )
@@ -140,6 +142,12 @@ class Mask:
             hosts |= _places(run)
         return cls(hosts, users, (run.name for run in file.runs), former)
 
+    def meet(self, reports: Iterable[RunReport]) -> None:
+        """Know the people that these reports name, however a screen words it."""
+        people = {who for each in reports for who in _met(each)}
+        if any([self._names.learn(who, Kind.USER) for who in people]):
+            self._named = self._pattern()
+
     @property
     def knows(self) -> int:
         """How many names it looks for by now: with each one more it may hide more of a line."""
@@ -220,6 +228,15 @@ def _people(run: RunSpec) -> set[str]:
     wandb = run.wandb
     found = {run.dri, wandb.recorded.entity if wandb is not None else None}
     return {word for word in found if word}
+
+
+def _met(report: RunReport) -> Iterator[str]:
+    """Yield who owns a run, who stopped it, and who has taken its alerts."""
+    alerts = (*report.alerts, *(each.alert for each in report.closed))
+    taken = (each.acknowledged.by for each in alerts if each.acknowledged is not None)
+    owner = report.owner.name if report.owner is not None else None
+    for who in (owner, report.stopped_by, *taken):
+        yield from filter(None, (name_in(who), login_in(who)) if who else ())
 
 
 def _places(run: RunSpec) -> set[str]:

@@ -163,7 +163,9 @@ class CockpitApp(NoticeApp):
         from screens.mask import Mask
 
         people = {login_name(), self._at_work.operator}
-        return Mask.of(self.file, people, self._mask)
+        mask = Mask.of(self.file, people, self._mask)
+        mask.meet(self.reports)
+        return mask
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""
@@ -360,6 +362,8 @@ class CockpitApp(NoticeApp):
     def _show(self) -> None:
         """Show the news on every screen that can be seen: a dialog hides none of what is below."""
         self._reports.update(self._news.taken())
+        if self._mask is not None:
+            self._mask.meet(self.reports)
         for screen in reversed(self.screen_stack):
             if isinstance(screen, CockpitScreen | KeyedModal) and stands(screen):
                 with self.faults_of(screen):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.content import Content
 
+from cockpit.model.alert import Acknowledgement
 from cockpit.model.run import CheckpointSpec, CockpitFile, CodeSpec, JobSpec, RunSpec
 from screens.mask import Mask
 from screens.run_layout import has_room
-from tests.screens.stand_in import cockpit, text_of
+from tests.screens.acting.test_plan import until
+from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.widgets import reports as made
 from widgets.metric_charts import LossChart
 from widgets.painting.big import enlarged
@@ -79,6 +81,7 @@ def test_names_have_stand_ins_of_their_width(secret: str, shown: str) -> None:
         "ada-run", "2.5 it/s", "~8,004/unknown", "C-05 throughput 31% below", "adam optimizer",
         "follow / pause", "grug/ada", "? / filter", "monitor now, every 5s",
         "step  ?/100,000  no step seen", "?/unknown", "?/20.0k", "tokens/s 1200", "samples/sec=3",
+        "~88/unknown", "159/unknown", "~88/1.20M", "?/10.0G", "~999/10.0G",
     ],
 )  # fmt: skip
 def test_figures_and_run_names_stay(plain: str) -> None:
@@ -133,6 +136,25 @@ def test_the_hosts_and_buckets_of_every_address_in_the_run_file_are_names() -> N
     hide = Mask.of(file, ())
     for name in ("isambard", "gpu-box", "logs-7x", "hero-bucket", "codebox"):
         assert name not in hide(Content(f"{name}: no answer within 4 s")).plain
+
+
+@pytest.mark.parametrize("present", [False, True])
+async def test_whoever_has_taken_an_alert_has_a_stand_in_on_every_screen(present: bool) -> None:
+    (worst, *others) = made.failed().alerts
+    taken = Acknowledgement(by="zoë", at=made.NOW - 60, until=made.NOW + 900)
+    worst = worst.model_copy(update={"acknowledged": taken})
+    report = made.failed().model_copy(update={"alerts": (worst, *others)})
+    engine = StandIn(made.failed())
+    app = cockpit(engine=engine, run=report.name, present=present)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "zoë" not in text_of(app)
+        engine.tell(report)
+        shown = "ack u" if present else "ack zoë"
+        for key in ("5", "A", "escape", "escape"):  # timeline, form or refusal, fleet
+            await pilot.press(key)
+            await until(pilot, lambda: shown in text_of(app))
+            assert ("zoë" in text_of(app)) is not present
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
