@@ -12,7 +12,16 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 from cockpit.mcp.desk import Desk, OfRun, Paged, Progress, Tool, ToolError
-from cockpit.mcp.views import checkpoint_view, fitted, lines_of, picks, row, run_view, triage_view
+from cockpit.mcp.views import (
+    checkpoint_view,
+    fitted,
+    is_under_diagnosis,
+    lines_of,
+    picks,
+    row,
+    run_view,
+    triage_view,
+)
 from cockpit.mcp.wire import Document
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.logtext import LogPage
@@ -170,8 +179,7 @@ async def triage(desk: Desk, given: OfRun, progress: Progress) -> Document:
     The log of one that has just ended may be under diagnosis still: then it is looked at now.
     """
     report = await desk.report(given.run)
-    job, log = report.facets.job.value, report.facets.log.value
-    if job is not None and job.phase.terminal and log is not None and log.triage is None:
+    if is_under_diagnosis(report):
         report = await desk.report(given.run, fresh=True)
     return triage_view(report, desk.clock.now())
 

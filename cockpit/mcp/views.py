@@ -134,6 +134,16 @@ def alert_view(alert: Alert) -> Document:
     }
 
 
+UNDER_DIAGNOSIS: Final = "the log has not been diagnosed yet: ask again"
+
+
+def is_under_diagnosis(report: RunReport) -> bool:
+    """Tell whether a job is over, and its log can be read but is not diagnosed yet."""
+    job, log = report.facets.job.value, report.facets.log
+    over = job is not None and job.phase.terminal
+    return over and log.value is not None and log.error is None and log.value.triage is None
+
+
 def triage_view(report: RunReport, now: float) -> Document:
     """Return why the job ended, or what its log tells while it runs; and what that rests on.
 
@@ -153,7 +163,9 @@ def triage_view(report: RunReport, now: float) -> Document:
             "foreign_code": None
             if found is None or found.code_location is None
             else f"{found.code_location.file}:{found.code_location.line}",
-            "foreign_why_unknown": None if log.error is None else log.error.message,
+            "foreign_why_unknown": UNDER_DIAGNOSIS
+            if is_under_diagnosis(report)
+            else log.error and log.error.message,
             "facets": {name: _age(getattr(report.facets, name), now) for name in ("job", "log")},
             "same_again": any(each.id == "C-14" for each in report.alerts),
             "numerics": numerics,

@@ -30,7 +30,7 @@ from cockpit.mcp.views import (
 from cockpit.mcp.wire import Output
 from cockpit.model.acts import AgentAct, Outcome, Stage
 from cockpit.model.alert import Acknowledgement, Alert
-from cockpit.model.facet import Facet
+from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.observed import Phase, Triage
 from cockpit.model.plan import (
     Basis,
@@ -206,6 +206,14 @@ async def test_a_log_that_is_under_diagnosis_still_is_looked_at_when_it_is_asked
     desk = cast(Desk, SimpleNamespace(report=report, clock=SimpleNamespace(now=lambda: made.NOW)))
     found = await triage(desk, cast(Any, SimpleNamespace(run="toy")), cast(Any, None))
     assert (found["class"], found["action"]) == ("killed", "relaunch") and looks == [False, True]
+    assert found["foreign_why_unknown"] is None
+    read = log  # it is not diagnosed by then: one look is enough, and the answer says so
+    found = await triage(desk, cast(Any, SimpleNamespace(run="toy")), cast(Any, None))
+    assert "ask again" in found["foreign_why_unknown"] and looks == [False, True] * 2
+    lost = Problem(kind=ErrorKind.TIMEOUT, message="no route")
+    log = log.model_copy(update={"error": lost})  # it cannot be read: no look helps at once
+    found = await triage(desk, cast(Any, SimpleNamespace(run="toy")), cast(Any, None))
+    assert found["foreign_why_unknown"] == "no route" and looks == [False, True] * 2 + [False]
 
 
 @dataclass
