@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import faulthandler
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from unittest import mock
 
 from cockpit.cli import main
@@ -99,19 +102,47 @@ def command(*words: str) -> list[str]:
 def program(
     *words: str, folder: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program in a folder, in this process: to start another costs a second."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.dict(os.environ, env or environment(), clear=True),
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            code = main(list(words))
-        except SystemExit as left:
-            code = int(left.code or 0)
-    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+    """Run the program in a folder, in this process: to start another costs a second.
+
+    What its children write to the terminal is caught as well. One that hangs ends this process.
+    """
+    faulthandler.dump_traceback_later(90, exit=True, file=sys.__stderr__)
+    try:
+        with (
+            mock.patch.dict(os.environ, env or environment(), clear=True),
+            contextlib.chdir(folder),
+            _caught("stdout", 1) as out,
+            _caught("stderr", 2) as err,
+        ):
+            try:
+                code = main(list(words))
+            except SystemExit as left:
+                code = int(left.code or 0)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    return subprocess.CompletedProcess(words, code, *map(_text_of, (out, err)))
+
+
+@contextlib.contextmanager
+def _caught(name: str, number: int) -> Iterator[IO[bytes]]:
+    """Catch what this process and its children write to a stream and its descriptor."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after the program has ended
+    former, kept = getattr(sys, name), os.dup(number)
+    os.dup2(file.fileno(), number)
+    try:
+        with open(number, "w", encoding="utf-8", closefd=False) as stream:
+            setattr(sys, name, stream)
+            yield file
+    finally:
+        setattr(sys, name, former)
+        os.dup2(kept, number)
+        os.close(kept)
+
+
+def _text_of(file: IO[bytes]) -> str:
+    with file:
+        file.seek(0)
+        return file.read().decode()
 
 
 def environment() -> dict[str, str]:
