@@ -50,7 +50,7 @@ def not_text(data: bytes) -> str | None:
     if data.startswith(_POINTER):
         return "is a Git LFS pointer, not the text itself: git lfs pull"
     if b"\0" in data:
-        return "is not UTF-8 text (UTF-16, or encrypted): save it as UTF-8, or unlock it"
+        return "is not UTF-8 text (UTF-16, encrypted or damaged): save it as UTF-8, or unlock it"
     return None
 
 

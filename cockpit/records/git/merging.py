@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -313,11 +314,19 @@ async def _merged_blob(repository: Repository, path: str, *versions: Blob | None
     states = (await repository.ask(*asked)).split("\0")[2::3]
     way = path if {*states} - {"unspecified", "unset"} else None
     parts = [await repository.content(each, way) for each in versions]
-    reason = next(filter(None, map(documents.not_text, parts)), None)
+    data = await offload(_merged_text, path, *parts, deadline=repository.limits.local)
+    return await repository.keep(data, way)
+
+
+def _merged_text(path: str, *versions: bytes) -> bytes:
+    """Return what comes of base, ours and theirs; raises ``CannotReplayError`` if one is no text.
+
+    It is blocking.
+    """
+    reason = next(filter(None, map(documents.not_text, versions)), None)
     if reason is not None:
         raise CannotReplayError(f"{clean(path, 1000)} {reason}; or merge by hand, then retry")
-    data = await offload(merge, *parts, deadline=repository.limits.local)
-    return await repository.keep(data, way)
+    return merge(*versions)
 
 
 class _File(NamedTuple):
@@ -334,7 +343,8 @@ async def make_level(
     """Bring the branch, the index and the work tree's logbooks level; return the branch's commit.
 
     Files first, then the index, then the branch: a crash in between leaves additions that are
-    not committed, never a removal of what others wrote. Raises ``GitError`` and ``OSError``.
+    not committed, never a removal of what others wrote. Raises ``CannotReplayError``,
+    ``GitError`` and ``OSError``.
     """
     goal = made.tip if made.follows else await _with_logbooks(repository, head, made, own)
     for path in await changed(repository, head, goal):
@@ -382,7 +392,8 @@ async def _write(repository: Repository, file: _File) -> None:
     old = await repository.content(file.old, file.path)
     new = await repository.content(file.new, file.path)
     for _ in range(_TRIES):
-        if await offload(_follow, repository, place, old, new, deadline=repository.limits.local):
+        follow = partial(_follow, repository, place, old, new)
+        if await offload(follow, deadline=repository.limits.local):
             return
     raise OSError(0, "keeps changing meanwhile")
 
@@ -391,7 +402,8 @@ def _follow(repository: Repository, place: Path, old: bytes, new: bytes) -> bool
     found = documents.read(place)
     if found is None and old:  # a person has removed it
         return True
-    data = merge(old, found or b"", new) if found else new
+    plain = not found or found in (old, new)
+    data = new if plain else _merged_text(str(place), old, found or b"", new)
     if data == found:
         return True
     return documents.replace(place, found, data, repository.folder)

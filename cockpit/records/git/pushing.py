@@ -334,7 +334,7 @@ async def _arrived(
     """Bring the local branch level with what is on the remote, unless it has moved on."""
     if head not in (made.tip, made.base):
         # It is on the remote whatever happens here, and the next save levels again.
-        with suppress(BusyError, GitError, OSError):
+        with suppress(BusyError, CannotReplayError, GitError, OSError):
             async with locked(repository.common / SAVE_LOCK, clock, repository.limits.turn):
                 current = await repository.branch() == branch
                 if current and await repository.oid(branch) == head:

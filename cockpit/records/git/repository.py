@@ -166,12 +166,16 @@ class Repository:
         """Return what to name to ask the place that ``remote`` is pushed to.
 
         That is the remote itself, unless a ``pushurl`` or ``pushInsteadOf`` leads elsewhere: what
-        was pushed there is not found where the remote is fetched from.
+        was pushed there is not found where the remote is fetched from. Raises ``GitError`` where
+        git does not tell.
         """
         names = await self.run("config", "--name-only", "--get-regexp", _PUSH_URLS)
-        if not names.ok:
+        if names.rc == 1 and not names.timed_out:
             return remote
         known = [await self.run("remote", "get-url", *how, remote) for how in ((), ("--push",))]
+        silent = next((each for each in (names, *known) if each.timed_out), None)
+        if silent is not None:
+            raise GitError(silent)
         fetched, pushed = ([*each.text.splitlines(), ""][0] for each in known)
         return pushed if pushed and pushed != fetched else remote
 
@@ -238,10 +242,7 @@ async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
     done = await run_git(start, *WHERE, deadline=limits.local)
     lines = os.fsdecode(done.out).splitlines()
     if not done.ok or len(lines) != 3:
-        broken = await offload(_broken, start, deadline=limits.local)
-        if broken is not None and _NONE in done.err:
-            return done._replace(err=f"{_BROKEN}{broken}".encode())
-        return done
+        return await _why_none(start, done, limits)
     return Repository(Path(lines[0]), Path(lines[1]), start / lines[2], limits)
 
 
@@ -264,16 +265,44 @@ async def locate(path: Path, limits: Limits) -> Located:
     if isinstance(found, Completed):
         return Located(real, why=of_discovery(found, real))
     top = await offload(documents.real_path, found.top, deadline=limits.local)
+    if not real.is_relative_to(top):
+        tree = f"its work tree {clean(top, 4096)} (core.worktree)"
+        why = f"{clean(real.parent, 4096)} is not in {tree}: keep the file in there"
+        return Located(real, why=why)
     return Located(real, found, str(real.relative_to(top)))
 
 
-def _broken(folder: Path) -> Path | None:
-    """Return a ``.git`` that lies where git looked and found no repository."""
+async def _why_none(folder: Path, done: Completed, limits: Limits) -> Completed:
+    """Return git's refusal; it names a ``.git`` that is there and that git takes for none."""
+    found = await offload(_git_above, folder, deadline=limits.local) if _NONE in done.err else None
+    if found is None:
+        return done
+    if found.closed:
+        return done._replace(err=f"{_CLOSED}{found.place}".encode())
+    alone = await run_git(folder, f"--git-dir={found.place}", "rev-parse", deadline=limits.local)
+    if alone.ok or alone.timed_out:  # git may not look so far up: GIT_CEILING_DIRECTORIES
+        return done
+    return done._replace(err=f"{_BROKEN}{found.place}".encode())
+
+
+class _GitAbove(NamedTuple):
+    """A ``.git``; ``closed``: this user may not read it."""
+
+    place: Path
+    closed: bool
+
+
+def _git_above(folder: Path) -> _GitAbove | None:
+    """Return the nearest ``.git`` in a folder or above it, on the same file system."""
     device = folder.stat().st_dev
     for above in (folder, *folder.parents):
         with suppress(OSError):
-            if above.stat().st_dev == device and (above / ".git").exists():
-                return above / ".git"
+            place = above / ".git"
+            if above.stat().st_dev == device and place.exists():
+                inside = (place / name for name in ("HEAD", "objects", "refs"))
+                needed = (place, *(each for each in inside if os.access(place, os.X_OK)))
+                there = (each for each in needed if each.exists())
+                return _GitAbove(place, not all(os.access(each, os.R_OK) for each in there))
     return None
 
 
@@ -398,6 +427,7 @@ _REMEDIES: Final = (
 _NONE: Final = b"not a git repository (or any"
 _BROKEN: Final = "fatal: not a git repository: "
 """Git's words for a ``.git`` that is there and leads to no repository."""
+_CLOSED: Final = "fatal: may not read "
 NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
 
 
@@ -457,6 +487,9 @@ def of_discovery(done: Completed, path: Path) -> str:
     if said.startswith(_BROKEN):
         place = clean(said.removeprefix(_BROKEN).partition("\n")[0], 4096)
         return f"{place} is no git repository any more: git worktree repair, or clone it anew"
+    if said.startswith(_CLOSED):
+        place = clean(said.removeprefix(_CLOSED), 4096)
+        return f"this user may not read {place}: ask its owner for the right to"
     if _NONE in done.err:
         return f"{where} {NO_HISTORY}"
     return of_command(done, where)

@@ -9,13 +9,24 @@ import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.place import place_of
 from cockpit.model.records import Recorded, SaveStage
-from cockpit.records.git.repository import Limits, Repository, find_repository, run_by_hand
+from cockpit.records.git.repository import (
+    GitError,
+    Limits,
+    Repository,
+    find_repository,
+    run_by_hand,
+)
 from cockpit.records.git.saver import PushStage, Saver
+from cockpit.records.git.sealing import seal_plan
+from cockpit.runtime.git import run_git
+from cockpit.runtime.shell import Completed
 from tests.records.remotes import (
     LOGBOOK,
     START,
@@ -504,6 +515,79 @@ async def test_a_repository_of_another_user_names_the_remedy(tmp_path: Path) -> 
     assert done.stage is SaveStage.SAVED and f"safe.directory {ada}" in str(done.trouble)
     push = await saver().pushes(ada / LOGBOOK)
     assert push.stage is PushStage.FAILED and f"safe.directory {ada}" in str(push.trouble)
+
+
+async def test_a_repository_that_git_is_kept_from_is_not_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, top = shared(tmp_path), str((tmp_path / "ada").resolve())
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", top)
+    done = await save(ada, entry("one"))
+    assert done.as_far and "is not in a git repository" in str(done.trouble)
+    monkeypatch.delenv("GIT_CEILING_DIRECTORIES")
+    (ada / ".git/HEAD").rename(ada / ".git/away")  # git finds none, as where it may not look
+    asked = os.access
+    may_not = str(ada / ".git")
+    monkeypatch.setattr(os, "access", lambda path, how: str(path) != may_not and asked(path, how))
+    done = await save(ada, entry("two"))
+    assert f"this user may not read {top}/.git" in str(done.trouble) and not done.as_far
+
+
+async def test_a_file_outside_of_its_work_tree_is_saved_and_says_so(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    (tmp_path / "tree").mkdir()
+    git(ada, "config", "core.worktree", str(tmp_path / "tree"))
+    done = await save(ada, entry("one"))
+    assert done.stage is SaveStage.SAVED and "(core.worktree): keep the file" in str(done.trouble)
+    assert b"one" in (ada / LOGBOOK).read_bytes()
+    assert "(core.worktree)" in str((await seal_plan(place_of(str(ada)), "hero", 1)).trouble)
+
+
+async def test_a_push_that_has_landed_is_said_where_a_file_here_cannot_follow(
+    tmp_path: Path,
+) -> None:
+    """Another logbook is UTF-16 here: lines of the others in between would spoil it."""
+    ada = shared(tmp_path)
+    other = ada / LOGBOOK.replace("run.md", "other.md")
+    other.write_text("# other\n")
+    git(ada, "add", "-A")
+    git(ada, "commit", "-q", "-m", "other")
+    git(ada, "push", "-q")
+    bob = clone(tmp_path, "bob")
+    with (bob / other.relative_to(ada)).open("a") as file:
+        file.write("of bob\n")
+    git(bob, "commit", "-qam", "bob")
+    git(bob, "push", "-q")
+    mine = "# other, mine\n".encode("utf-16")
+    for staged in (False, True):
+        other.write_bytes(mine)
+        if staged:
+            git(ada, "add", str(other))
+        done = await save(ada, entry(f"one {staged}"))
+        assert done.stage is SaveStage.PUSHED, done
+        assert other.read_bytes() == mine
+    assert remote_logbook(tmp_path).count(b"- one") == 2
+
+
+async def test_a_git_that_does_not_tell_where_it_pushes_is_not_asked_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = shared(tmp_path)
+    found = await find_repository(ada / LOGBOOK, QUICK)
+    assert isinstance(found, Repository)
+    git(ada, "remote", "set-url", "--push", "origin", str(tmp_path / "elsewhere"))
+    assert await found.pushed_to("origin") == str(tmp_path / "elsewhere")
+    asked, silenced = run_git, ["config"]
+
+    async def silent(folder: Path, *words: str, **more: Any) -> Completed:
+        if words[0] not in silenced:
+            return await asked(folder, *words, **more)
+        return Completed(-9, b"", b"", timed_out=True)
+
+    monkeypatch.setattr("cockpit.records.git.repository.run_git", silent)
+    for silenced[0] in ("config", "remote"):
+        with pytest.raises(GitError):
+            await found.pushed_to("origin")
 
 
 async def test_a_remote_branch_that_is_checked_out_is_said(tmp_path: Path) -> None:
