@@ -106,7 +106,7 @@ def program(
 
     What its children write to the terminal is caught as well. One that hangs ends this process.
     """
-    faulthandler.dump_traceback_later(90, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(90, exit=True, file=2)
     try:
         with (
             mock.patch.dict(os.environ, env or environment(), clear=True),
