@@ -144,7 +144,7 @@ def _of_alert(alert: Alert, at: float, sign: Sign, words: str, note: str = "") -
 def _closed(kept: Kept, at: float) -> Happening:
     lasted = lasting(max(0.0, at - kept.alert.since))
     span, unseen = kept.alert.span, [] if kept.seen else ["nobody had looked"]
-    steps = [] if span is None else [f"steps {span.opened_step:,} to {span.closed_step:,}"]
+    steps = [] if span is None else [f"steps {step(span.opened_step)} to {step(span.closed_step)}"]
     words = f"{'Closed' if kept.seen else 'Closed unseen'} after {lasted}: {kept.alert.title}"
     return _of_alert(kept.alert, at, Sign.GOOD if kept.seen else Sign.ATTENTION, words,
                      ", ".join([*steps, *unseen]))  # fmt: skip

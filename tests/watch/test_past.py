@@ -165,6 +165,14 @@ def everything(store: Store, tmp_path: Path) -> Timeline:
     return timeline(store, KEY, run, now, NOW)
 
 
+def test_a_condition_whose_rows_have_no_step_is_in_the_timeline(store: Store) -> None:
+    gone = made.alert("C-05").model_copy(update={"span": RowSpan(opened_at=NOW - 900)})
+    opened(store, gone, NOW - 900, NOW - 30)
+    found = timeline(store, KEY, RUN, report(NOW), NOW)
+    (closed,) = [each for each in found.happenings if each.text.startswith("Closed")]
+    assert closed.note == "steps unknown to unknown, nobody had looked"
+
+
 def test_the_timeline_has_everything_once_newest_first(store: Store, tmp_path: Path) -> None:
     found = everything(store, tmp_path)
     times = [each.at for each in found.happenings]
