@@ -62,7 +62,10 @@ def make_folder(path: Path, *, parents: bool = True) -> None:
         return
     if parents and not path.parent.is_dir():
         make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError as error:  # not to be taken for a note that is there already
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a folder", str(path)) from error
     with suppress(OSError):
         found, above = path.stat(), path.parent.stat()
         if found.st_uid != os.geteuid():

@@ -268,6 +268,39 @@ async def test_a_start_that_hangs_is_unknown_until_it_is_over(host: Host) -> Non
     assert found.found is LaunchState.ABSENT and "nothing ran" in found.text
 
 
+async def test_a_launch_of_a_cockpit_that_was_halted_before_it_is_refused(host: Host) -> None:
+    """Another cockpit has looked it up meanwhile, and found that nothing had been started."""
+    run = host.spec()
+    found = await host.platform.look_up(run, "toy-i001", settle=False)
+    assert found.found is LaunchState.UNKNOWN and "nothing of it is noted" in found.text
+    assert not note_of(run).exists(), "a look that may not act has closed it"
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.ABSENT and "its launch id is closed now" in found.text
+    with pytest.raises(CannotError, match="toy-i001 was used before: state=closed"):
+        await submit(host.platform, run, submission(run))
+    assert not carrying(run)
+    await submit(host.platform, run, submission(run, 2))
+
+
+async def test_where_nothing_can_be_noted_nothing_can_start_either(host: Host) -> None:
+    """Such a launch is over all the same: else nobody could launch the run again."""
+    run, intent = host.spec(), note_of(host.spec()).with_name("toy-i001.intent")
+    own = intent.parent.parent
+    own.write_text("a file where a folder must be")
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.ABSENT and "none can be noted there" in found.text
+    with pytest.raises(CannotError):
+        await submit(host.platform, run, submission(run))
+    own.unlink()
+    elsewhere = own.with_name("elsewhere")
+    elsewhere.mkdir()
+    own.mkdir()
+    intent.parent.symlink_to(elsewhere)
+    (elsewhere / intent.name).touch()
+    found = await host.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.UNKNOWN and "it was noted" in found.text
+
+
 async def test_a_job_that_died_without_a_status_has_ended(host: Host) -> None:
     run = host.spec()
     job_id = await submit(host.platform, run, submission(run))

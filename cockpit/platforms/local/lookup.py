@@ -72,7 +72,7 @@ class SeenAfter(NamedTuple):
 
 
 async def find(link: Link, run: RunSpec, launch_id: str) -> LookUp | str:
-    """Return what became of ``launch_id``, a text where it was noted and has not begun.
+    """Return what became of ``launch_id``, a text where it has not begun and still may.
 
     Nothing lives of it only where its note says the same before and after the processes were
     listed: a supervisor that let its command go meanwhile, or noted its end, has made the first
@@ -91,8 +91,7 @@ async def find(link: Link, run: RunSpec, launch_id: str) -> LookUp | str:
         if found is not None and found.found is not LaunchState.ENDED:
             return found
         if found is None and noted.note is None:
-            text = f"{launch_id} was never started {at.strip() or 'here'}"
-            return "it is noted" if noted.meant else LookUp(found=LaunchState.ABSENT, text=text)
+            return "it is noted" if noted.meant else f"nothing of it is noted{at or ' here'}"
         if await _noted(link, folder, launch_id) == noted:
             return found or ended(launch_id, noted.note or {})
     return changing(launch_id)
@@ -166,18 +165,26 @@ async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp 
 
 
 async def close(link: Link, run: RunSpec, launch_id: str) -> LookUp:
-    """Use up the id of a launch that was meant and has not begun; raises as ``find`` does."""
+    """Use up the id of a launch that has not begun; raises as ``find`` does.
+
+    One that nothing is noted of, where nothing can be noted, is absent: a start notes it first.
+    """
     folder = _folder(run)
     asked = ask("the launch id", "close_launch", folder=folder.path, launch_id=launch_id)
+    text = f"{launch_id} was never started{'' if link.here else f' on {link.host}'}"
     try:
         closed = await link.act(asked, deadline=CLOSING)
-    except (RemoteError, OSError) as error:
-        why = error if isinstance(error, RemoteError) else error.strerror
-        raise LostError(f"it was noted; cannot tell whether it is closed now: {why}") from error
+    except RemoteError as error:
+        raise LostError(f"cannot tell whether it is closed now: {error}") from error
+    except OSError as error:
+        if await _noted(link, folder, launch_id) != Noted(None):
+            why = f"it was noted; cannot tell whether it is closed now: {error.strerror}"
+            raise LostError(why) from error
+        text = f"{text}, and none can be noted there: {error.strerror}"
+        return LookUp(found=LaunchState.ABSENT, text=text)
     if not closed:
         raise LostError("it is being started")
-    text = f"{launch_id} was noted but never started; its launch id is closed now"
-    return LookUp(found=LaunchState.ABSENT, text=text)
+    return LookUp(found=LaunchState.ABSENT, text=f"{text}; its launch id is closed now")
 
 
 def root_on_host(run: RunSpec) -> Place | None:

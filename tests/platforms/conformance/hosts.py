@@ -32,7 +32,6 @@ class LocalSeat(Seat):
     kind = "local"
     ways = (Way("cockpit.hosts.here:HereLink", "act", LOST),)
     hangs = False
-    closes_what_was_never_noted = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

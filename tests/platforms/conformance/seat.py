@@ -45,8 +45,6 @@ class Seat(ABC):
     """One on which waiting takes no time, where the system is not a real one."""
     one_a_lineage: ClassVar[bool] = True
     """True where the platform alone keeps two launch ids of one moment from both starting."""
-    closes_what_was_never_noted: ClassVar[bool] = True
-    """False where looking leaves an id alone that no launch has noted."""
     chains: ClassVar[bool] = False
     """True where a job can wait for the end of another one."""
 
