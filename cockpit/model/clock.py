@@ -95,10 +95,13 @@ class OtherClock:
 
     def heed(self, shown: float, sent: float, got: float) -> float:
         """Take in what it has shown between sending and getting (by ours); return ``ahead``."""
+        least, most = shown - got, shown - sent
         off = ahead_of_ours(shown, sent, got)
+        if least <= self.ahead <= most:
+            return self.ahead
         if abs(off) <= SAME_CLOCK:
             self.ahead = 0.0
-        elif abs(off - self.ahead) > SAME_CLOCK:
+        elif not least - SAME_CLOCK <= self.ahead <= most + SAME_CLOCK:
             self.ahead = off
         return self.ahead
 

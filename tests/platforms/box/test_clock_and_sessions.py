@@ -23,6 +23,15 @@ def test_a_clock_is_as_it_was_found_while_no_answer_tells_a_difference() -> None
     assert clock.heed(9301.0, 9300.0, 9300.0) == 0.0
 
 
+def test_a_slow_answer_does_not_move_the_times_of_a_host() -> None:
+    """A host that is 10 s ahead seemed 3 s ahead, or right, after an answer that took longer."""
+    clock = OtherClock()
+    assert clock.heed(9011.0, 9000.0, 9001.0) == 10.0
+    assert clock.heed(9115.0, 9100.0, 9112.0) == 10.0
+    assert clock.heed(9214.0, 9200.0, 9216.0) == 10.0
+    assert clock.heed(9300.5, 9300.0, 9301.0) == 0.0, "it was set"
+
+
 def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
     about = {"pid": 1, "now": 8600.0, "uid": 0, "hz": 100, "btime": 1000}
     listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, []]]
