@@ -288,10 +288,17 @@ def starts_the_next(argv: Sequence[str]) -> bool:
     if not words:
         return False
     name = program(words)
-    return name in REPEATERS or (name == "wandb" and not _AGENTS.isdisjoint(words))
+    if name in _SCRIPTED:
+        scripts = (posixpath.basename(each) for each in words[1:] if not each.startswith("-"))
+        name = next(scripts, name)
+    titled = words[0].partition(" ")[0].lower()  # PM2 v5.3.0: God Daemon (/root/.pm2)
+    known = not REPEATERS.isdisjoint((name, titled))
+    return known or (name == "wandb" and not _AGENTS.isdisjoint(words))
 
 
 _AGENTS: Final = frozenset(("agent", "launch-agent"))
+_SCRIPTED: Final = frozenset(("perl", "ruby", "node"))
+"""What GNU parallel, god and nodemon are written in: the first word of theirs is the script."""
 
 
 def submits_elsewhere(process: Process) -> bool:

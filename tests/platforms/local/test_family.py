@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -320,6 +321,32 @@ def test_a_job_that_this_user_may_not_signal_says_so(tmp_path: Path, zoo: Zoo) -
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert done.stdout == f"pid {pid} belongs to user 0, which you may not signal\n"
+
+
+BOTH = "for (1, 2) {{ fork or exec({words}) }} wait; wait;"
+SPAWN = (
+    "for (const _ of [1, 2]) require('child_process').spawn('env', [{words}], {{stdio: 'inherit'}})"
+)
+TITLED = "process.title = 'PM2 v5.3.0: God Daemon (/root/.pm2)';"
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "text"),
+    [("perl", "parallel", BOTH), ("node", "nodemon", SPAWN), ("node", "Daemon.js", TITLED + SPAWN)],
+)
+def test_who_starts_the_next_is_known_by_its_script_or_its_title(
+    tmp_path: Path, zoo: Zoo, language: str, name: str, text: str
+) -> None:
+    """Two run beside one another: whoever starts them is known by name, or by nothing."""
+    if shutil.which(language) is None:
+        pytest.skip(f"no {language} here")
+    run = run_spec(tmp_path)
+    command = [*PYTHON, script(tmp_path, "train.py", WAIT), "--output_dir", str(run.output_root)]
+    path = script(tmp_path, name, text.format(words=", ".join(map(repr, command))))
+    pid = zoo.run(language, path, cwd=tmp_path)
+    until(lambda: len(live(run).jobs) == 2)
+    for job in live(run).jobs:
+        assert job.starter is not None and job.starter.startswith(f"pid {pid}: ")
 
 
 REPEATS = "import subprocess, sys\nfor _ in '12':\n    subprocess.run({words})\n"
