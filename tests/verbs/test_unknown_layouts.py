@@ -331,6 +331,14 @@ def test_a_save_of_speechbrain_has_what_the_others_have(
     assert states == dict(zip(names, ("complete", "complete", "incomplete"), strict=True))
     assert value["relaunch_from"]["path"].endswith(names[1])
     assert value["trainer_would_load"]["path"].endswith(names[2])
+    world(tmp_path, {f"CKPT+best/{f}": b"x" for f in ("CKPT.yaml", "brain.ckpt", "model.ckpt")}, 1)
+    best = tmp_path / "saves" / "CKPT+best" / "CKPT.yaml"
+    os.utime(best, (time.time() - 7200,) * 2)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert value["trainer_would_load"]["path"].endswith(names[2]), "it is older than that"
+    os.utime(best, (time.time() - 1800,) * 2)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert value["trainer_would_load"]["path"].endswith("CKPT+best")
 
 
 def test_the_step_of_a_state_of_kohya_is_in_its_name(

@@ -153,10 +153,19 @@ def fairseq(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
 
 
 def speechbrain(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Take the newest by the time in its name that has its first file, ``CKPT.yaml``."""
-    begun = [one for one in judged if one.finding.marker is not None]
-    newest = max(begun, key=lambda one: one.name, default=None)
+    """Take the newest that has its first file, ``CKPT.yaml``, which tells its time.
+
+    So does its name, but for one that the recipe has named (``CKPT+best``).
+    """
+    begun = [(one.finding.marker, one) for one in judged]
+    timed = [(each.mtime, one.name, one) for each, one in begun if each is not None]
+    if all(_DATED.match(name) for _, name, _ in timed):
+        timed = [(0.0, name, one) for _, name, one in timed]
+    newest = max(timed, key=lambda each: each[:2], default=(0.0, "", None))[2]
     return _pick(newest, "SpeechBrain: the newest that has CKPT.yaml, whether complete or not")
+
+
+_DATED: Final = late_regex(r"CKPT\+\d{4}-\d\d-\d\d\+")
 
 
 def _marked(one: JudgedCheckpoint) -> bool:
