@@ -5,6 +5,7 @@ One call lists many folders, each with an outcome of its own, until its time is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -130,7 +131,7 @@ def _links_in(folder: str) -> list[list[str]]:
 
 
 def led_to(paths: list[str], folders: list[str]) -> list[Any]:
-    """Return paths with their links followed, and what the links in each folder lead to.
+    """Return paths with their links followed, and what the links in and below folders lead to.
 
     A folder that is not there has none.
     """
@@ -139,11 +140,23 @@ def led_to(paths: list[str], folders: list[str]) -> list[Any]:
 
 
 def _all_links(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as listing:
-            return [os.path.realpath(entry.path) for entry in listing if entry.is_symlink()]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    """Return what the links in a folder lead to, and those in its folders as far as they list."""
+    found, inner = _links_and_folders(folder)
+    for each in inner:
+        with contextlib.suppress(OSError):
+            found += _links_and_folders(each)[0]
+    return found
+
+
+def _links_and_folders(folder: str) -> tuple[list[str], list[str]]:
+    links, folders = [], []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as listing:
+        for entry in listing:
+            if entry.is_symlink():
+                links.append(os.path.realpath(entry.path))
+            elif entry.is_dir():
+                folders.append(entry.path)
+    return links, folders
 
 
 def _itself(entry: os.DirEntry[str]) -> Iterator[tuple[str, os.stat_result]]:

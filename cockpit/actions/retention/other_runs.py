@@ -7,20 +7,25 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import ActionContext
 from cockpit.hosts.here import ask_host, host_of
 from cockpit.hosts.link import ask
 from cockpit.model.facet import Problem
-from cockpit.model.place import SSH, Place, on_host, place_of
+from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import recorded_commands
 from cockpit.platforms.local.programs import arguments
 
 DEADLINE: Final = 10.0
-_OPEN: Final = re.compile(r"[{$]")
-"""A placeholder or a variable in a recorded word: it may stand for any path."""
+ANYWHERE: Final = "*"
+"""Stands for the folders in which a path lies that begins with a variable."""
+_OPEN: Final = re.compile(r".*[{}$][^/]*/?")
+"""Up to a placeholder or a variable in a recorded word: that may stand for any path."""
+_BETWEEN: Final = re.compile(r"[\s'\"`,;|&()<>\[\]]+|:(?!//)")
+"""What stands between the words that are recorded as one: ``bash -c '…'``, a list of paths."""
 
 
 class NeededPlace(NamedTuple):
@@ -109,19 +114,44 @@ def _named_by(run: RunSpec) -> Iterator[NeededPlace]:
     if spec is not None and spec.initialize_from:
         yield NeededPlace(spec.initialize_from, f"initialize_from of {run.name}")
     for place in _in_commands(run):
-        yield NeededPlace(place, f"the command of {run.name} names it")
+        names = "may name" if place.path.startswith(ANYWHERE) else "names"
+        yield NeededPlace(place, f"the command of {run.name} {names} it")
 
 
 def _in_commands(run: RunSpec) -> Iterator[Place]:
-    """Yield the paths that the recorded commands of a run are given, as its job sees them."""
+    """Yield the paths that the recorded commands of a run are given, as its job sees them.
+
+    Of one that begins with a variable the rest may lie anywhere.
+    """
     folder = (None if run.job is None else run.job.workdir) or run.workdir
     for words in recorded_commands(run):
-        for _, word in arguments(["", *words]):
-            if not word or word.isdigit() or _OPEN.search(word):  # a step names no path
+        parts = [part for word in words for part in _BETWEEN.split(word) if part]
+        for _, word in (*arguments(["", *words]), *arguments(["", *parts])):
+            path = _OPEN.sub("", word)
+            if not path or path.isdigit():  # a step names no path
+                continue
+            if path != word:
+                yield Place(FILE, "", f"{ANYWHERE}/{path}")
                 continue
             with suppress(ValueError):
                 whole = place_of(word)
                 if folder is None or "://" in word:
                     yield whole
+                elif whole.path.startswith("~"):
+                    yield replace(folder, path=whole.path)
                 else:
                     yield replace(folder, path=posixpath.join(folder.path, whole.path))
+
+
+def keeps(place: str, save: str) -> bool:
+    """Tell whether a needed place is a save or lies in it; a shell may complete its parts."""
+    parts, own = place.split("/"), save.split("/")
+    if parts[0] != ANYWHERE:
+        return _alike(own, parts[: len(own)])
+    known = range(2, len(parts) + 1)
+    return any(_alike(own[1 - n :], parts[1:n]) for n in known if parts[n - 1].strip("*"))
+
+
+def _alike(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    pairs = zip(names, patterns, strict=False)
+    return len(names) == len(patterns) and all(a == b or fnmatchcase(a, b) for a, b in pairs)

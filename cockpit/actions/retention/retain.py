@@ -25,7 +25,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import RunRoots, listing
-from cockpit.actions.retention.other_runs import needed_by_others
+from cockpit.actions.retention.other_runs import keeps, needed_by_others
 from cockpit.actions.retention.ways import Half, RootError, RootLostError
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
@@ -56,8 +56,8 @@ _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I
 class RecoverySources(Frozen):
     """What was begun from which path or step; ``unknown`` is why this cannot be told.
 
-    ``inside`` are places that keep the save that they are, or lie in. ``sealed`` are the steps at
-    which the run was sealed.
+    ``inside`` are places that keep a save: itself, or what lies in it (``keeps``). ``sealed`` are
+    the steps at which the run was sealed.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
@@ -72,7 +72,7 @@ class RecoverySources(Frozen):
             return self.paths[item.path]
         whole = item.path.rstrip("/")
         for place, why in self.inside.items():
-            if place == whole or place.startswith(f"{whole}/"):
+            if keeps(place, whole):
                 return why
         steps = {item.step, item.name_step} - {None}
         # Trainers count from 0 or from 1, and a seal is named after the final step.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.actions.retention.other_runs import keeps
 from cockpit.actions.retention.retain import RecoverySources
 from tests.rules.making import T0, checkpoint
 
@@ -47,3 +48,17 @@ def test_a_bare_number_needs_a_path_or_a_word() -> None:
 def test_separators_are_part_of_a_number() -> None:
     assert named("step 1,000", 1000) and named("step 1000", 1000)
     assert not named("step 1,000,000", 1000) and not named("step 21,000", 1000)
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [
+        ("/c/step-10", True), ("/c/step-10/d/0", True), ("/c/step-1*", True), ("/*/step-10", True),
+        ("*/step-10", True), ("*/c/step-10/d", True), ("*/step-1?/*", True), ("/c/*", True),
+        ("/c", False), ("/c/step-1", False), ("/*", False), ("/*/step-1", False), ("*/*", False),
+        ("/c/step-1*0/../x", True), ("*/other/step-10", False), ("*/c", False), ("*/*.bin", False),
+        ("c/step-10", False), ("/d/c/step-10", False), ("/c/*/d", True), ("/*/*.bin", False),
+    ],
+)  # fmt: skip
+def test_a_place_keeps_the_save_that_it_is_or_lies_in(place: str, kept: bool) -> None:
+    assert keeps(place, "/c/step-10") is kept

@@ -238,6 +238,16 @@ async def test_links_of_another_run_that_may_not_be_read_block(
         ({"resubmit": "train --init {linked}/step-100"}, "the command of sft names it"),
         ({"output_root": "{root}/step-100/sft"}, "sft has its own files in it"),
         ({"output_root": "{links}"}, "a link of sft leads to it"),
+        ({"output_root": "{links}/.."}, "a link of sft leads to it"),
+        ({"resubmit": "bash -c 'train --init {path}/step-100'"}, "the command of sft names it"),
+        ({"resubmit": "train --from={path}/step-100:9"}, "the command of sft names it"),
+        (
+            {"resubmit": "train --mix {path}/step-600,{path}/step-100"},
+            "the command of sft names it",
+        ),
+        ({"launch": ["train", "{'init': '{path}/step-100'}"]}, "the command of sft names it"),
+        ({"resubmit": "train --init {path}/step-1*"}, "the command of sft names it"),
+        ({"resubmit": "train --init $BASE/step-100/d"}, "the command of sft may name it"),
     ],
 )
 async def test_what_another_run_of_the_run_file_needs_stays(
@@ -247,6 +257,15 @@ async def test_what_another_run_of_the_run_file_needs_stays(
     plan = await rest.plan()
     assert plan.words == "delete 2 from toy"
     assert why in {target.step: target.why for target in plan.keeps}[100]
+
+
+async def test_a_path_in_the_home_of_a_command_is_no_folder_below_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = {"resubmit": "train --init ~/out/checkpoints/step-100"}
+    plan = await beside(Machine(None), tmp_path, settings).plan()
+    assert plan.words == "delete 2 from toy"
 
 
 class Killed(BaseException):
