@@ -16,15 +16,22 @@ _TOKEN: Final = re.compile(
     r"""(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
     |(?P<looks>\(\?<?[=!])
     |(?P<same>\(\?P=\w+\))
-    |(?P<opens>\((?:\?(?:P<\w+>|[aiLmsux-]*:|>))?)
+    |(?P<opens>\((?!\?)|\(\?(?:P<\w+>|[aiLmsu-]*:|>))
+    |(?P<other>\(\?|\\[1-9])
     |(?P<closes>\))
     |(?P<bar>\|)
-    |(?P<many>(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d+\})[?+]?)
-    |(?P<code>\\(?:x..|u....|\d+|[A-Za-z])|[.^$])
+    |(?P<many>(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d*\})[?+]?)
+    |(?P<code>\\(?:x..|u....|U.{8}|N\{[^}]*\}|\d+|[A-Za-z])|[.^$])
     |\\?(?P<letter>.)""",
     re.VERBOSE | re.DOTALL,
 )
-"""The parts of an expression; what stands for more than one character of a text is no letter."""
+"""The parts of an expression; what stands for more than one character of a text is no letter.
+
+What is *other* may change what stands around it: flags of the whole, a condition, a comment, or a
+group's number.
+"""
+_FOLDED: Final = str.maketrans({"\u017f": "s", "\u0131": "i", "\u0307": None})
+"""What ``re.I`` takes for an ASCII letter and ``lower`` leaves; İ has a dot apart once lowered."""
 
 
 class Alternative(NamedTuple):
@@ -34,11 +41,23 @@ class Alternative(NamedTuple):
     pattern: re.Pattern[str]
 
 
+def in_small_letters(text: str) -> str:
+    """Return a text as the words of an expression are to be looked for in it."""
+    small = text.lower()
+    return small if small.isascii() else small.translate(_FOLDED)
+
+
 @lru_cache(maxsize=256)
 def alternatives(pattern: re.Pattern[str]) -> tuple[Alternative, ...]:
-    """Return the alternatives of an expression that stand in no bracket."""
+    """Return the alternatives of an expression that stand in no bracket.
+
+    One that has an *other* part, or is verbose, stays whole and has no sure word.
+    """
+    kinds = {token.lastgroup for token in _TOKEN.finditer(pattern.pattern)}
+    if "other" in kinds or pattern.flags & re.VERBOSE:
+        return (Alternative(None, pattern),)
     parts = (re.compile(branch, pattern.flags) for branch in branches(pattern.pattern))
-    return tuple(Alternative(words_of(part.pattern), part) for part in parts)
+    return tuple(Alternative(_words_of(part.pattern), part) for part in parts)
 
 
 def branches(pattern: str) -> list[str]:
@@ -54,10 +73,11 @@ def branches(pattern: str) -> list[str]:
     return found
 
 
-def words_of(pattern: str) -> frozenset[str] | None:
+def _words_of(pattern: str) -> frozenset[str] | None:
     """Return words, in small letters, of which each match holds one; ``None`` if none is sure.
 
-    A digit is no part of one: lines are looked at with their figures taken out.
+    A digit is no part of one: lines are looked at with their figures taken out. Nor is a letter
+    beyond ASCII, whose small one may be another, or two.
     """
     return _words(_TOKEN.finditer(pattern)) or None
 
@@ -79,7 +99,7 @@ def _words(tokens: Iterator[re.Match[str]]) -> frozenset[str]:
             reading.part(frozenset())
         elif kind == "many":
             reading.repeat(least=_least(token))
-        elif kind == "letter" and not token["letter"].isdigit():
+        elif kind == "letter" and token["letter"].isascii() and not token["letter"].isdigit():
             reading.letter(token["letter"].lower())
         else:
             reading.part(frozenset())

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.literals import alternatives, in_small_letters
 from cockpit.rules.triage.log_text import (
     NO_WORK,
     bars_of,
@@ -204,7 +204,7 @@ class Log:
 
     @cached_property
     def _low(self) -> list[str]:
-        return [sample.lower() for sample in self._samples]
+        return [in_small_letters(sample) for sample in self._samples]
 
     @cached_property
     def _text(self) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from cockpit.rules.triage import rows as triage_rows
 from cockpit.rules.triage.phrases import certain
 from cockpit.rules.triage.rows import Signature, Words, all_words, expanded, signatures
 from cockpit.rules.triage.signs import SIGNS
@@ -34,3 +38,28 @@ def test_words_have_a_line_for_each_pattern(row: Words) -> None:
         one = re.compile(expanded(pattern), 0 if row.case else re.I)
         assert any(one.search(line) for line in row.examples), f"no example: {pattern}"
     assert row.about
+
+
+FOLDER = Path(triage_rows.__file__).parent
+TABLES = {path.relative_to(FOLDER).as_posix(): path for path in FOLDER.rglob("*.toml")}
+
+
+def test_no_row_hides_another_and_each_is_used() -> None:
+    """Of two rows of one id, the reader would take the last; a part that none names is dead."""
+    text = {name: path.read_text(encoding="utf-8") for name, path in TABLES.items()}
+    assert not [name for name in text if name.startswith("signatures/") and not named(name)]
+    code = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
+    words = re.findall(r'^id = "(\w+)"$', joined(text, "words/"), re.M)
+    others = re.findall(r'^id = "(\w+)"$', joined(text, "signatures/"), re.M)
+    assert [each for each, count in Counter(words + others).items() if count > 1] == []
+    assert [each for each in words if f'words("{each}")' not in code] == []
+    parts = tomllib.loads(text["parts.toml"])["parts"]
+    assert [each for each in parts if f"<<{each}>>" not in joined(text, "")] == []
+
+
+def named(table: str) -> bool:
+    return table.removeprefix("signatures/").removesuffix(".toml") in {sign.name for sign in SIGNS}
+
+
+def joined(text: dict[str, str], begin: str) -> str:
+    return "\n".join(each for name, each in text.items() if name.startswith(begin))
