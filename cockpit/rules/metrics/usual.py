@@ -100,7 +100,7 @@ class Sway:
         far, trough, peak = self.far, self.trough, self.peak
         for level in levels:
             far *= self._fades
-            if trough is None or peak is None or level < trough:
+            if trough is None or peak is None:
                 trough = peak = level
             elif level > peak:
                 peak = level
