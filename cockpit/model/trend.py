@@ -215,10 +215,11 @@ class LossStep(Frozen):
 
     ``window`` holds the newest finite losses, ``levels`` their level at the newest comparisons,
     ``places`` the (step, time) of these; ``waiting`` rows came after the last one. ``first`` is the
-    first level, ``lr`` and ``batch`` are the settings last logged; ``sway``, ``trough`` and
-    ``peak`` as in ``Climb``. For ``above`` rows the loss has
-    stood above ``former`` and above the ``limit`` that tells a step from noise, at ``level``;
-    ``height`` is how far above when that was found to last.
+    first level, ``lr`` and ``batch`` are the settings last logged, ``low_lr`` is the lowest
+    learning rate since it last changed; ``sway``, ``trough`` and ``peak`` as in ``Climb``.
+
+    For ``above`` rows the loss has stood above ``former`` and above the ``limit`` that tells a step
+    from noise, at ``level``; ``height`` is how far above when that was found to last.
     """
 
     window: tuple[float, ...] = ()
@@ -230,6 +231,7 @@ class LossStep(Frozen):
     waiting: int = 0
     first: float | None = None
     lr: float | None = None
+    low_lr: float | None = None
     batch: float | None = None
     above: int = 0
     is_open: bool = False

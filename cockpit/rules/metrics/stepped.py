@@ -21,7 +21,7 @@ from cockpit.model.trend import LossStep
 from cockpit.rules import present
 from cockpit.rules.metrics.loss import SWAY
 from cockpit.rules.metrics.stability import deviation
-from cockpit.rules.metrics.usual import BLOCK, NORMAL, SoundColumns, Sway
+from cockpit.rules.metrics.usual import NORMAL, SoundColumns, Sway
 
 NEWEST: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -42,15 +42,16 @@ BACK: Final = 0.5
 HELD: Final = 86_400.0
 """Seconds after which the higher level is the usual one."""
 SAME: Final = 1.1
-"""Factor between two rows within which a schedule moves the learning rate."""
+"""Factor within which a schedule moves the learning rate from row to row, or up on the whole."""
 
 
 class StepFold:
     """Accumulates a ``LossStep``.
 
     The level of the newest rows is compared with the level of the rows before them. A change of
-    the learning rate or the batch starts the comparison anew, for the loss follows them; so does a
-    training that goes back to before the step. Rows without a finite loss count for nothing.
+    the learning rate or the batch starts the comparison anew, for the loss follows them; a learning
+    rate that rises row by row is a change, too. So does a training that goes back to before the
+    step. Rows without a finite loss count for nothing.
     """
 
     def __init__(self, kept: LossStep, run: RunSpec) -> None:
@@ -64,6 +65,7 @@ class StepFold:
         self._sway = Sway(kept.sway, kept.trough, kept.peak, EVERY)
         self._waiting, self._first = kept.waiting, kept.first
         self._lr, self._batch = kept.lr, kept.batch
+        self._low_lr = kept.lr if kept.low_lr is None else kept.low_lr
         self.above, self.is_open = kept.above, kept.is_open
         self.since, self.step = kept.since, kept.step
         self.former, self._limit = kept.former, kept.limit
@@ -85,8 +87,9 @@ class StepFold:
             self._compare(row)
 
     def sure(self, count: int) -> int:
-        """Return how many of the next rows surely change nothing of what is open."""
-        return 0 if self.above or self._rows <= BLOCK else count
+        """Return of how many of the next ``count`` rows it is sure that no step is open."""
+        comparisons = -(-self._rows // EVERY)
+        return 0 if self.above else min(count, comparisons * EVERY - self._waiting - 1)
 
     def take(self, rows: SoundColumns) -> None:
         """Take such rows."""
@@ -94,13 +97,13 @@ class StepFold:
             self.add(row, False, loss)
 
     def _follow_settings(self, lr: float | None, batch: float | None) -> None:
-        former_lr, former_batch = self._lr, self._batch
-        self._lr = former_lr if lr is None else lr
+        former, former_batch = self._lr, self._batch
         self._batch = former_batch if batch is None else batch
         other = former_batch is not None and self._batch != former_batch
-        if lr is not None and former_lr is not None and lr != former_lr:
-            low, high = sorted((abs(lr), abs(former_lr)))
-            other = other or high > SAME * low
+        if lr is not None and lr != former:
+            low = lr if self._low_lr is None else self._low_lr
+            other = other or lr > SAME * low or (former is not None and former > SAME * lr)
+            self._lr, self._low_lr = lr, lr if other else min(low, lr)
         if other and not self.is_open:
             self._forget()
 
@@ -109,7 +112,8 @@ class StepFold:
         self._window.clear()
         self._levels.clear()
         self.above, self.is_open = 0, False
-        self.since = self.step = self.former = self.level = self.height = None
+        self.since = self.step = None
+        self.former = self._limit = self.level = self.height = None
 
     def _compare(self, row: Row) -> None:
         self._places.append((row.step, row.at))
@@ -178,6 +182,7 @@ class StepFold:
             waiting=self._waiting,
             first=self._first,
             lr=self._lr,
+            low_lr=self._low_lr,
             batch=self._batch,
             above=self.above,
             is_open=self.is_open,
@@ -203,29 +208,29 @@ def stepped_up(run: RunSpec, history: History) -> Iterator[Alert]:
     found = trend.loss_step
     if not found.is_open or trend.loss.is_open or trend.climb.is_open:
         return
-    former, level = found.former, found.level
-    if former is None or level is None:
+    former, level, height = found.former, found.level, found.height
+    if former is None or level is None or height is None:
         return
     whole = history.rows_from == 0
-    by = wording.percent((level - former) / abs(former)) if former else wording.figure(level)
-    step = wording.step(found.step)
+    by = wording.percent(height / abs(former)) if former else wording.figure(height)
+    place = "" if found.step is None else f" at about step {wording.step(found.step)}"
     yield Alert(
         key=f"C-11:{run.name}:step",
         severity=Severity.WARNING,
-        title=f"Loss stepped up by {by} at about step {step} and stays",
+        title=f"Loss stepped up by {by}{place} and stays",
         since=present.first(found.since, trend.last_step_at, history.now),
         since_or_before=not whole,
         evidence=(
             *present.evidence(
                 "logged rows",
                 f"median of the last {NEWEST} rows {wording.figure(level)}, of the {FORMER} before"
-                f" the step {wording.figure(former)}; {found.above} rows since it was found",
+                f" the step {wording.figure(former)}; higher for {found.above} rows",
             ),
             *present.gap(history),
         ),
         confidence="sure" if whole else "likely",
         next_action=(
-            f"see what changed at step {step}: data, code, lost experts or ranks;"
+            f"see what changed{place or ' then'}: data, settings, code, lost experts or ranks;"
             " a relaunch will not mend it"
         ),
     )

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.observed import Row
+from cockpit.model.run import Thresholds
 from cockpit.model.trend import Trend
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.replay import Replay
 from tests.rules.making import T0, folded, history, losses, run_spec
 
 HOUR = 3600.0
@@ -96,6 +98,22 @@ def test_a_change_of_learning_rate_or_batch_explains_it() -> None:
     assert len(alerts(with_settings(values, lr=1.01e-3))) == 1, "a schedule explains nothing"
 
 
+def test_a_learning_rate_that_rises_row_by_row_explains_it() -> None:
+    rates = [1e-4] * 500 + [1e-4 * 1.005**at for at in range(400)]
+    levels = [2.0] * 500 + [2.0 + 0.3 * min(1.0, at / 60) for at in range(400)]
+    rows = losses(noisy(levels))
+    assert len(alerts(rows)) == 1
+    assert alerts([row._replace(lr=lr) for row, lr in zip(rows, rates, strict=True)]) == []
+
+
+def test_a_state_from_before_the_lowest_rate_was_kept_sees_the_change() -> None:
+    rows = with_settings(step_at_500(0.3), lr=3e-3)
+    trend = folded(rows[:500])
+    kept = trend.loss_step.model_copy(update={"low_lr": None})
+    trend = advance(trend.model_copy(update={"loss_step": kept}), rows[500:], run_spec())
+    assert not trend.loss_step.is_open
+
+
 def test_a_spike_says_it_alone() -> None:
     (alert,) = alerts(losses(noisy([2.0] * 500 + [3.4] * 100)))
     assert alert.key == "C-11:toy" and alert.severity is Severity.ALERT
@@ -107,6 +125,32 @@ def test_a_loss_that_sways_is_usual() -> None:
     assert found == []
 
 
+def test_a_sway_that_ends_below_where_it_began_is_usual_from_then_on() -> None:
+    """Files that are not shuffled: each epoch ends on the hard ones, and the next begins lower."""
+    epochs = [2.0 * 0.95**epoch * more for epoch in range(8) for more in [1.0] * 250 + [1.15] * 150]
+    found = [at for at in range(450, 3200, 50) if alerts(losses(noisy(epochs[:at])))]
+    assert found == [], "the first one ends the first epoch"
+    assert alerts(losses(noisy(epochs[:380])))
+
+
+@pytest.mark.parametrize("rows", [20, 40, 50, 70])
+def test_rows_that_are_folded_together_open_it_where_single_ones_do(rows: int) -> None:
+    run = run_spec(thresholds=Thresholds(step_rows=rows))
+    for before in range(500, 560, 5):
+        values = losses(noisy([2.0] * before + [2.3] * 100))
+        together, alone = Replay(run), Replay(run)
+        together.extend(values)
+        for row in values:
+            alone.add(row)
+        assert alone.ended() and together.ended() == alone.ended()
+
+
+def test_the_title_tells_the_step_not_how_far_training_has_come_since() -> None:
+    falling = [2.0 + 0.3 * (at >= 500) - 0.0004 * max(0, at - 600) for at in range(850)]
+    (alert,) = alerts(losses(noisy(falling)))
+    assert "by 15" in alert.title and "higher for 330 rows" in alert.evidence[0].text
+
+
 def test_training_that_goes_back_to_before_it_begins_anew() -> None:
     up = losses(step_at_500(0.3, 100))
     back = losses(noisy([2.0] * 60), first_step=450)
@@ -116,7 +160,9 @@ def test_training_that_goes_back_to_before_it_begins_anew() -> None:
 
 def test_no_step_and_no_time_is_no_fault() -> None:
     bare = [Row(None, None, value) for value in step_at_500(0.3)]
-    assert all(each.id == "C-11" for each in alerts(bare))
+    (alert,) = alerts(bare)
+    assert alert.title.endswith("% and stays"), alert.title
+    assert alert.next_action.startswith("see what changed then: data, settings")
 
 
 STEPS = losses(step_at_500(0.3, 150) + noisy([2.0] * 100))
