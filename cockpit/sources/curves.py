@@ -22,7 +22,7 @@ from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
-from cockpit.sources.rowlog import RunReader
+from cockpit.sources.file_tracker import RunReader
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb

@@ -17,9 +17,10 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
+from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.mlflow import MlflowRun
 from cockpit.sources.mlflow_server import MlflowStores, place_in
-from cockpit.sources.rowlog import Adapter, FileTracker, RunRows
+from cockpit.sources.rowlog import Adapter, RunRows
 from cockpit.sources.run_folders import AwayFolders
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun

@@ -21,9 +21,9 @@ from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
+from cockpit.sources.file_tracker import problem
 from cockpit.sources.logs.stamp import read_rows
 from cockpit.sources.rowfile import RowFile
-from cockpit.sources.rowlog import problem
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.history import LossColumns, RowChunk, unreadable

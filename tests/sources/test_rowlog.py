@@ -29,7 +29,7 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources import rowlog, run_folders, sqlite_copies, tensorboard
+from cockpit.sources import file_tracker, run_folders, sqlite_copies, tensorboard
 from cockpit.sources.rowlog import Record, row_of
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.metrics import choose
@@ -79,7 +79,11 @@ def nothing_is_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((rowlog, "DEADLINE"), (rowlog, "AWAY"), (run_folders, "LOOKING")):
+    for module, name in (
+        (file_tracker, "DEADLINE"),
+        (file_tracker, "AWAY"),
+        (run_folders, "LOOKING"),
+    ):
         monkeypatch.setattr(module, name, 60.0)
     monkeypatch.setattr(ranges, "LIMIT", 30.0)
 

@@ -16,7 +16,7 @@ from cockpit.model.shared_facts import LAUNCHED, SharedFact
 from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources import rowlog
+from cockpit.sources import file_tracker
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
 from cockpit.sources.wandb import online
@@ -111,7 +111,7 @@ def test_each_root_has_the_place_of_its_own_endpoint() -> None:
 
 def test_each_source_gives_up_before_its_poller_does() -> None:
     assert DEADLINES["log"].here > logs.DEADLINE
-    assert DEADLINES["tracker"].here > rowlog.DEADLINE
+    assert DEADLINES["tracker"].here > file_tracker.DEADLINE
     assert DEADLINES["tracker"].away > online.DEADLINE + online.LOGIN
     assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
     assert DEADLINES["job"].here > PATIENCE + jobs.REAP_WAIT + jobs.JUDGING

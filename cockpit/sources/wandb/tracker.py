@@ -13,7 +13,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.rowlog import FileTracker
+from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.wandb.away import HEAD, TAIL, AwayLaunches
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.listing import SUFFIX, Wanted, wanted_of

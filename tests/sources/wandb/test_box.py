@@ -19,8 +19,8 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import FILE, Place, on_host
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources import rowlog
-from cockpit.sources.rowlog import AWAY
+from cockpit.sources import file_tracker
+from cockpit.sources.file_tracker import AWAY
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.tracker import OfflineWandb
 from cockpit.watch.poller import DEADLINES
@@ -37,7 +37,7 @@ VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
 
 @pytest.fixture(autouse=True)
 def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rowlog, "AWAY", 30.0)
+    monkeypatch.setattr(file_tracker, "AWAY", 30.0)
 
 
 @pytest.fixture(autouse=True)

@@ -83,7 +83,7 @@ async def test_rows_that_came_too_late_are_asked_for_though_the_file_has_no_more
     tracker = Trackers(SystemClock())
     await tracker.observe(queries_of([run]))
     with monkeypatch.context() as short:
-        short.setattr("cockpit.sources.rowlog.DEADLINE", 0.5)
+        short.setattr("cockpit.sources.file_tracker.DEADLINE", 0.5)
         assert (await tracker.more_rows(run)).unread
     answer.set()
     await tracker.observe(queries_of([run]))
