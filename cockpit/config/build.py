@@ -141,6 +141,9 @@ def _there(place: Place, host: str | None, folder: Path) -> Place:
 
 
 def _with_job(job: JobSpec, workdir: Place | None, folder: Path) -> JobSpec:
+    if job.name is not None:  # how Kubernetes names a job: an object of a kind, a Job by default
+        named = job.name if "/" in job.name else f"job/{job.name}"
+        job = job.model_copy(update={"id": named})
     own = job.workdir or workdir or (Place("file", "", str(folder)) if job.host is None else None)
     job = job.model_copy(update={"workdir": own})
     job = _places(job, _ON_HOST, job.host, folder)

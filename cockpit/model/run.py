@@ -39,10 +39,23 @@ class Auth(Frozen):
 class JobSpec(Frozen):
     """``[run.job]``: where the run's jobs execute: a kind, and what that kind reads."""
 
-    kind: Literal["iris", "ray", "slurm", "box", "local"]
-    """The kind of job: iris, ray, slurm, box (ssh) or local."""
+    kind: Literal["iris", "ray", "slurm", "kubernetes", "box", "local"]
+    """The kind of job: iris, ray, slurm, kubernetes, box (ssh) or local."""
     id: str | None = None
     """The job's id (iris, ray, slurm); absent before the first launch."""
+    context: str | None = None
+    """kubernetes: the context of the kubeconfig (default: the current one), or in-cluster: the
+    account of the pod that the cockpit runs in."""
+    namespace: str | None = None
+    """kubernetes: the namespace of the job; default: that of the context."""
+    name: str | None = None
+    """kubernetes: the job as KIND/NAME, such as jobset/llama; NAME alone is a Job."""
+    selector: str | None = None
+    """kubernetes: labels, such as app=llama,team=ml: your newest job that has them is current."""
+    container: str | None = None
+    """kubernetes: the container that trains, where a pod has several."""
+    manifest: Place | None = None
+    """kubernetes: the file (YAML or JSON) with the object that a launch creates."""
     controller_url: str | None = None
     """iris: the controller's address, such as http://127.0.0.1:10000."""
     cluster: str | None = None
@@ -65,8 +78,8 @@ class JobSpec(Frozen):
     session: str | None = None
     """box: the tmux session in which the training runs."""
     match: str | None = None
-    """box, local: a pattern in the process's command line, as for pgrep -f; slurm, ray, iris: a
-    name pattern, such as llama-*: your newest job that fits is current."""
+    """box, local: a pattern in the process's command line, as for pgrep -f; slurm, ray, iris,
+    kubernetes: a name pattern, such as llama-*: your newest job that fits is current."""
     pid_file: Place | None = None
     """box, local: the file whose first line is the trainer's process id."""
     done_marker: Place | None = None

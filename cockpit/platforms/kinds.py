@@ -90,6 +90,18 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         starts="host",
         supervised=False,
     ),
+    "kubernetes": PlatformRow(
+        platform="cockpit.platforms.kubernetes.platform:KubernetesPlatform",
+        private=("context", "namespace"),
+        public=("name", "selector", "container", "manifest", *SAVING),
+        needed=(("name", "the job as KIND/NAME, as in jobset/llama"),),
+        address="context",
+        named_by="name",
+        spelled=("KIND/NAME", "[@CONTEXT]"),
+        id_shape=(r"(?:job|jobset|trainjob|pytorchjob|rayjob)/[a-z0-9.-]+", "jobset/llama"),
+        starts="cluster",
+        supervised=False,
+    ),
     "box": PlatformRow(
         platform="cockpit.platforms.box.platform:BoxPlatform",
         private=("host", "session"),

@@ -15,7 +15,7 @@ import random
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -241,6 +241,16 @@ class _Request:
         return self.parts.scheme, self.parts.netloc
 
 
+class Route(NamedTuple):
+    """How a server is reached that this machine's certificates do not stand for."""
+
+    trust: Callable[[], ssl.SSLContext]
+    """Makes what its certificate is checked by, and what we show; it blocks."""
+    server_name: str | None = None
+    """The name in its certificate, where that is not the one in its address."""
+    proxy: str | None = None
+
+
 class Http:
     """An HTTP client. Connections live as long as a ``session`` is open and ``keep`` seconds after.
 
@@ -255,9 +265,11 @@ class Http:
         cap: int = CAP,
         connections: int = CONNECTIONS,
         keep: float = 0.0,
+        route: Route | None = None,
     ) -> None:
         self._clock = clock
         self._keep = keep
+        self._route = route or Route(_trust)
         self._deadline = deadline
         self._cap = cap
         self._connections = connections
@@ -407,6 +419,7 @@ class Http:
             headers=dict(request.headers),
             content=request.content,
             timeout=httpx.Timeout(deadline, connect=min(CONNECT, deadline)),
+            extensions={"sni_hostname": name} if (name := self._route.server_name) else None,
         )
         body = bytearray()
         try:
@@ -424,7 +437,7 @@ class Http:
     async def _opened(self) -> httpx.AsyncClient:
         if self._trust is None:  # reading the certificates takes a while
             try:
-                self._trust = await offload(_trust, deadline=CONNECT)
+                self._trust = await offload(self._route.trust, deadline=CONNECT)
             except TimeoutError:  # which is an OSError
                 message = f"the certificates were not read within {CONNECT:g} s: a busy machine?"
                 raise HttpError(ErrorKind.TIMEOUT, message) from None
@@ -434,7 +447,9 @@ class Http:
         import httpx
 
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-        return httpx.AsyncClient(verify=self._trust, limits=limits, follow_redirects=False)
+        return httpx.AsyncClient(
+            verify=self._trust, limits=limits, follow_redirects=False, proxy=self._route.proxy
+        )
 
     @asynccontextmanager
     async def _room(self, request: _Request, until: float) -> AsyncIterator[None]:

@@ -1,0 +1,1 @@
+"""Jobs of kind ``kubernetes``: Job, JobSet, TrainJob, PyTorchJob and RayJob of a cluster."""
