@@ -184,7 +184,8 @@ class TimelineView(ReportView):
         return None if block is None else block.at
 
     def show_past(self, past: Timeline | None, why: str = "") -> None:
-        """Show all that happened to the run; ``why`` says that it cannot be read."""
+        """Show all that happened to the run; ``why`` says that it cannot be read any more."""
+        past = past or self.past
         if (past, why) != (self.past, self._why):
             self.past, self._why = past, why
             self.repaint()
@@ -213,9 +214,9 @@ class TimelineView(ReportView):
         """Return what happened, newest first, and what is missing of it."""
         title = "all that happened" if self.kind is None else f"{self.kind.value} only"
         head = [Block([EMPTY, text((title, STRONG))])]
+        head += [Block(wrapped(text((self._why, "$attention")), width, 2))] if self._why else []
         if self.past is None:
-            why = text((self._why, "$attention") if self._why else ("reading the store", DIM))
-            return [*head, Block(wrapped(why, width, 2))]
+            return head if self._why else [*head, Block([text(("reading the store", DIM))])]
         head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in self.past.lacks]
         known = {each.alert.key: each.alert for each in report.closed}
         known |= {each.key: each for each in report.alerts}

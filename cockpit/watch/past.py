@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cockpit.model.acts import Outcome, Stage
-from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
+from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, Evidence, Severity
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.history import (
@@ -70,16 +70,32 @@ _CHECKPOINT: Final = {
 def timeline(
     store: Store | None, key: str, run: RunSpec, report: RunReport | None, now: float
 ) -> Timeline:
-    """Return what is known to have happened to a run; raises ``StoreError``.
+    """Return what is known to have happened to a run, and what is missing of it.
 
     ``report`` is its newest: it has what other cockpits reported of the run, and its checkpoints.
     Blocking: reads the logbook's file.
     """
     entries, lacks = _entries(run, now)
-    if store is None:
-        found = [*_shared_facts(report, set()), *_checkpoints(report), *entries]
-        lacks = (*lacks, "no store: past alerts, jobs and actions are unknown")
-        return Timeline(run=run.name, happenings=_newest(found), lacks=lacks)
+    try:
+        if store is not None:
+            return _from_store(store, key, run, report, entries, lacks)
+        why = "no store: older alerts, jobs and actions are unknown"
+    except StoreError as error:
+        why = f"older alerts, jobs and actions are unknown: {error}"
+    found = [*_shared_facts(report, set()), *_checkpoints(report), *entries]
+    found += [_closed(each, each.closed_at) for each in (() if report is None else report.closed)]
+    return Timeline(run=run.name, happenings=_newest(found), lacks=(*lacks, _safe_text(why)))
+
+
+def _from_store(
+    store: Store,
+    key: str,
+    run: RunSpec,
+    report: RunReport | None,
+    entries: Sequence[Happening],
+    lacks: tuple[str, ...],
+) -> Timeline:
+    """Return what the store and everything beside it know; raises ``StoreError``."""
     with store.reading():
         acts, memory = _journal(store, key), RunMemory(store)
         own = {(each.operator, round(each.begun_at, 3)) for each in acts}
@@ -141,7 +157,7 @@ def _of_alert(alert: Alert, at: float, sign: Sign, words: str, note: str = "") -
     )
 
 
-def _closed(kept: Kept, at: float) -> Happening:
+def _closed(kept: Kept | ClosedAlert, at: float) -> Happening:
     lasted = lasting(max(0.0, at - kept.alert.since))
     span, unseen = kept.alert.span, [] if kept.seen else ["nobody had looked"]
     steps = [] if span is None else [f"steps {step(span.opened_step)} to {step(span.closed_step)}"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cockpit.model.alert import Acknowledgement, Alert, RowSpan
+from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, RowSpan
 from cockpit.model.history import CheckpointMark, Kind, PhaseMark, Sign, Then, Timeline
 from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
@@ -221,6 +223,27 @@ def test_a_logbook_that_cannot_be_read_is_said(store: Store, tmp_path: Path) -> 
     run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(tmp_path / "none.md"))})
     assert timeline(store, KEY, run, None, NOW).lacks[0].endswith("no such file or directory")
     assert timeline(None, KEY, RUN, None, NOW).lacks[0].startswith("no store")
+
+
+def test_a_store_that_cannot_be_read_leaves_what_else_is_known(
+    store: Store, tmp_path: Path
+) -> None:
+    book = tmp_path / "book.md"
+    book.write_text("## Event Log\n### 2026-03-11 08:00 UTC - node drained\n- Status: bad\n")
+    run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(book))})
+    over = ClosedAlert(alert=made.alert(), closed_at=NOW - 60, seen=False)
+    there = made.facets(checkpoints=made.checkpoints(made.checkpoint(400)))
+    now = report(NOW, facets=there, closed=(over,))
+    before = timeline(store, KEY, run, now, NOW)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("DROP TABLE phases")
+    after = timeline(store, KEY, run, now, NOW)
+    words = "\n".join(each.text for each in after.happenings)
+    for said in ("Checkpoint 400 saved", "Closed unseen after ", "node drained"):
+        assert said in words, said
+    assert before.lacks == ()
+    assert after.lacks[-1].startswith("older alerts, jobs and actions are unknown: ")
+    assert str(store.path) in after.lacks[-1]
 
 
 async def test_an_engine_keeps_what_changes_and_tells_it_again(store: Store) -> None:

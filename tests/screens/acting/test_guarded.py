@@ -392,6 +392,23 @@ async def test_a_timeline_that_cannot_be_read_says_why_below_the_open_alerts() -
         assert "exit 137" in text_of(pilot.app)
 
 
+async def test_a_timeline_that_was_read_stays_while_it_cannot_be_read_again() -> None:
+    async with opened(StandInService()) as pilot:
+        pasts = pilot.app._engine.pasts  # type: ignore[attr-defined]
+        pasts.tell(failed())
+        await pilot.press("enter", "5")
+        await until(pilot, lambda: "Launched r-i002: job 8" in text_of(pilot.app))
+        pasts.fault = TimeoutError("no answer within 10 s")
+        pilot.app.screen._past_asked = 0.0  # type: ignore[attr-defined]
+        pilot.app.show_news()  # type: ignore[attr-defined]
+        await until(pilot, lambda: "cannot read the past: no answer" in text_of(pilot.app))
+        assert "Launched r-i002: job 8" in text_of(pilot.app)
+        pasts.fault = None
+        pilot.app.screen._past_asked = 0.0  # type: ignore[attr-defined]
+        pilot.app.show_news()  # type: ignore[attr-defined]
+        await until(pilot, lambda: "cannot read the past" not in text_of(pilot.app))
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> None:
     service = StandInService(lambda request: draft(request.run, page=PAGE))
