@@ -16,6 +16,7 @@ TRAINERS := .trainers
 RAY := .ray
 RAY_VERSION ?= 2.60.0
 IRIS := .iris
+KUBERNETES := .kubernetes
 PYTHON312 ?= $(shell for p in python3.14 python3.13 python3.12 python3 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
 	&& { command -v $$p; break; }; done)
@@ -25,13 +26,14 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo compiled test test-iris test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
+.PHONY: demo compiled test test-iris test-kubernetes test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
 	@echo 'make test        set up, then run the tests'
 	@echo 'make test-ray    set up a real Ray (about 320 MB), run the tests of Ray jobs against a head of it'
 	@echo 'make test-iris   set up a real Iris controller (0.7 GB, Python 3.12), run the tests that need it'
+	@echo 'make test-kubernetes  build a real API server (6 minutes, root on Debian), run the tests that need it'
 	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       the table of speed and cost, with baselines and bars (bench/README.md)'
@@ -105,6 +107,14 @@ $(IRIS)/.made: tests/platforms/iris/requirements.txt
 test-iris: $(VENV)/.dev $(VENV)/.project $(IRIS)/.made
 	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py tests/platforms/iris/test_real_acting.py $(ARGS)
 
+# A real API server with its job controller, built from Debian's source package.
+$(KUBERNETES)/bin/kube-apiserver:
+	@echo 'setting up: building a Kubernetes API server into $(KUBERNETES) (once)'
+	@sh tests/platforms/kubernetes/build.sh $(KUBERNETES)
+
+test-kubernetes: $(VENV)/.dev $(VENV)/.project $(KUBERNETES)/bin/kube-apiserver
+	@COCKPIT_KUBERNETES=$(abspath $(KUBERNETES)) $(PY) -m pytest -n 0 tests/platforms/kubernetes tests/platforms/conformance -k kubernetes $(ARGS)
+
 # Real trainers, in an environment of their own: by name from the index, not part of the program.
 $(TRAINERS)/.made: tests/trainers/requirements.txt
 	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
@@ -158,4 +168,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) $(KUBERNETES) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -19,6 +19,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
 from tests.platforms.box import making as box_making
+from tests.platforms.kubernetes import rig as kubernetes_rig
 from tests.platforms.local import making as local_making
 from tests.platforms.local.making import slay
 from tests.platforms.ray.real_head import RealHead, real_head
@@ -62,6 +63,21 @@ def head() -> Iterator[RealHead]:
         pytest.skip("needs a real Ray: make test-ray")
     with real_head(Path(os.environ["COCKPIT_RAY"])) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[kubernetes_rig.Rig]:
+    """A real Kubernetes for all tests that need one; they are skipped without."""
+    why = kubernetes_rig.lacking()
+    if why is not None:
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory(prefix="ckk-", dir="/tmp") as folder:
+        rig = kubernetes_rig.Rig(Path(folder))
+        try:
+            rig.up()
+            yield rig
+        finally:
+            rig.down()
 
 
 @pytest.fixture
