@@ -16,6 +16,7 @@ NEEDED_IN_PLACES = {
     "apprise": "apprise",
     "git": "GitPython",
     "plotext": "plotext",
+    "shtab": "shtab",
     "wandb": "wandb",
 }
 """Libraries that only some verbs use, with the names they are installed by (``Library``)."""

@@ -59,7 +59,9 @@ from cockpit.verbs.findings import (
 from cockpit.watch.asking import real_sources
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
-PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
+PACKAGES = (
+    *("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise", "shtab"),
+)
 DISTRIBUTION = "run-cockpit"
 PYTHON = (3, 11)
 PROGRAMS = {

@@ -85,6 +85,10 @@ def test_a_verb_does_its_work_from_the_command_line(
     verb: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, codes = CALLS[verb]
+    if verb == "completions":
+        pytest.importorskip(
+            "shtab", reason="an environment made before shtab was needed: make test"
+        )
     assert main(shlex.split(words)) in codes
     out = capsys.readouterr().out
     if verb in SILENT:

@@ -13,7 +13,7 @@ import pytest
 from cockpit import __version__
 from cockpit.cli import all_verbs, main
 from cockpit.verbs.completing import candidates
-from cockpit.verbs.reference.documents import Argument, Takes, VerbPage, described, manual
+from cockpit.verbs.reference.documents import Argument, VerbPage, described, manual
 from tests.e2e.tmux import Tmux
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    pytest.importorskip("shtab", reason="an environment made before shtab was needed: make test")
     assert main(["completions", shell]) == 0
     return capsys.readouterr().out
 
@@ -105,7 +106,7 @@ def test_bash_completes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     calls = "\n".join(f"try {_bash_words(line)}" for line in LINES)
     told = ran(
         "bash", "--norc", "-c",
-        'source ./c.bash; try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cockpit; '
+        'source ./c.bash; try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_cockpit; '
         f'echo "${{COMPREPLY[*]}}"; }}\n{calls}',
     )  # fmt: skip
     assert dict(zip(LINES, map(set, map(str.split, told.splitlines())), strict=True)) == LINES
@@ -131,14 +132,16 @@ def test_fish_completes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reason="zsh or tmux is not installed",
 )
 def test_zsh_completes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "c.zsh").write_text(script("zsh", capsys))
+    (here / "_cockpit").write_text(script("zsh", capsys))
     opened = Tmux(here, (100, 30), {"ZDOTDIR": str(here)})
     try:
         opened.ready()
         opened.run_line("exec zsh -f")
-        opened.run_line("autoload -U compinit; compinit -D -u; source ./c.zsh; PS1='z''> '; clear")
+        opened.run_line(
+            "fpath=($PWD $fpath); autoload -U compinit; compinit -D -u; PS1='z''> '; clear"
+        )
         opened.see_that(lambda seen: seen.strip() == "z>")
-        for line in ("cockpit chec", "cockpit check ", "cockpit rollback my-run --to "):
+        for line in ("cockpit chec", "cockpit check my-run ", "cockpit rollback my-run --to "):
             opened.tell("send-keys", "-l", line)
             opened.press("Tab", "Tab")
             opened.see(*LINES[line])
@@ -169,7 +172,7 @@ def test_the_manual_page_is_read_without_a_complaint(reader: tuple[str, ...]) ->
 
 
 def test_nothing_in_a_help_text_is_a_request_of_the_manual_page() -> None:
-    odd = Argument(("--x",), "X", ".so /etc/passwd \\fB", Takes.TEXT)
+    odd = Argument(("--x",), "X", ".so /etc/passwd \\fB")
     text = manual((VerbPage("v", "", "'nothing", ".sh", (odd,)),), "1")
     assert "\n\\&.so /etc/passwd \\efB\n" in text and "\n\\(aqnothing\n" in text
     assert "\n\\&.sh\n" in text

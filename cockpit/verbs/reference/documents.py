@@ -8,22 +8,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from cockpit.actions.core.table import TABLE
-
-
-class Takes(StrEnum):
-    """What an argument is given; the first four are completed by what is there."""
-
-    RUN = "run"
-    STEP = "step"
-    FILE = "file"
-    RUN_OR_FILE = "run_or_file"
-    WORD = "word"
-    TEXT = "text"
-    NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -33,7 +20,6 @@ class Argument:
     names: tuple[str, ...]
     metavar: str
     about: str
-    takes: Takes
     words: tuple[str, ...] = ()
     many: bool = False
     needed: bool = False
@@ -93,8 +79,7 @@ class VerbRow(Protocol):
         """Return whether it is an action."""
 
 
-_FILES: Final = frozenset(("FILE", "PATH", "D", "OUTPUT_ROOT", "WHAT"))
-_ANSWERS: Final = {
+ANSWERS: Final = {
     ("relaunch", "--save-first"): ("yes",),
     ("rollback", "--move"): ("yes", "no"),
     ("stop", "--save-first"): ("yes",),
@@ -103,7 +88,6 @@ _ANSWERS: Final = {
     ("ack", "--until"): ("15m", "1h", "8h", "now"),
 }
 """The words that an action's own options take, which are free text to the parser."""
-_STEPS: Final = frozenset((("rollback", "--to"), ("lineage", "--from")))
 _NEEDED: Final = {
     (row.verb, f"--{param.name}") for row in TABLE for param in row.params if param.required
 }
@@ -134,12 +118,11 @@ def _arguments(verb: str, parser: argparse.ArgumentParser) -> Iterator[Argument]
             continue
         names = tuple(action.option_strings)
         key = verb, names[-1] if names else ""
-        words = tuple(map(str, action.choices or ())) or _ANSWERS.get(key, ())
+        words = tuple(map(str, action.choices or ())) or ANSWERS.get(key, ())
         yield Argument(
             names,
             _metavar(action),
             _one_line((action.help or "") % {**vars(action), "prog": parser.prog}),
-            _takes(key, action, words),
             words,
             many=action.nargs in ("*", "+"),
             needed=key in _NEEDED or (action.required if names else action.nargs not in ("?", "*")),
@@ -150,17 +133,6 @@ def _metavar(action: argparse.Action) -> str:
     if action.nargs == 0:
         return ""
     return str(action.metavar or action.dest.upper().replace("-", "_"))
-
-
-def _takes(key: tuple[str, str], action: argparse.Action, words: tuple[str, ...]) -> Takes:
-    if action.nargs == 0:
-        return Takes.NOTHING
-    if words:
-        return Takes.WORD
-    if key in _STEPS:
-        return Takes.STEP
-    kinds = {"RUN": Takes.RUN, "RUN|PATH": Takes.RUN_OR_FILE, **dict.fromkeys(_FILES, Takes.FILE)}
-    return kinds.get(_metavar(action), Takes.TEXT)
 
 
 def _one_line(text: str) -> str:
