@@ -158,7 +158,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("last timestamp", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
         ("skipped", skipped(value.skipped)),
-        ("cause", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
+        ("cause", f"{triage.name} ({triage.basis}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
         ("renamed from", value.moved_from or ""),
         ("other logs", ", ".join(each.path for each in value.others)),

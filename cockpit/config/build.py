@@ -28,6 +28,7 @@ from cockpit.config.check import (
     value_troubles,
 )
 from cockpit.config.reading import KeyPath, read_within
+from cockpit.config.signatures import signature_troubles
 from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepSource, final_step_in, final_step_of_command
 from cockpit.model.notify import ROUTE_KINDS, NotifySpec
@@ -296,6 +297,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         path=str(path.absolute()),
         cadence=settings.cadence,
         operator=settings.operator,
+        signatures=_moved(settings.signatures, lambda path: local_path(path, folder)),
         runs=_with_neighbours(runs),
         notify=notify,
         agents=agents,
@@ -440,6 +442,7 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
     if isinstance(run, list):
         troubles += run
         return None
+    troubles += signature_troubles(run.signature, (*at, "signature"))
     return run
 
 

@@ -20,6 +20,7 @@ from cockpit.config.reading import KeyPath
 from cockpit.model.base import Duration, Frozen, parse_duration
 from cockpit.model.late_regex import late_regex
 from cockpit.model.notify import NotifySpec, Route
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.place import server_of
 from cockpit.model.run import (
     EVENT,
@@ -66,6 +67,8 @@ class Settings(Frozen):
     """How often each run is checked (a duration)."""
     operator: str | None = None
     """Who acts, by name; default: git's user.name."""
+    signatures: str | None = None
+    """A file of [[signature]] that count for every run: what lines of your own systems mean."""
 
 
 TABLES: Mapping[str, type[BaseModel]] = {
@@ -86,6 +89,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.monitor": MonitorSpec,
     "run.records": RecordsSpec,
     "run.code": CodeSpec,
+    "run.signature": SignatureSpec,
     "run.thresholds": Thresholds,
     "run.teardown": TeardownSpec,
     "run.final_step_from": FinalStepFrom,
@@ -95,12 +99,13 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "agents": AgentsSpec,
     "ui": UiSpec,
     "hosts.*": HostSpec,
+    "signature": SignatureSpec,
 }
-"""Every table that may be written, and the keys it takes."""
+"""Every table that may be written, and the keys it takes; the last one in a file of its own."""
 
 DERIVED = frozenset((
     "escalation", "final_step_source", "final_step_told", "logs_of_others", "other_logs",
-    "same_tracker", "own_files", "output_folders",
+    "same_tracker", "own_files", "output_folders", "team_signatures",
 ))  # fmt: skip
 """Fields of the model that the run file does not write."""
 
@@ -129,6 +134,9 @@ _EXAMPLES = {
     "pid_file": "run.pid",
     "file": "config.json",
     "key": "trainer.num_train_steps",
+    "class": "bad_node",
+    "pattern": "Fabric manager lost port",
+    "examples": "[fm] Fabric manager lost port 3 on node7",
     "diagnostic": "*-eval*",
     "operator": "ada",
     "dri": "ada",
@@ -231,7 +239,13 @@ def unknown_key(path: KeyPath, known: Sequence[str] | None = None) -> str:
 def keys_of(table: str) -> list[str]:
     """Return the keys that ``table`` (as :data:`TABLES` spells it) takes."""
     model = TABLES.get(table)
-    return [] if model is None else [name for name in model.model_fields if name not in DERIVED]
+    return [] if model is None else list(fields_of(model))
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, str]:
+    """Return the fields of a table by the keys as they are written: ``class`` is Python's word."""
+    fields = model.model_fields.items()
+    return {each.alias or name: name for name, each in fields if name not in DERIVED}
 
 
 DEEPEST = 16

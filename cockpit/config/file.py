@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.config.build import build
-from cockpit.config.check import too_deep
+from cockpit.config.check import Trouble, too_deep
 from cockpit.config.places import FILE_NAME, config_dir, find, state_dir, store_path
 from cockpit.config.reading import KeyPath, answers_again, key_lines, line_of
+from cockpit.config.signatures import signature_file
 from cockpit.model.late_regex import late_regex
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -27,6 +29,7 @@ __all__ = [
     "config_dir",
     "find",
     "load",
+    "load_signatures",
     "state_dir",
     "store_path",
 ]
@@ -51,16 +54,37 @@ def load(path: Path) -> CockpitFile:
     text = _read(path)
     data = _parse(path, text)
     built = build(data, path)
-    if isinstance(built, CockpitFile):
+    if not isinstance(built, CockpitFile):
+        raise _placed(path, text, built)
+    if built.signatures is None:
         return built
+    own = load_signatures(Path(built.signatures), "named by cockpit.signatures")
+    runs = tuple(run.model_copy(update={"team_signatures": own}) for run in built.runs)
+    return built.model_copy(update={"runs": runs})
+
+
+def load_signatures(path: Path, named_by: str) -> tuple[SignatureSpec, ...]:
+    """Return the signatures in a file of ``[[signature]]``, or in a run file.
+
+    Raises :class:`ConfigError` with every problem, sorted by line.
+    """
+    text = _read(path, f"no such file; it is {named_by}")
+    found = signature_file(_parse(path, text))
+    if isinstance(found, list):
+        raise _placed(path, text, found)
+    return found
+
+
+def _placed(path: Path, text: str, troubles: list[Trouble]) -> ConfigError:
+    """Return the problems by their lines, one for each place."""
     lines = key_lines(text)
-    placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
+    placed = sorted((line_of(lines, trouble.path), trouble) for trouble in troubles)
     lines_by_path: dict[KeyPath, str] = {}
     for line, trouble in placed:
         field = ".".join(str(part) for part in trouble.path if isinstance(part, str))
         place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
         lines_by_path.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
-    raise ConfigError(tuple(lines_by_path.values()))
+    return ConfigError(tuple(lines_by_path.values()))
 
 
 class Reloader:
@@ -70,14 +94,14 @@ class Reloader:
         self.file = file
         self.problems: tuple[str, ...] = ()
         self._path = Path(file.path)
-        self._seen = _fingerprint(self._path)
+        self._seen = self._fingerprints()
 
     def check(self) -> bool:
         """Look at the file; return whether :attr:`file` or :attr:`problems` changed.
 
         It is read again, too, once a file that it names and that gave no answer has answered.
         """
-        now = _fingerprint(self._path)
+        now = self._fingerprints()
         if now == self._seen and not answers_again():
             return False
         self._seen = now
@@ -89,8 +113,15 @@ class Reloader:
         self.file = self.file if new == self.file else new
         return (self.file, self.problems) != before
 
+    def _fingerprints(self) -> list[tuple[int, int, int] | None]:
+        team = self.file.signatures
+        return [_fingerprint(path) for path in (self._path, *([Path(team)] if team else []))]
 
-def _read(path: Path) -> str:
+
+_NO_RUN_FILE = "no such file; name one with --config FILE, or see `cockpit demo`"
+
+
+def _read(path: Path, missing: str = _NO_RUN_FILE) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             kind = "a directory" if path.is_dir() else "not a regular file"
@@ -98,7 +129,7 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(_BIGGEST + 1)
     except (OSError, ValueError) as error:
-        raise _failed(path, _why_unreadable(error)) from None
+        raise _failed(path, _why_unreadable(error, missing)) from None
     if len(raw) > _BIGGEST:
         raise _failed(path, "is larger than 16 MB; expected a run file")
     try:
@@ -108,9 +139,9 @@ def _read(path: Path) -> str:
         raise _failed(path, "is not UTF-8 text; save it as UTF-8", line) from None
 
 
-def _why_unreadable(error: OSError | ValueError) -> str:
+def _why_unreadable(error: OSError | ValueError, missing: str) -> str:
     if isinstance(error, FileNotFoundError):
-        return "no such file; name one with --config FILE, or see `cockpit demo`"
+        return missing
     if isinstance(error, PermissionError):
         return "is not readable; check its permissions"
     return f"cannot be read: {clean(getattr(error, 'strerror', None) or error)}"

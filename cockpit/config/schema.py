@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from cockpit.config.build import LAYOUTS, SECTIONS
-from cockpit.config.check import DERIVED, NAME, TABLES, VARIABLE
+from cockpit.config.check import NAME, TABLES, VARIABLE, fields_of
 from cockpit.model.base import DURATION_SCHEMA, duration_text
 
 TOP: Final[Mapping[str, str]] = {
@@ -50,7 +50,7 @@ def meanings(module: str) -> Mapping[tuple[str, str], str]:
 def meaning(model: type[BaseModel], key: str) -> str:
     """Return what a key of the run file means, in one sentence with its unit."""
     module = model.__module__.removeprefix("cockpit.").replace(".", "/")
-    return meanings(f"{module}.py")[model.__name__, key]
+    return meanings(f"{module}.py")[model.__name__, fields_of(model)[key]]
 
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
@@ -120,7 +120,7 @@ def _table(name: str) -> Shape:
     properties = {
         key: _setting(name, key, shape, TABLES[name])
         for key, shape in raw["properties"].items()
-        if key not in DERIVED
+        if key in fields_of(TABLES[name])
     }
     shape: Shape = {"type": "object", "properties": properties, "additionalProperties": False}
     if raw.get("required"):
@@ -130,7 +130,7 @@ def _table(name: str) -> Shape:
 
 def _setting(table: str, key: str, raw: Shape, model: type[BaseModel]) -> Shape:
     shape = _plain(raw)
-    default = model.model_fields[key].default
+    default = model.model_fields[fields_of(model)[key]].default
     shape.pop("default", None)
     described = meaning(model, key)
     if "default:" in described:  # it follows from other settings: said in words

@@ -281,7 +281,7 @@ def _triage(report: RunReport) -> Document | None:
     if found is None:
         return None
     told = {"class": found.name, "action": found.action}
-    return {**told, "confidence": found.confidence, "step": found.step}
+    return {**told, "confidence": found.confidence, "yours": found.yours, "step": found.step}
 
 
 def _age(facet: Facet[Any], now: float) -> Document:

@@ -265,10 +265,17 @@ class Triage(Frozen):
     name: str = Field(serialization_alias="class")
     action: Literal["relaunch", "fix_then_relaunch", "escalate", "wait", "none"]
     confidence: Literal["sure", "likely", "guess"]
+    yours: bool = False
+    """Whether a signature of the run file decided it: then it is at most likely."""
     evidence: tuple[Line, ...] = ()
     code_location: Place | None = None
     step: int | None = None
     read: Read | None = None
+
+    @property
+    def basis(self) -> str:
+        """How sure it is, and whether on your own word: ``likely, yours``."""
+        return f"{self.confidence}, yours" if self.yours else self.confidence
 
 
 class Row(NamedTuple):

@@ -17,6 +17,7 @@ from pydantic import Field
 from cockpit.model.base import Command, Count, Duration, Frozen, Seconds, parse_duration
 from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.notify import NotifySpec
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
 TRACKER_TABLES: Final = ("wandb", "trackio", "tensorboard", "mlflow")
@@ -493,6 +494,10 @@ class RunSpec(Frozen):
     """The repository, and which changes can touch the trajectory."""
     thresholds: Thresholds = Thresholds.model_construct()
     """The figures at which alerts open."""
+    signature: tuple[SignatureSpec, ...] = ()
+    """What lines of your own systems mean; those of [cockpit] signatures count besides."""
+    team_signatures: tuple[SignatureSpec, ...] = ()
+    """Those of the team's file."""
     teardown: TeardownSpec | None = None
     """How rented machines and storage are given up in the end."""
     agents: RunAgentsSpec = RunAgentsSpec.model_construct()
@@ -544,12 +549,18 @@ class CockpitFile(Frozen):
     path: str
     cadence: Seconds = 15 * 60.0
     operator: str | None = None
+    signatures: str | None = None
     runs: tuple[RunSpec, ...] = ()
     notify: NotifySpec = NotifySpec.model_construct()
     agents: AgentsSpec = AgentsSpec.model_construct()
     ui: UiSpec = UiSpec.model_construct()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def own_signatures(run: RunSpec) -> tuple[SignatureSpec, ...]:
+    """Return what lines of one's own systems mean: by this run, and by the team's file."""
+    return (*run.signature, *run.team_signatures)
 
 
 def agents_of(file: CockpitFile, run: RunSpec) -> AgentsSpec:

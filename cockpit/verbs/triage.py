@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Final
 
+from cockpit.config.file import ConfigError, load_signatures
 from cockpit.model.logtext import PresentLog, Read
 from cockpit.model.observed import Triage
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.rules.triage.classify import STATE_CLASS, diagnose
+from cockpit.rules.triage.signs import own_signs, spoken
+from cockpit.rules.triage.speakers import speaker_of
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_stream
 from cockpit.text.safe import clean
-from cockpit.verbs.common import OK, add_json, print_document, put
+from cockpit.verbs.common import OK, UsageError, add_json, print_document, put
 from cockpit.verbs.reading import opened
 
 EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
@@ -40,21 +45,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code", type=int, metavar="N", help="the job's exit status, where it is known"
     )
+    parser.add_argument(
+        "--signatures",
+        metavar="FILE",
+        help="signatures of your own that count here: a file of [[signature]], or a run file",
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, judge, print; return 0. Raises ``UsageError`` for a file that cannot be read."""
+    own = () if args.signatures is None else _own(Path(args.signatures))
     with opened(args.file) as file:
         text = read_stream(file)
     state = args.state or _state_by_exit(args.exit_code)
-    found = _shown(diagnose(text, state, args.exit_code))
+    found = _shown(diagnose(text, state, args.exit_code, own=own))
     if args.json:
         print_document({"schema": 1, **found.to_json()})
     else:
         unsaid = [UNSAID] if state == UNKNOWN else []
         put("\n".join([*_answer_lines(found, text), *unsaid]))
     return OK
+
+
+def _own(path: Path) -> tuple[SignatureSpec, ...]:
+    """Return the signatures of a file; raises ``UsageError`` for one that would count nowhere."""
+    try:
+        found = load_signatures(path, "named by --signatures")
+    except ConfigError as error:
+        raise UsageError(*error.problems) from error
+    for row, sign in zip(found, own_signs(found), strict=True):
+        for line in row.examples:
+            speaker = speaker_of(line)
+            if speaker not in sign.speakers:
+                raise UsageError(
+                    f"{clean(path)}: {clean(row.pattern, 80)}: this example is read as {speaker},"
+                    f" whose lines do not count here: {clean(line, 80)};"
+                    f' set speaker = "{spoken(speaker)}"'
+                )
+    return found
 
 
 def _state_by_exit(exit_code: int | None) -> str:
@@ -74,7 +103,7 @@ def _shown(found: Triage) -> Triage:
 
 def _answer_lines(found: Triage, text: PresentLog) -> list[str]:
     """Return the answer for a person: what, how sure, where, on which lines, of how much."""
-    lines = [f"{found.name}: {found.action} ({found.confidence})"]
+    lines = [f"{found.name}: {found.action} ({found.basis})"]
     if found.code_location is not None:
         place = found.code_location
         lines.append(

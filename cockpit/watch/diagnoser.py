@@ -16,8 +16,9 @@ from typing import Final, NamedTuple
 from cockpit.model.facet import Problem
 from cockpit.model.logtext import LogMark, PresentLog
 from cockpit.model.observed import JobValue, LogValue, OtherLog, Phase, Triage
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.place import SSH, Place, place_of
-from cockpit.model.run import RunSpec
+from cockpit.model.run import RunSpec, own_signatures
 from cockpit.rules.lineage.success import fell_short
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
@@ -55,6 +56,7 @@ class _Question(NamedTuple):
     inode: int | None
     short: bool | None
     others: tuple[OtherLog, ...] = ()
+    own: tuple[SignatureSpec, ...] = ()
 
 
 class _AskedQuestion(NamedTuple):
@@ -203,12 +205,16 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
         return None
     plain = _alone(job)
     short, value = fell_short(case.spec, view_of(case)), log.value
-    return _Question(plain, value.path, value.size, value.mtime, value.inode, short, value.others)
+    own = own_signatures(case.spec)
+    return _Question(
+        plain, value.path, value.size, value.mtime, value.inode, short, value.others, own
+    )
 
 
 def diagnosed(run: RunSpec, job: JobValue, text: PresentLog, short: bool | None) -> Triage:
     """Return SPEC T's answer for a job from its log. Blocking."""
-    found = diagnose(text, word_of(job), job.exit_code, short=short, final=run.final_step)
+    own, word = own_signatures(run), word_of(job)
+    found = diagnose(text, word, job.exit_code, short=short, final=run.final_step, own=own)
     lines = tuple(
         line.model_copy(update={"text": show(line.text.encode()).plain}) for line in found.evidence
     )

@@ -12,7 +12,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.cli import main
 from cockpit.config import advice as unreading
 from cockpit.config.advice import UNREAD, unread_notice, unread_settings
-from cockpit.config.check import TABLES, keys_of
+from cockpit.config.check import TABLES, fields_of
 from cockpit.config.file import load
 from tests.house.reads import reads_of
 from tests.screens.stand_in import StandIn, text_of
@@ -60,8 +60,8 @@ def test_what_nothing_reads_stands_in_the_table_and_what_is_read_does_not() -> N
         f"{table}.{key}"
         for table, model in TABLES.items()
         if table not in below
-        for key in keys_of(table)
-        if (model.__name__, key) not in read
+        for key, name in fields_of(model).items()
+        if (model.__name__, name) not in read
     }
     assert unread == set(below)
 

@@ -62,7 +62,7 @@ def recoverable(context: ActionContext) -> list[Check]:
 def _by_action(found: Triage, job: JobValue) -> Check:
     name = wording.cause(found.name)
     line = found.evidence[-1].text if found.evidence else "no line tells why"
-    what = f"cause: {name} ({found.confidence}): {line}"
+    what = f"cause: {name} ({found.basis}): {line}"
     if found.action == "relaunch" and job.phase.terminal and found.read and found.read.why:
         return warned(rows.CAUSE, f"{what}; {found.read.why}", value=found.name)
     if found.action == "relaunch" and job.phase.terminal:

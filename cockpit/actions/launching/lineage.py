@@ -122,7 +122,7 @@ def run_block(run: RunSpec, source: str) -> str:
 
     Values that held a secret are masked: a person puts them back.
     """
-    plain = run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    plain = run.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     for derived in DERIVED:
         plain.pop(derived, None)
     if plain.get("launch") == plain.get("resubmit"):
@@ -145,6 +145,8 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         inside = ", ".join(f"{key} = {_toml(each)}" for key, each in value.items())
         return f"{{ {inside} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 

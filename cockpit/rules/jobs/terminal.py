@@ -225,6 +225,8 @@ def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
     for line in found.evidence if found is not None else ():
         file = line.file or source
         yield Evidence(text=line.text, source=file if line.line is None else f"{file}:{line.line}")
+    if found is not None and found.yours:
+        yield Evidence(text="named by a signature of your own", source="run file")
     if found is not None and found.read is not None and found.read.why is not None:
         yield Evidence(text=f"not the whole log: {found.read.why}", source=source)
 

@@ -12,8 +12,16 @@ from typing import Final, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm, PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.rules.triage.by_exit import LAST_WORDS, TAIL, failed_before, task_failed
-from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, lines_saying
+from cockpit.rules.triage.ended import (
+    broken_off,
+    by_own,
+    by_sign,
+    counted_to_the_end,
+    ended,
+    lines_saying,
+)
 from cockpit.rules.triage.exceptions import BEGIN
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log import EVIDENCE, Log, answer
@@ -31,8 +39,8 @@ from cockpit.rules.triage.patterns import (
     THROUGH,
 )
 from cockpit.rules.triage.phrases import DATA, PLAIN_ORDER, STOPPED
-from cockpit.rules.triage.running import running, waiting
-from cockpit.rules.triage.signs import SIGNS, Action
+from cockpit.rules.triage.running import own_while_alive, running, waiting
+from cockpit.rules.triage.signs import SIGNS, Action, Sign, own_signs
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),
@@ -74,39 +82,51 @@ def diagnose(
     *,
     short: bool | None = None,
     final: int | None = None,
+    own: Sequence[SignatureSpec] = (),
 ) -> Triage:
     """Return the class, action, confidence, evidence, code location and step of a log.
 
     ``state`` is the orchestrator's word at that moment, its own or the phase's. ``short``
     tells whether training ended before its ``final`` step, ``None`` where that is not known;
-    a log that has reached it knows better.
+    a log that has reached it knows better. ``own`` are the run file's signatures: they count
+    where nothing else is sure, and what speaks against a relaunch speaks against theirs, too.
     """
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     lines = Log.of(log, over=phase != "running")
+    signs = own_signs(tuple(own))
+    for sign in signs:
+        lines.try_each(sign.pattern, sign.speakers)
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
         other = task_failed(lines) and not counted_to_the_end(lines)
         doubted = short is None and (exit_code not in (None, 0) or other)
-        return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
+        found = _succeeded(lines, False if whole else short, doubted=doubted)
+        return _though_nan(lines, _guarded(lines, by_own(lines, found, signs)))
     if phase == "waiting":
-        return _never_over_nan(lines, waiting(lines))
+        return own_while_alive(lines, _never_over_nan(lines, waiting(lines)), signs)
     if phase == "running":
-        return running(lines)
+        return own_while_alive(lines, running(lines), signs)
     if phase == "unknown":
-        return _unstated(lines)
+        return _unstated(lines, signs)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
-    found = _never_undone(lines, _never_again(lines, _never_over_nan(lines, found)))
-    return _as_sure_as_read(lines, _never_twice(lines, _never_once_done(lines, found)))
+    return _guarded(lines, by_own(lines, found, signs))
 
 
-def _unstated(log: Log) -> Triage:
+def _guarded(log: Log, found: Triage) -> Triage:
+    """Take back what a second look speaks against: a relaunch above all."""
+    found = _never_undone(log, _never_again(log, _never_over_nan(log, found)))
+    return _as_sure_as_read(log, _never_twice(log, _never_once_done(log, found)))
+
+
+def _unstated(log: Log, signs: Sequence[Sign]) -> Triage:
     """Judge a log of which nobody says whether its job has ended: then nothing is assumed.
 
     A farewell of the trainer, or a count that is full, is a success unless something ended it
     after that. What else the log tells is only told; nothing is relaunched that may still run.
     """
-    found = _never_over_nan(log, ended(log, None, cancelled=False, exit_code=None))
+    found = by_own(log, ended(log, None, cancelled=False, exit_code=None), signs)
+    found = _never_over_nan(log, found)
     last = log.marks[-1][0] if log.marks else -1
     done = [index for index in (*log.matching(DONE), *log.naming(THROUGH)) if index >= last]
     full = counted_to_the_end(log)
@@ -182,8 +202,13 @@ def _never_again(log: Log, found: Triage) -> Triage:
     """
     if found.action != "relaunch" or found.name not in REPEATABLE:
         return found
-    told = failed_before(log)
-    return answer(log, found.name, "escalate", "likely", told) if told else found
+    return _by_a_person(log, found, failed_before(log))
+
+
+def _by_a_person(log: Log, found: Triage, told: Sequence[int]) -> Triage:
+    """Have a person decide where the lines ``told`` speak against an action."""
+    careful = answer(log, found.name, "escalate", "likely", told)
+    return careful.model_copy(update={"yours": found.yours}) if told else found
 
 
 def _never_undone(log: Log, found: Triage) -> Triage:
@@ -194,7 +219,7 @@ def _never_undone(log: Log, found: Triage) -> Triage:
     if found.action != "relaunch":
         return found
     told = [index for index in log.naming(PLAIN_ORDER) if not log.went_on(index)]
-    return answer(log, found.name, "escalate", "likely", told) if told else found
+    return _by_a_person(log, found, told)
 
 
 def _never_once_done(log: Log, found: Triage) -> Triage:

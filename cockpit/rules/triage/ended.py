@@ -7,6 +7,7 @@ then the exit code; but what had already happened is not explained by what came 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
@@ -176,10 +177,27 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
     T: the first cause in time outranks its echoes). Ranks that waited for each other until the
     time was up did not run into the limit by working.
     """
+    standing = _standing(log, raised, SIGNS)
+    if not standing:
+        return None, []
+    deepest, found = standing[0]
+    memory = next((each for each in standing if each[0].name == "oom_host"), None)
+    if deepest.name == "node_death" and memory is not None:
+        return memory  # who died of it is lost to the others
+    before = [
+        each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
+    ]
+    return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _standing(
+    log: Log, raised: Raised | None, signs: Sequence[Sign]
+) -> list[tuple[Sign, list[int]]]:
+    """Return the causes that were not overcome, and where, in the order of ``signs``."""
     standing: list[tuple[Sign, list[int]]] = []
     again = _restart_before_failure(log, raised)
     ends = _own_words(log, raised)
-    for sign in SIGNS:
+    for sign in signs:
         found = [
             index
             for index in log.naming(sign.pattern, sign.speakers)
@@ -191,17 +209,7 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         found = [index for index in found if index in since or not _overcome(log, sign, index)]
         if found:
             standing.append((sign, found))
-    standing = _but_aftermath(log, standing, raised)
-    if not standing:
-        return None, []
-    deepest, found = standing[0]
-    memory = next((each for each in standing if each[0].name == "oom_host"), None)
-    if deepest.name == "node_death" and memory is not None:
-        return memory  # who died of it is lost to the others
-    before = [
-        each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
-    ]
-    return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+    return _but_aftermath(log, standing, raised)
 
 
 def _own_words(log: Log, raised: Raised | None) -> list[int]:
@@ -364,6 +372,31 @@ def by_sign(log: Log, sign: Sign, found: list[int], raised: Raised | None = None
         return answer(log, "bad_node", "escalate", "likely", found)
     sure = action != "relaunch" or any(log.speaker(index) in OFFICIALS for index in found)
     return answer(log, sign.name, action, "sure" if sure else "likely", found)
+
+
+def by_own(log: Log, found: Triage, signs: Sequence[Sign]) -> Triage:
+    """Return what signatures of the run file say of a job that is over, where ``found`` is unsure.
+
+    What has ended well or was stopped stays so; and what spoils each further start is no reason
+    for one, whatever else is said. The first of them in time counts.
+    """
+    if found.confidence == "sure" or found.action == "none":
+        return found
+    raised = _raised(log)
+    standing = sorted(_standing(log, raised, signs), key=lambda each: each[1][0])
+    for sign, lines in standing:
+        if (sign.action == "escalate" or found.name not in _OWN_END) and _decides(
+            log, sign, lines, raised
+        ):
+            return as_own(by_sign(log, sign, lines, raised))
+    return found
+
+
+def as_own(found: Triage) -> Triage:
+    """Return an answer that rests on a signature of the run file: at most likely (SPEC T)."""
+    sure = found.confidence == "sure"
+    changes = {"yours": True, "confidence": "likely" if sure else found.confidence}
+    return found.model_copy(update=changes)
 
 
 def _by_own_code(log: Log, found: list[int], raised: Raised | None) -> bool:

@@ -27,7 +27,7 @@ from cockpit.rules.triage.log_text import (
     tells_loss,
 )
 from cockpit.rules.triage.patterns import NETWORK, STARTED_AGAIN, STARTS
-from cockpit.rules.triage.phrases import INTRODUCES, certain, listed, unquoted
+from cockpit.rules.triage.phrases import INTRODUCES, LONGEST_LINE, certain, listed, unquoted
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.speakers import EVENTS, Speaker, speaker_of
 
@@ -164,6 +164,7 @@ class Log:
         self._words: dict[str, set[int]] = {}
         self._speakers: dict[int, Speaker] = {}
         self._late: dict[int, bool] = {}
+        self._own: dict[re.Pattern[str], list[int]] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
     @classmethod
@@ -242,12 +243,25 @@ class Log:
 
         ``speakers`` are those whose word counts.
         """
+        if pattern in self._own:
+            return self._own[pattern]
         found = [i for i in self.matching(pattern) if self.speaker(i) in speakers]
         sure = {
             shape: self._shape_matches(shape, pattern)
             for shape in {self._shape_of[i] for i in found}
         }
         return [i for i in found if sure[self._shape_of[i]] and i not in self.listed]
+
+    def try_each(self, pattern: re.Pattern[str], speakers: Container[Speaker]) -> None:
+        """Find a pattern of the run file on each line, for ``naming``: its figures are meant."""
+        said = (i for i, line in enumerate(self.lines) if pattern.search(line[:LONGEST_LINE]))
+        self._own[pattern] = [
+            i
+            for i in said
+            if self.speaker(i) in speakers
+            and i not in self.listed
+            and pattern.search(certain(self.lines[i][:LONGEST_LINE]))
+        ]
 
     def speaker(self, index: int) -> Speaker:
         """Return who has written a line."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.by_exit import failed_before
+from cockpit.rules.triage.ended import as_own
 from cockpit.rules.triage.exceptions import Raised, by_exception, decisive, exceptions
 from cockpit.rules.triage.log import DAY, EVIDENCE, Log, answer, stamp_in
 from cockpit.rules.triage.log_text import left_trend, norms_lost, scales_spent
@@ -132,6 +133,21 @@ def running(log: Log) -> Triage:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
     found_else = _runs_again(log) or _trouble(log) or _noise(log)
     return _while_it_moves(log, found_else)
+
+
+def own_while_alive(log: Log, found: Triage, signs: Sequence[Sign]) -> Triage:
+    """Return what signatures of the run file say of a job that lives, where ``found`` is unsure.
+
+    To wait is no answer where something else calls for a person.
+    """
+    if found.confidence == "sure":
+        return found
+    for sign in signs:
+        said = log.naming(sign.pattern)
+        waits = sign.alive == "wait" and found.action == "escalate" and found.name != "unknown"
+        if said and not waits and _stands(log, sign, said[-1]):
+            return as_own(answer(log, sign.name, sign.alive, "likely", said))
+    return found
 
 
 def _lost(log: Log) -> list[int]:

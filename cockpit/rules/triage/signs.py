@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, cast
 
+from cockpit.model.own_rules import OwnCause, SignatureSpec, expression
 from cockpit.rules.triage.rows import shown_by
 from cockpit.rules.triage.speakers import EVENTS, Speaker
 
@@ -41,3 +44,37 @@ SIGNS: Final = (
     _sign("distributed_hang", "escalate", "escalate"),
 )
 """One row each; a class has its lines in ``signatures``."""
+
+_OWN_ACTIONS: Final[Mapping[OwnCause, tuple[Action, Action]]] = {
+    "user_stopped": ("none", "escalate"),
+    "capacity_wait": ("escalate", "wait"),
+    "network_transient": ("relaunch", "wait"),
+    "tracker_error": ("fix_then_relaunch", "wait"),
+    "data_error": ("escalate", "escalate"),
+    "small_code_bug": ("fix_then_relaunch", "escalate"),
+    "complex_code_bug": ("escalate", "escalate"),
+}
+"""What else a signature of the run file may show, and the actions when it is over and alive."""
+_RUNTIME: Final = "runtime-"
+"""What the run file puts before an error or a warning, as SPEC T calls these speakers."""
+
+
+@lru_cache(maxsize=64)
+def own_signs(rows: Sequence[SignatureSpec]) -> tuple[Sign, ...]:
+    """Return the signs of a run file's signatures."""
+    return tuple(map(_own_sign, rows))
+
+
+def _own_sign(row: SignatureSpec) -> Sign:
+    pattern = re.compile(expression(row.pattern), re.I)
+    known = next((sign for sign in SIGNS if sign.name == row.cause), None)
+    ended, alive = (known.action, known.alive) if known else _OWN_ACTIONS[row.cause]
+    if row.speaker is None:
+        return Sign(row.cause, pattern, ended, alive, known.speakers if known else EVENTS)
+    speaker = cast("Speaker", row.speaker.removeprefix(_RUNTIME))
+    return Sign(row.cause, pattern, ended, alive, frozenset((speaker, "prose")))
+
+
+def spoken(speaker: Speaker) -> str:
+    """Return a speaker as the run file writes it."""
+    return f"{_RUNTIME}{speaker}" if speaker in ("error", "warning") else speaker
