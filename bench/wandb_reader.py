@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tests.sources.wandb.writer import MAGIC, exited, field, frame, items, run, varint
 
 if TYPE_CHECKING:
-    from cockpit.sources.wandb.run_files import RunFiles
+    from cockpit.sources.run_rows import RunRows
 
 SMALL, LARGE = 930, 1_000_000
 LIMITS = {"latest_ms": 5.0, "sample_ms": 50.0, "rss_mib": 30.0, "chunk_ms": 50.0}
@@ -124,7 +124,7 @@ def measure(path: Path) -> dict[str, float]:
     from cockpit.sources.wandb.file import LocalFile
     from cockpit.sources.wandb.fragment import Fragment
     from cockpit.sources.wandb.metrics import choose
-    from cockpit.sources.wandb.run_files import RunFiles
+    from cockpit.sources.wandb.run_files import read_run
 
     imported = _rss_mib()
 
@@ -141,7 +141,7 @@ def measure(path: Path) -> dict[str, float]:
         "read_mib": _rss_mib() - imported,
         "rss_mib": _rss_mib() - bare,
     }
-    files = RunFiles(WandbSpec(dir=str(path)))
+    files = read_run(WandbSpec(dir=str(path)))
     figures["value_ms"] = _timed(lambda: files.value(_Now()), 1)
     figures |= _whole(files)
     figures["value_again_ms"] = _timed(lambda: files.value(_Now()), 9)
@@ -150,7 +150,7 @@ def measure(path: Path) -> dict[str, float]:
     return figures
 
 
-def _whole(files: RunFiles) -> dict[str, float]:
+def _whole(files: RunRows) -> dict[str, float]:
     """Read every row once, as the background pass does."""
     chunks, rows = [], 0
     caught_up = False

@@ -1,7 +1,6 @@
-"""Trackers whose files hold rows of metrics: what their readers share (SPEC S-15).
+"""Trackers that hold records of metrics under their names: how these become rows (SPEC S-15).
 
-An adapter reads one kind of tracker and gives out records. From these come the rows, the
-tracker facet's value, and the facet itself, which never raises and never hangs.
+An adapter reads one kind of tracker and gives out records; ``RecordLog`` makes rows of them.
 """
 
 from __future__ import annotations
@@ -9,19 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
-from threading import Lock
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.base import step_of
-from cockpit.model.clock import Clock
 from cockpit.model.facet import (
-    TrackerAlert,
     TrackerKind,
 )
-from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
-from cockpit.sources.wandb.history import LossColumns, RowChunk, Series
+from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog
+from cockpit.sources.wandb.decode import StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.metrics import (
     WANDB_STEP,
     MetricKeys,
@@ -32,9 +28,6 @@ from cockpit.sources.wandb.metrics import (
     true_time,
 )
 from cockpit.sources.wandb.metrics import ClockReading as Look
-from cockpit.sources.wandb.run_files import ShownConfig, with_state
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 
 class Record(NamedTuple):
@@ -59,34 +52,6 @@ class Batch(NamedTuple):
     skipped: int = 0
 
 
-class About(NamedTuple):
-    """What the files say of the run itself; all text is foreign. ``mtime`` is their newest write.
-
-    ``identity`` is another one when the files were replaced, and ``version`` when anything in
-    them has changed.
-    """
-
-    id: str
-    name: str
-    project: str | None
-    producer: str
-    files: tuple[str, ...]
-    mtime: float
-    identity: Hashable
-    version: Hashable
-    config: Mapping[str, object] = {}
-    alerts: tuple[TrackerAlert, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What else lies there that is not read; safe text, one line each."""
-    without_loss: tuple[str, ...] = ()
-    """What is worth knowing besides, where no loss is found in the records."""
-    state: str | None = None
-    """What the tracker says of the run itself: a state of ``TrackerValue``."""
-    url: str | None = None
-    metrics: tuple[str, ...] | None = None
-    """The names of all metrics, where the tracker lists them."""
-
-
 class Adapter(Protocol):
     """One run in one kind of tracker. Methods block and raise ``OSError`` and ``BadFileError``."""
 
@@ -104,8 +69,6 @@ class Adapter(Protocol):
         """Whether what is new is cheap to read behind a cursor, once all was read before."""
 
 
-ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
-"""States of a run that is over."""
 TAIL: Final = 200
 """Records at the end that every look reads: they tell the usual step and the newest of each."""
 SHAPES: Final = 200
@@ -138,202 +101,128 @@ class Names:
             self.keys = choose(list(self._shapes), self._configured, self.keys)
 
 
-class RunRows:
-    """A ``RunReader`` of what an adapter gives; safe from any thread."""
+class RecordLog(RowLog):
+    """The rows of an adapter's records: which name is which is learned from the records."""
 
-    def __init__(self, kind: TrackerKind, log: Adapter, configured: MetricNames) -> None:
-        self._kind = kind
-        self._log = log
-        self._lock = Lock()
+    def __init__(self, kind: TrackerKind, adapter: Adapter, configured: MetricNames) -> None:
+        self.kind = kind
+        self._adapter = adapter
         self._names = Names(configured)
-        self._reading = _Reading(None, MetricKeys())
-        self._config = ShownConfig()
-        self._clock_look: Look | None = None
-        self._value: tuple[Hashable, TrackerValue] | None = None
-        self.read_out = False
+        self._clock: Look | None = None
+        self._told: About | None = None
+        self._end: list[Row] = []
+        self._begin()
 
-    @property
-    def keys(self) -> MetricKeys:
-        """Which logged name is which, as far as the records were looked at."""
-        return self._names.keys
+    def _begin(self) -> None:
+        self._cursor: Hashable = None
+        self._read_to: Hashable = None
+        """The version of the log all of which was read; ``None`` while more is there."""
+        self._identity: Hashable = None
+        self._under = self.keys
+        self._waiting: list[Record] = []
+        self._tail: deque[Record] = deque(maxlen=TAIL)
+        self._rate = StepRate()
+        self._records = self._skipped = 0
+        self._share = 0.0
 
-    def value(self, clock: Clock) -> TrackerValue:
-        """Return what is known now: the newest rows, the loss over all rows as far as read."""
-        with self._lock:
-            about = self._log.about()
-            records, _ = self._newest(about, TAIL)
-            self._names.notice(records)
-            reading = self._reading
-            self.read_out = self._goes_on(about) and reading.read_to == about.version
-            self.read_out = self.read_out and not reading.waiting
-            offset = self._offset(about, records)
-            seen = (about.version, self._names.keys, self._reading.progress, offset)
-            if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._made(about, records, offset))
-            ended = about.state in ENDED
-            return self._value[1] if ended else with_state(self._value[1], clock.now())
+    def look(self) -> Hashable:
+        """Ask the adapter anew."""
+        self._told = self._adapter.about()
+        return self._told.identity
 
-    def more(self) -> RowChunk:
-        """Return the next rows in order, from the very first, then only what is new."""
-        with self._lock:
-            about = self._log.about()
-            restarted = self._began_anew(about)
-            reading = self._reading
-            if not reading.waiting:
-                self._read(about)
-            caught_up = reading.read_to is not None
-            rows = rated(self._plain(reading.waiting), self._names.keys, reading.rate)
-            reading.give(rows)
-            share = 1.0 if caught_up else reading.share
-            return RowChunk(tuple(rows), caught_up, restarted, share)
+    def about(self) -> About:
+        """Return what the adapter has said at the last look."""
+        assert self._told is not None, "it is looked at first"
+        return self._told
 
-    def _read(self, about: About) -> None:
-        """Read on where anything may have been logged since; the records wait to be given out."""
-        reading = self._reading
-        if reading.read_to is not None and reading.read_to == about.version:
-            return
-        batch = self._log.after(reading.cursor)
-        self._names.notice(batch.records)
-        if reading.cursor is None:
-            reading.keys = self._names.keys
-        reading.took(batch, about.version)
+    def newest(self) -> Newest:
+        """Return what the last records tell."""
+        records, _ = self._last(TAIL)
+        self._learn(records)
+        self._judge_clock(records)
+        rows = self._end = self._plain(records)
+        known = newest_values(rows, self.keys)
+        counts = self.keys.step == WANDB_STEP and not self.kind.own_steps
+        return Newest(
+            rows, known, known.at, usual_step_seconds(rows), counts and _counts_calls(rows)
+        )
 
-    def _newest(self, about: About, count: int) -> tuple[list[Record], float]:
-        """Return the last records: once all was read those that were read last."""
-        reading, kept = self._reading, count <= TAIL and self._log.reads_on
-        if kept and self._goes_on(about) and reading.read_to is not None:
-            self._read(about)
-            if reading.read_to is not None:
-                records = [*reading.tail][-count:]
-                return records, len(records) / max(1, reading.records)
-        return self._log.newest(count)
+    def last(self, most: int) -> tuple[list[Row], float]:
+        """Return the last records as rows."""
+        records, share = self._last(most)
+        self._learn(records)
+        return rated(self._plain(records), self.keys, StepRate()), share
 
-    def _goes_on(self, about: About) -> bool:
-        """Tell whether what was read is still the run's beginning, under the same keys."""
-        reading = self._reading
-        return (about.identity, self._names.keys) == (reading.identity, reading.keys)
-
-    def recent(self, most: int) -> RowChunk:
-        """Return the last rows, without reading the ones before them."""
-        with self._lock:
-            records, share = self._newest(self._log.about(), most)
-            self._names.notice(records)
-            rows = [row for row in self._plain(records) if row is not None]
-            return RowChunk(tuple(rated(rows, self._names.keys, StepRate())), True, False, share)
+    def next(self) -> RowBatch:
+        """Return the rows of the next records."""
+        if not self._waiting:
+            self._read()
+        rows = rated(self._plain(self._waiting), self.keys, self._rate)
+        self._waiting = []
+        return RowBatch(rows, self._read_to is not None, self._share, self._skipped)
 
     def rewind(self) -> None:
-        """Give out every row from the first one again: another source has stood in meanwhile."""
-        with self._lock:
-            self._reading = _Reading(None, self._names.keys)
-            self._reading.cursor, self.read_out = 0, False  # so that it is said
+        """Begin at the first record again."""
+        self._begin()
+
+    @property
+    def read_out(self) -> bool:
+        """Whether every record there was has been given out."""
+        return self._read_to == self.about().version and not self._waiting
+
+    def sampled(self) -> Sequence[Row]:
+        """Return the last rows: adapters tell nothing else at once."""
+        return self._end
 
     def names(self) -> set[str]:
         """Return the metrics in the first records and in the newest."""
-        with self._lock:
-            about = self._log.about()
-            if about.metrics is not None:
-                return set(about.metrics)
-            records = [*self._log.after(None).records, *self._log.newest(TAIL)[0]]
+        listed = self.about().metrics
+        if listed is not None:
+            return set(listed)
+        records = [*self._adapter.after(None).records, *self._adapter.newest(TAIL)[0]]
         return {name for record in records for name in record.values}
 
-    def _began_anew(self, about: About) -> bool:
-        """Begin anew where files or keys are others than before; True if rows were given out."""
-        former = self._reading
-        if self._goes_on(about):
-            return False
-        self._reading = _Reading(about.identity, self._names.keys)
-        return former.cursor is not None
+    def _read(self) -> None:
+        """Read on where anything may have been logged since; the records wait to be given out."""
+        about = self.about()
+        if self._read_to is not None and self._read_to == about.version:
+            return
+        batch = self._adapter.after(self._cursor)
+        self._learn(batch.records)
+        if self._cursor is None:
+            self._identity, self._under = about.identity, self.keys
+        self._cursor = batch.cursor
+        self._read_to = about.version if batch.caught_up else None
+        self._records += len(batch.records)
+        self._skipped += batch.skipped
+        self._share = 1.0 if batch.caught_up else min(batch.share, 0.999)
+        self._waiting += batch.records
+        self._tail.extend(batch.records)
+
+    def _last(self, count: int) -> tuple[list[Record], float]:
+        """Return the last records: once all was read those that were read last."""
+        kept = count <= TAIL and self._adapter.reads_on and self._read_to is not None
+        if kept and (self._identity, self._under) == (self.about().identity, self.keys):
+            self._read()
+            if self._read_to is not None:
+                records = [*self._tail][-count:]
+                return records, len(records) / max(1, self._records)
+        return self._adapter.newest(count)
+
+    def _learn(self, records: Sequence[Record]) -> None:
+        self._names.notice(records)
+        self.keys = self._names.keys
 
     def _plain(self, records: Sequence[Record]) -> list[Row]:
-        offset = 0.0 if self._clock_look is None else self._clock_look.offset
-        return [row_of(record, self._names.keys, offset) for record in records]
+        return [row_of(record, self.keys, self.offset) for record in records]
 
-    def _offset(self, about: About, records: Sequence[Record]) -> float:
-        """Return how far the trainer's clock is off, by when the files were written."""
+    def _judge_clock(self, records: Sequence[Record]) -> None:
+        """Find out how far the trainer's clock is off, by when the log was written."""
         times = (true_time(each.at) for each in records)
         newest = max((at for at in times if at is not None), default=None)
-        offset = offset_of(Stamps(row=newest), about.mtime, self._clock_look)
-        self._clock_look = Look(Stamps(row=newest), about.mtime, offset)
-        return offset
-
-    def _made(self, about: About, records: Sequence[Record], offset: float) -> TrackerValue:
-        rows, keys = self._plain(records), self._names.keys
-        newest = newest_values(rows, keys)
-        counts = keys.step == WANDB_STEP and not self._kind.own_steps
-        usual = usual_step_seconds(rows)
-        rate, unit = newest.throughput, keys.unit
-        if keys.throughput is None and usual is not None:
-            rate, unit = 1.0 / usual, STEPS_UNIT
-        read = self._reading.share
-        series = Series(self._reading.columns, rows, rows, read)
-        value = TrackerValue(
-            id=_text(about.id),
-            name=_text(about.name),
-            project=_text(about.project),
-            url=_text(about.url),
-            state=about.state or ("running" if records else "starting"),
-            step=newest.step,
-            counts_calls=counts and _counts_calls(rows),
-            loss=newest.loss,
-            throughput=rate,
-            throughput_unit=unit,
-            grad_norm=newest.grad_norm,
-            last_step_at=newest.at,
-            last_record_at=newest.at,
-            file_mtime=about.mtime,
-            producer=_text(about.producer),
-            fragments=tuple(
-                clean(path.rpartition("/")[2]) for path in about.files if not path.endswith("-wal")
-            ),
-            files=about.files,
-            skipped_blocks=self._reading.skipped,
-            scanned=read,
-            usual_step_s=usual,
-            clock_offset_s=offset or None,
-            config=self._config.shown(dict(about.config)),
-            alerts=about.alerts,
-            tracker=self._kind.name,
-            notes=about.notes + (about.without_loss if keys.loss is None else ()),
-        )
-        # A thousand columns of our own making: not validated again.
-        return value.model_copy(update={"history": series.points(), "columns": series.columns()})
-
-
-class _Reading:
-    """How far the records were read, which wait to be given out, and the loss of the others."""
-
-    def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
-        self.identity = identity
-        self.keys = keys
-        self.cursor: Hashable = None
-        self.read_to: Hashable = None
-        """The version of the files all of which was read; ``None`` while more is there."""
-        self.waiting: list[Record] = []
-        self.tail: deque[Record] = deque(maxlen=TAIL)
-        self.columns = LossColumns()
-        self.rate = StepRate()
-        self.records = self.skipped = 0
-        self.share = 0.0
-
-    @property
-    def progress(self) -> Hashable:
-        """What a later state is compared with: equal means that nothing more was given out."""
-        return self.records - len(self.waiting), self.share, self.skipped
-
-    def took(self, batch: Batch, version: Hashable) -> None:
-        """Note what was read."""
-        self.cursor = batch.cursor
-        self.read_to = version if batch.caught_up else None
-        self.records += len(batch.records)
-        self.skipped += batch.skipped
-        self.share = 1.0 if batch.caught_up else min(batch.share, 0.999)
-        self.waiting += batch.records
-        self.tail.extend(batch.records)
-
-    def give(self, rows: Sequence[Row]) -> None:
-        """Note that all that has waited is given out as ``rows``."""
-        self.waiting = []
-        self.columns.add(rows)
+        mtime = self.about().mtime
+        self.offset = offset_of(Stamps(row=newest), mtime, self._clock)
+        self._clock = Look(Stamps(row=newest), mtime, self.offset)
 
 
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
@@ -375,7 +264,3 @@ def _counts_calls(rows: Sequence[Row]) -> bool:
     """Tell whether steps only count: a trainer that logs now and then skips some."""
     steps = [row.step for row in rows if row.step is not None]
     return all(later - step in (0, 1) for step, later in pairwise(steps))
-
-
-def _text(raw: str | None) -> str | None:
-    return scrub(clean(raw, 300)) or None

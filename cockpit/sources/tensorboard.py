@@ -22,7 +22,7 @@ from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
-from cockpit.sources.rowlog import About, Batch, Record
+from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import (
     SHOWN,
     AwayFolders,
@@ -35,6 +35,7 @@ from cockpit.sources.run_folders import (
     living,
     seen_here,
 )
+from cockpit.sources.run_rows import About
 from cockpit.sources.wandb.decode import BadMessageError as BadEventError
 from cockpit.sources.wandb.decode import fields, varint
 from cockpit.text.safe import clean

@@ -20,8 +20,9 @@ from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.mlflow import MlflowRun
 from cockpit.sources.mlflow_server import MlflowStores, place_in
-from cockpit.sources.rowlog import Adapter, RunRows
+from cockpit.sources.rowlog import Adapter, RecordLog
 from cockpit.sources.run_folders import AwayFolders
+from cockpit.sources.run_rows import RunRows
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
 from cockpit.sources.trackio import DATABASES, TrackioRun
@@ -178,7 +179,7 @@ def _tracker(
         return place if place is not None and place.scheme == SSH else None
 
     def reader(spec: Any) -> RunRows:  # noqa: ANN401
-        return RunRows(kind, adapter(spec), spec.metrics)
+        return RunRows(RecordLog(kind, adapter(spec), spec.metrics))
 
     return FileTracker(clock, kind, place_of, reader, away, sought)
 

@@ -18,8 +18,9 @@ from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
-from cockpit.sources.rowlog import About, Batch, Record
+from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside
+from cockpit.sources.run_rows import About
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

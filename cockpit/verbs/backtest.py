@@ -27,7 +27,7 @@ from cockpit.sources.rowfile import RowFile
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.history import LossColumns, RowChunk, unreadable
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (
@@ -246,7 +246,7 @@ def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:
 
     Rows that go from one processor's cache to another's cost a tenth of all that a replay does.
     """
-    files = RunFiles(spec)
+    files = read_run(spec)
     while True:
         try:
             chunk = files.more()

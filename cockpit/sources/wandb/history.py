@@ -1,4 +1,4 @@
-"""The background pass: every logged row of a run, read once in order, and its loss curve.
+"""The loss over every logged row of a run, and the chunks in which rows are given out.
 
 The curve takes bounded memory: extremes, mean and count of values that are no numbers per column,
 exact as far as rows were read and sampled beyond. ``Delivery`` gives each chunk of rows once to
@@ -19,8 +19,6 @@ from cockpit.model.base import STEPS
 from cockpit.model.curve import PackedColumns
 from cockpit.model.observed import Column, Row
 from cockpit.runtime.offload import offload
-from cockpit.sources.wandb.fragment import Cursor, Fragment, read_rows
-from cockpit.sources.wandb.metrics import MetricKeys
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
@@ -277,85 +275,6 @@ class RowChunk(NamedTuple):
     share: float
     later: bool = False
     unread: str = ""
-
-
-class Pass:
-    """Reads all fragments of a run in the order of their start, keeping the exact columns."""
-
-    def __init__(self) -> None:
-        self.columns = LossColumns()
-        self.caught_up_once = False
-        self._cursors: list[Cursor] = []
-        self._keys = MetricKeys()
-        self._delivered = False
-        self._again = False
-
-    @property
-    def share(self) -> float:
-        """How much of the files has been read, 0 to 1 (0 before the pass began)."""
-        total = sum(cursor.fragment.size for cursor in self._cursors)
-        return min(1.0, self.read / total) if total else 0.0
-
-    @property
-    def progress(self) -> tuple[bool, int]:
-        """What a later state is compared with: equal means that nothing more was read."""
-        return self.caught_up_once, self.read
-
-    @property
-    def skipped(self) -> int:
-        """Damaged blocks that were passed over."""
-        return sum(cursor.skipped for cursor in self._cursors)
-
-    @property
-    def read(self) -> int:
-        """Bytes that are done with."""
-        return sum(cursor.read for cursor in self._cursors)
-
-    def config_of(self, fragment: Fragment) -> dict[str, object]:
-        """Return configuration that a launch set after its start, as far as it was read."""
-        return next((one.config for one in self._cursors if one.fragment is fragment), {})
-
-    def next(self, fragments: Sequence[Fragment], keys: MetricKeys) -> RowChunk:
-        """Return the next chunk; ``fragments`` are the run's files, oldest first."""
-        restarted = self._align(fragments, keys)
-        rows: list[Row] = []
-        behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
-        if behind is not None:
-            rows = read_rows(behind)
-            self.columns.add(rows)
-            self._delivered = self._delivered or bool(rows)
-        caught_up = all(cursor.caught_up for cursor in self._cursors)
-        self.caught_up_once = self.caught_up_once or caught_up
-        share = 1.0 if caught_up else self.share
-        return RowChunk(tuple(rows), caught_up, restarted, share)
-
-    def read_out(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
-        """Return whether ``next`` would give nothing: every row of these files was given out."""
-        known = [cursor.fragment for cursor in self._cursors]
-        same = not self._again and keys == self._keys and known == list(fragments)
-        return same and all(cursor.caught_up for cursor in self._cursors)
-
-    def rewind(self) -> None:
-        """Read everything again from the first row on."""
-        self._cursors.clear()
-        self.columns = LossColumns()
-        self._delivered, self.caught_up_once = False, False
-        self._again = True
-
-    def _align(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
-        """Start again when what was read so far is no longer the run's beginning."""
-        known = [cursor.fragment for cursor in self._cursors]
-        same = keys == self._keys and known == list(fragments[: len(known)])
-        restarted = self._again or (not same and self._delivered)
-        self._again = False
-        if not same:
-            self._cursors.clear()
-            self.columns = LossColumns()
-            self._keys = keys
-            self._delivered = self.caught_up_once = False
-        for fragment in fragments[len(self._cursors) :]:
-            self._cursors.append(Cursor(fragment, keys))
-        return restarted
 
 
 def unreadable(why: str) -> RowChunk:

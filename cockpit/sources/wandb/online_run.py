@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
+from cockpit.sources.shown_config import ShownConfig
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.fragment import CHUNK_ROWS
 from cockpit.sources.wandb.history import POINTS, LossColumns, RowChunk, Series
@@ -35,7 +36,6 @@ from cockpit.sources.wandb.online_rows import (
     rows_of,
 )
 from cockpit.sources.wandb.online_rows import wandb_step as step_of
-from cockpit.sources.wandb.run_files import ShownConfig
 from cockpit.sources.wandb.server import Document
 from cockpit.sources.wandb.tail import RECENT_ROWS, older, without_step
 

@@ -1,20 +1,19 @@
-"""All ``.wandb`` files of one run, joined: the tracker facet's value, rows, metric names."""
+"""All ``.wandb`` files of one run, joined: what they say of it, its rows, its metrics' names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from threading import Lock
 from typing import Final
 
-from cockpit.model.clock import Clock
-from cockpit.model.observed import Row, TrackerValue, Writer
+from cockpit.model.facet import WANDB
+from cockpit.model.observed import Row, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.run_folders import BadFileError, Chosen, WrittenHere
+from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
 from cockpit.sources.wandb.away import AwayLaunches, HostFile
 from cockpit.sources.wandb.decode import (
     HISTORY,
-    STEPS_UNIT,
     BadMessageError,
     StepRate,
     history,
@@ -23,77 +22,18 @@ from cockpit.sources.wandb.decode import (
     usual_step_seconds,
 )
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, Span, WandbLog
-from cockpit.sources.wandb.fragment import CHUNK_BYTES, Fragment
-from cockpit.sources.wandb.history import POINTS, Pass, RowChunk, Series
+from cockpit.sources.wandb.fragment import CHUNK_BYTES, Cursor, Fragment, read_rows
+from cockpit.sources.wandb.history import POINTS
 from cockpit.sources.wandb.listing import SUFFIX, find, wanted_of
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 CLOCKS = 30.0
 """Seconds by which the clocks of two machines may differ that write one W&B run."""
 TOGETHER = 180.0
 """Seconds between the newest records of two launches that both go on: the client writes of
 itself every half minute or so."""
-SILENT_AFTER = 600.0
-"""Seconds without any write after which a run without an exit record counts as silent."""
-
-
-def tracker_value(
-    spec: WandbSpec,
-    fragments: Sequence[Fragment],
-    keys: MetricKeys,
-    scan: Pass,
-    config: dict[str, object],
-    held: Collection[str] = (),
-) -> TrackerValue:
-    """Return what the files of a run (oldest first, at least one) say.
-
-    ``held`` are those that a process of this machine has open for writing.
-
-    ``config`` is shown as it is: it must be safe text already. The state is that of a run
-    that has just written; see ``with_state``.
-    """
-    newest = fragments[-1]
-    tails = [_on_our_clock(fragment, keys) for fragment in fragments]
-    joined = _joined(tails)
-    head = newest_head(fragments)
-    run, series = head.run, _series(fragments, keys, scan)
-    usual = _usual_step_seconds(tails)
-    rate, unit = _throughput(joined, keys, usual)
-    value = TrackerValue(
-        id=clean(newest.id) or None,
-        name=_text(run.name if run else None),
-        entity=_text(run.entity if run else None),
-        project=_text(run.project if run else None),
-        url=spec.url,
-        state=_state(newest, tails[-1]),
-        step=joined.step,
-        counts_calls=keys.step == WANDB_STEP,
-        loss=joined.loss,
-        throughput=rate,
-        throughput_unit=unit,
-        grad_norm=joined.grad_norm,
-        last_step_at=joined.at,
-        last_record_at=joined.record_at,
-        file_mtime=max(fragment.mtime for fragment in fragments),
-        exit_code=tails[-1].exit_code,
-        git_commit=clean(head.git_commit, 64) or None,
-        slurm_job_id=_text(head.slurm_job_id),
-        producer=_text(head.producer),
-        fragments=tuple(clean(fragment.name) for fragment in fragments),
-        files=tuple(str(fragment.path) for fragment in fragments),
-        writers=_still_writing(fragments, tails, held),
-        skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
-        scanned=series.share,
-        usual_step_s=usual,
-        clock_offset_s=newest.offset or None,
-        config=config,
-        config_since=_dated(fragments),
-    )
-    # A thousand columns of our own making, once a second for each run: not validated again.
-    return value.model_copy(update={"history": series.points(), "columns": series.columns()})
 
 
 def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
@@ -137,19 +77,6 @@ def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:
     return next((pace for pace in paces if pace is not None), None)
 
 
-def _throughput(
-    joined: Latest, keys: MetricKeys, usual: float | None
-) -> tuple[float | None, str | None]:
-    """Return the logged throughput and its unit; steps per second where none is logged."""
-    if keys.throughput is None and usual is not None:
-        return 1.0 / usual, STEPS_UNIT
-    return joined.throughput, keys.unit
-
-
-def _text(raw: str | None) -> str | None:
-    return scrub(clean(raw)) or None
-
-
 def _joined(tails: Sequence[Latest]) -> Latest:
     """Return the newest of everything over all launches."""
     known = Row(None, None)
@@ -178,160 +105,145 @@ def _state(newest: Fragment, tail: Latest) -> str:
     return "running" if newest.head.run is not None or tail.rows else "starting"
 
 
-def with_state(value: TrackerValue, now: float) -> TrackerValue:
-    """Return the value as it is at ``now``.
+def read_run(spec: WandbSpec, away: AwayLaunches | None = None) -> RunRows:
+    """Return a reader of a run's files; ``away`` has those that lie on hosts."""
+    return RunRows(RunFiles(spec, away))
 
-    A missing exit record is no crash (the file may only not be written yet): a run that has
-    written nothing for ``SILENT_AFTER`` is "silent", and what became of it is for others to say.
+
+class RunFiles(RowLog):
+    """The files of one run and everything that was read of them.
+
+    ``FileNotFoundError`` says that there are none of this run.
     """
-    written_at = max(value.file_mtime or 0.0, value.last_record_at or 0.0)
-    if value.exit_code is not None or now - written_at <= SILENT_AFTER:
-        return value
-    return value.model_copy(update={"state": "silent"})
 
-
-def _series(fragments: Sequence[Fragment], keys: MetricKeys, scan: Pass) -> Series:
-    """Return the loss over the whole run: exact as far as it was read, sampled beyond."""
-    total = sum(fragment.size for fragment in fragments)
-    unread = total - scan.read
-    share = 1.0 if scan.caught_up_once and unread <= CHUNK_BYTES else scan.share
-    tails = [fragment.latest(keys).rows for fragment in fragments]
-    newest = [row for rows in tails for row in rows]
-    sampled = [] if share == 1.0 else _samples(fragments, keys, total)
-    return Series(scan.columns, sampled, newest, share)
-
-
-def _samples(fragments: Sequence[Fragment], keys: MetricKeys, total: int) -> list[Row]:
-    """Return sampled rows with a step and a loss, the files' shares of them as their sizes."""
-    rows: list[Row] = []
-    for fragment in fragments:
-        points = max(1, POINTS * fragment.size // max(1, total))
-        rows += fragment.sample(keys, points)
-    return rows
-
-
-MOST_ENTRIES = 5000
-"""Values that are kept of one configuration, nested ones counted."""
-_DEPTH = 12
-
-
-class ShownConfig:
-    """Makes the shown form, and makes it again only when the configuration has changed."""
-
-    def __init__(self) -> None:
-        self._raw: dict[str, object] = {}
-        self._shown: dict[str, object] = {}
-        self._left = 0
-
-    def shown(self, raw: dict[str, object]) -> dict[str, object]:
-        """Return ``raw`` (JSON values) as it may be shown."""
-        if raw != self._raw:
-            self._raw = raw
-            self._left = MOST_ENTRIES
-            self._shown = self._mapping(raw, 0)
-        return self._shown
-
-    def _mapping(self, raw: dict[str, object], depth: int) -> dict[str, object]:
-        safe: dict[str, object] = {}
-        for key, value in raw.items():
-            if self._left <= 0:
-                break
-            self._left -= 1
-            name = scrub(clean(key))
-            safe[name] = self._value(name, value, depth)
-        return safe
-
-    def _value(self, name: str, value: object, depth: int) -> object:
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, dict) and depth < _DEPTH:
-            return self._mapping(value, depth + 1)
-        if isinstance(value, list) and depth < _DEPTH:
-            kept = value[: max(0, self._left)]
-            self._left -= len(kept)
-            return [self._value(name, one, depth + 1) for one in kept]
-        label = f"{name}="
-        return scrub(label + clean(value)).removeprefix(label)
-
-
-class RunFiles:
-    """The files of one run and everything that was read of them; safe to use from any thread.
-
-    Methods block; they raise ``OSError`` where the files cannot be read, ``FileNotFoundError``
-    where there are none of this run, and ``BadFileError`` where they are something else.
-    """
+    kind = WANDB
 
     def __init__(self, spec: WandbSpec, away: AwayLaunches | None = None) -> None:
-        """``away`` has the files that lie on hosts."""
         self._spec = spec
         self._away = away
-        self.wanted = wanted_of(spec)
+        self._wanted = wanted_of(spec)
         self._written = WrittenHere(SUFFIX)
         self._chosen = Chosen(())
-        self._lock = Lock()
         self._fragments: dict[str, Fragment] = {}
         self._order: list[Fragment] = []
-        self._keys = MetricKeys()
-        self._pass = Pass()
-        self._config = ShownConfig()
-        self._value: tuple[object, TrackerValue] | None = None
-        self.read_out = False
-        """Whether by the last ``value`` every row of the files had been given out."""
+        self._tails: list[Latest] = []
+        self._cursors: list[Cursor] = []
+        self._begun = 0
+        self._complete_once = False
+
+    def look(self) -> Hashable:
+        """Find the files, and learn from what is new in them."""
+        self._list()
+        self._stat_files()
+        known = [cursor.fragment for cursor in self._cursors]
+        if known != self._order[: len(known)]:
+            self._begun += 1
+            self.rewind()
+        return self._begun
 
     @property
-    def keys(self) -> MetricKeys:
-        """Which logged name is which, as far as the files were looked at."""
-        return self._keys
+    def offset(self) -> float:  # type: ignore[override]
+        """The clock of the newest launch's trainer minus ours (s)."""
+        return self._order[-1].offset
 
-    def value(self, clock: Clock) -> TrackerValue:
-        """Return what is known now: newest rows, exact columns as far as read, else samples."""
-        with self._lock:
-            self.read_out = False
-            self._list()
-            self._stat_files()
-            self.read_out = self._pass.read_out(self._order, self._keys)
-            held = self._writing()
-            seen = (
-                self._keys,
-                self._pass.progress,
-                tuple(one.version for one in self._order),
-                held,
-            )
-            if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._tracker_value(held))
-            return with_state(self._value[1], clock.now())
+    def newest(self) -> Newest:
+        """Return the newest of everything over all launches."""
+        tails = self._tails = [_on_our_clock(one, self.keys) for one in self._order]
+        joined = _joined(tails)
+        return Newest(
+            [row for tail in tails for row in tail.rows],
+            joined.row,
+            joined.record_at,
+            _usual_step_seconds(tails),
+            counts_calls=self.keys.step == WANDB_STEP,
+            skipped=sum(tail.skipped for tail in tails),
+        )
 
-    def more(self) -> RowChunk:
-        """Return the next chunk of every logged row (see ``RowChunk``)."""
-        with self._lock:
-            if self.wanted.host or any(one.replaced() for one in self._order) or not self._order:
-                self._list()
-            self._stat_files()
-            return self._pass.next(self._order, self._keys)
+    def about(self) -> About:
+        """Return what the files say, the newest launch first of all."""
+        order, newest, head = self._order, self._order[-1], newest_head(self._order)
+        run, held = head.run, self._writing()
+        read = self._cursors[len(order) - 1].config if len(self._cursors) == len(order) else {}
+        return About(
+            id=newest.id,
+            name=run.name if run else None,
+            entity=run.entity if run else None,
+            project=run.project if run else None,
+            url=self._spec.url,
+            state=_state(newest, self._tails[-1]),
+            producer=head.producer,
+            files=tuple(one.path for one in order),
+            fragments=tuple(clean(one.name) for one in order),
+            mtime=max(one.mtime for one in order),
+            identity=self._begun,
+            version=(tuple(one.version for one in order), held),
+            exit_code=self._tails[-1].exit_code,
+            git_commit=head.git_commit,
+            slurm_job_id=head.slurm_job_id,
+            writers=_still_writing(order, self._tails, held),
+            config={**(run.config if run else {}), **read},
+            config_since=_dated(order),
+            notes=self._chosen.notes,
+        )
+
+    def next(self) -> RowBatch:
+        """Return the next rows of the first launch that was not read to its end."""
+        for fragment in self._order[len(self._cursors) :]:
+            self._cursors.append(Cursor(fragment, self.keys))
+        behind = next((one for one in self._cursors if not one.caught_up), None)
+        rows = [] if behind is None else read_rows(behind)
+        read, total = sum(one.read for one in self._cursors), self._size()
+        caught_up = all(one.caught_up for one in self._cursors)
+        self._complete_once = self._complete_once or caught_up
+        whole = caught_up or (self._complete_once and total - read <= CHUNK_BYTES)
+        share = 1.0 if whole else min(1.0, read / total)
+        return RowBatch(rows, caught_up, share, sum(one.skipped for one in self._cursors))
 
     def rewind(self) -> None:
-        """Give out every row from the first one again: another source has stood in meanwhile."""
-        with self._lock:
-            self._pass.rewind()
-            self.read_out = False
+        """Read everything again from the first row on."""
+        self._cursors = []
+        self._complete_once = False
 
-    def recent(self, most: int) -> RowChunk:
-        """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
-        with self._lock:
-            self._list()
-            self._stat_files()
-            return self._recent(most)
+    @property
+    def read_out(self) -> bool:
+        """Whether every row of the files was given out."""
+        read = len(self._cursors) == len(self._order)
+        return read and all(cursor.caught_up for cursor in self._cursors)
+
+    def last(self, most: int) -> tuple[list[Row], float]:
+        """Return the last ``most`` rows, and how much of the files they cover."""
+        parts: list[list[Row]] = []
+        covered, total = 0, self._size()
+        for fragment in reversed(self._order):
+            wanted = most - sum(len(part) for part in parts)
+            if wanted <= 0 or not fragment.ready:
+                continue
+            with fragment.file.open() as log:
+                rows, start = newest_rows(log, fragment.reader(self.keys), wanted)
+            rows = fragment.on_our_clock(rows)
+            parts.insert(0, rated(rows, self.keys, StepRate()))
+            covered += fragment.size - start
+        return [row for part in parts for row in part], min(1.0, covered / total) if total else 1.0
+
+    def sampled(self) -> Sequence[Row]:
+        """Return rows with a step and a loss, the files' shares of them as their sizes."""
+        rows: list[Row] = []
+        for fragment in self._order:
+            points = max(1, POINTS * fragment.size // max(1, self._size()))
+            rows += fragment.sample(self.keys, points)
+        return rows
 
     def names(self) -> set[str]:
         """Return the names of all numbers found in the newest files."""
-        with self._lock:
-            self._list()
-            files = [self._fragments[path].file for path in newest([*self._fragments])]
+        files = [self._fragments[path].file for path in newest([*self._fragments])]
         return {name for file in files for name in _names_in(file)}
+
+    def _size(self) -> int:
+        return sum(one.size for one in self._order)
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced starts again."""
-        wanted = self.wanted
+        wanted = self._wanted
         if self._away is not None and wanted.host:
             self._chosen = self._away.chosen(wanted)
         else:
@@ -343,8 +255,8 @@ class RunFiles:
         }
 
     def _file(self, path: str) -> LaunchFile:
-        if self._away is not None and self.wanted.host:
-            return HostFile(self.wanted.host, path, self._away)
+        if self._away is not None and self._wanted.host:
+            return HostFile(self._wanted.host, path, self._away)
         return LocalFile(path)
 
     def _stat_files(self) -> None:
@@ -361,37 +273,14 @@ class RunFiles:
             raise wrong[0]
         self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
         rows = [row for one in self._order for row in one.layout.rows]
-        self._keys = choose(rows, self._spec.metrics, self._keys)
+        self.keys = choose(rows, self._spec.metrics, self.keys)
         for fragment in sound:
-            fragment.judge_clock(self._keys)
+            fragment.judge_clock(self.keys)
 
     def _writing(self) -> frozenset[str]:
         """Return which of the run's files a process has open for writing, of several."""
         written = self._chosen.written or frozenset()
         return written if len(self._order) > 1 else frozenset()
-
-    def _tracker_value(self, held: frozenset[str]) -> TrackerValue:
-        run = newest_head(self._order).run
-        config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
-        shown = self._config.shown(config)
-        value = tracker_value(self._spec, self._order, self._keys, self._pass, shown, held)
-        return value.model_copy(update={"notes": self._chosen.notes})
-
-    def _recent(self, most: int) -> RowChunk:
-        total = sum(one.size for one in self._order)
-        parts: list[tuple[Row, ...]] = []
-        covered = wanted = 0
-        for fragment in reversed(self._order):
-            wanted = most - sum(len(part) for part in parts)
-            if wanted <= 0 or not fragment.ready:
-                continue
-            with fragment.file.open() as log:
-                rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
-            rows = fragment.on_our_clock(rows)
-            parts.insert(0, tuple(rated(rows, self._keys, StepRate())))
-            covered += fragment.size - start
-        flat = tuple(row for part in parts for row in part)
-        return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
 
 
 NEWEST: Final = 4

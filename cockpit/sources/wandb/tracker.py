@@ -18,7 +18,7 @@ from cockpit.sources.wandb.away import HEAD, TAIL, AwayLaunches
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.listing import SUFFIX, Wanted, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 
 
 class OfflineWandb(FileTracker):
@@ -33,7 +33,7 @@ class OfflineWandb(FileTracker):
             return wanted if wanted.host else None
 
         super().__init__(
-            clock, WANDB, lambda spec: spec.dir, lambda spec: RunFiles(spec, away), away, sought
+            clock, WANDB, lambda spec: spec.dir, lambda spec: read_run(spec, away), away, sought
         )
 
 

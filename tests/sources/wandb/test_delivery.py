@@ -10,9 +10,10 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.sources.run_rows import RunRows
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.history import Delivery, RowChunk
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 from tests.queries import queries_of
 from tests.sources.wandb import writer
 
@@ -28,7 +29,7 @@ class SlowFolder:
         rows = [writer.row(step, "2.5", T0 + step) for step in range(5)]
         self.path.write_bytes(writer.log([writer.run("abc", T0), *rows]))
         self.asked, self.answer = Event(), Event()
-        self._files = RunFiles(WandbSpec(dir=str(folder)))
+        self._files = read_run(WandbSpec(dir=str(folder)))
         self.rows = Delivery(self._more, self._files.rewind)
 
     def _more(self) -> RowChunk:
@@ -70,14 +71,14 @@ async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> N
 async def test_rows_that_came_too_late_are_asked_for_though_the_file_has_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer, read = Event(), RunFiles.more
+    answer, read = Event(), RunRows.more
 
-    def slow(files: RunFiles) -> RowChunk:
+    def slow(files: RunRows) -> RowChunk:
         chunk = read(files)
         assert answer.wait(LONG)
         return chunk
 
-    monkeypatch.setattr(RunFiles, "more", slow)
+    monkeypatch.setattr(RunRows, "more", slow)
     SlowFolder(tmp_path)
     run = RunSpec(name="hero", wandb=WandbSpec(id="abc", dir=str(tmp_path)))
     tracker = Trackers(SystemClock())

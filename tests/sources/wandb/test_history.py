@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
+from cockpit.sources.run_rows import RunRows
 from cockpit.sources.wandb import fragment
 from cockpit.sources.wandb.file import LogChunk, Passed, WandbLog
 from cockpit.sources.wandb.history import LossColumns
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0
@@ -34,7 +35,7 @@ def launch(folder: Path, number: int, records: list[bytes]) -> Path:
     return path
 
 
-def drain(files: RunFiles) -> tuple[list[Row], list[bool]]:
+def drain(files: RunRows) -> tuple[list[Row], list[bool]]:
     """All rows until the pass has caught up, and the ``restarted`` flag of each chunk."""
     found: list[Row] = []
     restarts = []
@@ -48,8 +49,8 @@ def drain(files: RunFiles) -> tuple[list[Row], list[bool]]:
             return found, restarts
 
 
-def files_of(folder: Path) -> RunFiles:
-    return RunFiles(WandbSpec(dir=str(folder), id="abc"))
+def files_of(folder: Path) -> RunRows:
+    return read_run(WandbSpec(dir=str(folder), id="abc"))
 
 
 def steps(found: list[Row]) -> list[int | None]:
@@ -170,7 +171,7 @@ def test_a_loss_that_only_comes_later_starts_over_with_it(tmp_path: Path) -> Non
     assert [row.loss for row in found[9:]] == [None, 10 / 7, 11 / 7]
 
 
-def read_out(files: RunFiles) -> bool:
+def read_out(files: RunRows) -> bool:
     files.value(Then(T0))
     return files.read_out
 

@@ -20,7 +20,7 @@ from cockpit.sources.wandb.listing import (
     unseen,
 )
 from cockpit.sources.wandb.listing import find as find_here
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 from tests.machines import Machine
 from tests.machines import machine as machine
 from tests.sources.wandb.test_fragment import written
@@ -174,9 +174,9 @@ def test_of_many_launches_the_newest_are_named(tmp_path: Path, find: Find) -> No
 def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
     first = begun(tmp_path, 0, "same", T0)
     second = begun(tmp_path, 5, "same", T0 + 5)
-    files = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    files = read_run(WandbSpec.model_validate({"dir": str(tmp_path)}))
     with first.open("ab"), second.open("ab"):
         (found,) = files.value(SystemClock()).writers
     assert found.name == first.parent.name
-    apart = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    apart = read_run(WandbSpec.model_validate({"dir": str(tmp_path)}))
     assert apart.value(SystemClock()).writers == ()

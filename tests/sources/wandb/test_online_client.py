@@ -17,7 +17,7 @@ from cockpit.model.facet import Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.online import OnlineWandb
-from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.run_files import read_run
 from cockpit.sources.wandb.tracker import Wandb
 from tests.queries import queries_of
 from tests.sources.wandb.fake_wandb import KEY, serving
@@ -101,7 +101,7 @@ def _finished(online: TrackerValue | None, both: TrackerValue | None) -> None:
 
 def _written(folder: Path) -> int | None:
     try:
-        return RunFiles(WandbSpec(dir=str(folder), id="abc")).value(SystemClock()).step
+        return read_run(WandbSpec(dir=str(folder), id="abc")).value(SystemClock()).step
     except FileNotFoundError:
         return None
 

@@ -1,0 +1,299 @@
+"""One run of any tracker: the rows that its log gives become the facet's value and the history.
+
+A ``RowLog`` knows one kind of log. What is made of its rows is made here, once for all kinds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from threading import Lock
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import TrackerAlert, TrackerKind
+from cockpit.model.observed import Row, TrackerValue, Writer
+from cockpit.sources.shown_config import ShownConfig
+from cockpit.sources.wandb.decode import STEPS_UNIT
+from cockpit.sources.wandb.history import LossColumns, RowChunk, Series
+from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
+"""States of a run that is over."""
+SILENT_AFTER: Final = 600.0
+"""Seconds without any write after which a run that has not ended counts as silent."""
+
+
+class About(NamedTuple):
+    """What a log says of the run itself; all text is foreign. ``mtime`` is its newest write.
+
+    ``identity`` is another one when what was read is no longer the run's beginning, and
+    ``version`` when anything has changed.
+    """
+
+    id: str
+    name: str | None
+    project: str | None
+    producer: str | None
+    files: tuple[str, ...]
+    mtime: float
+    identity: Hashable
+    version: Hashable
+    config: Mapping[str, object] = {}
+    alerts: tuple[TrackerAlert, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else lies there that is not read; safe text, one line each."""
+    without_loss: tuple[str, ...] = ()
+    """What is worth knowing besides, where no loss is found in the records."""
+    state: str | None = None
+    """What the tracker says of the run itself: a state of ``TrackerValue``."""
+    url: str | None = None
+    metrics: tuple[str, ...] | None = None
+    """The names of all metrics, where the tracker lists them."""
+    entity: str | None = None
+    exit_code: int | None = None
+    git_commit: str | None = None
+    slurm_job_id: str | None = None
+    writers: tuple[Writer, ...] = ()
+    config_since: float | None = None
+    fragments: tuple[str, ...] | None = None
+    """What its files are called; ``None``: by their names."""
+
+
+class Newest(NamedTuple):
+    """The end of a log: its last rows, their ``share`` of all, and the newest of everything.
+
+    ``known`` holds the newest value of each metric, the step and its time of training.
+    """
+
+    rows: Sequence[Row]
+    known: Row
+    record_at: float | None
+    usual_step_s: float | None
+    counts_calls: bool = False
+    skipped: int = 0
+
+
+class RowBatch(NamedTuple):
+    """The next rows in order; ``share`` is how much of all, 0 to 1, those up to these are.
+
+    ``caught_up``: nothing more is there for now. ``skipped``: damaged ones so far.
+    """
+
+    rows: list[Row]
+    caught_up: bool
+    share: float
+    skipped: int = 0
+
+
+class RowLog(ABC):
+    """What one tracker has of one run. Methods block and raise ``OSError`` and ``BadFileError``."""
+
+    kind: TrackerKind
+    keys = MetricKeys()
+    """Which logged name is which, as far as anything was read."""
+    offset = 0.0
+    """The trainer's clock minus ours (s), as far as it is known."""
+
+    @abstractmethod
+    def look(self) -> Hashable:
+        """Look anew; what the other methods tell is as of this moment. Return the identity."""
+
+    @abstractmethod
+    def about(self) -> About:
+        """Return what it says of the run."""
+
+    @abstractmethod
+    def newest(self) -> Newest:
+        """Return what stands at its end, whatever its size."""
+
+    @abstractmethod
+    def last(self, most: int) -> tuple[list[Row], float]:
+        """Return about the last ``most`` rows, and what share of all they are."""
+
+    @abstractmethod
+    def next(self) -> RowBatch:
+        """Return the rows behind those that were given out last."""
+
+    @abstractmethod
+    def rewind(self) -> None:
+        """Begin at the first row again."""
+
+    @property
+    @abstractmethod
+    def read_out(self) -> bool:
+        """Whether ``next`` has nothing to give by the last look."""
+
+    @abstractmethod
+    def sampled(self) -> Sequence[Row]:
+        """Return rows all along it, for a drawing while it is not read yet."""
+
+    @abstractmethod
+    def names(self) -> set[str]:
+        """Return the metrics that were logged."""
+
+
+class RunRows:
+    """The rows of one run and what is known by them; safe from any thread."""
+
+    def __init__(self, log: RowLog) -> None:
+        self._log = log
+        self._lock = Lock()
+        self._reading = _Reading(None, log.keys)
+        self._restarted = False
+        self._config = ShownConfig()
+        self._value: tuple[Hashable, TrackerValue] | None = None
+        self.read_out = False
+        """Whether by the last ``value`` every row that was there had been given out."""
+
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as anything was read."""
+        return self._log.keys
+
+    def value(self, clock: Clock) -> TrackerValue:
+        """Return what is known now: the newest rows, the loss over all rows as far as read."""
+        with self._lock:
+            self.read_out = False
+            identity = self._log.look()
+            newest = self._log.newest()
+            about = self._log.about()
+            goes_on = self._reading.goes_on(identity, self._log.keys)
+            self.read_out = goes_on and self._log.read_out and not self._restarted
+            seen = (about.version, self._log.keys, self._reading.progress, self._log.offset)
+            if self._value is None or self._value[0] != seen:
+                self._value = (seen, self._made(about, newest))
+            ended = about.state in ENDED
+            return self._value[1] if ended else with_state(self._value[1], clock.now())
+
+    def more(self) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+        with self._lock:
+            identity = self._log.look()
+            if not self._reading.goes_on(identity, self._log.keys):
+                self._begin(identity)
+            batch = self._log.next()
+            reading = self._reading
+            if not reading.rows:
+                reading.keys = self._log.keys
+            reading.take(batch)
+            restarted, self._restarted = self._restarted, False
+            return RowChunk(tuple(batch.rows), batch.caught_up, restarted, batch.share)
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the last rows, without reading the ones before them."""
+        with self._lock:
+            self._log.look()
+            rows, share = self._log.last(most)
+            return RowChunk(tuple(rows), True, False, share)
+
+    def rewind(self) -> None:
+        """Give out every row from the first one again: another source has stood in meanwhile."""
+        with self._lock:
+            self._begin(self._reading.identity)
+            self._restarted = True
+            self.read_out = False
+
+    def names(self) -> set[str]:
+        """Return the metrics that were logged; of a reader that reads nothing else."""
+        with self._lock:
+            self._log.look()
+            return self._log.names()
+
+    def _begin(self, identity: Hashable) -> None:
+        self._restarted = self._restarted or self._reading.rows > 0
+        self._log.rewind()
+        self._reading = _Reading(identity, self._log.keys)
+
+    def _made(self, about: About, newest: Newest) -> TrackerValue:
+        keys, known, log = self._log.keys, newest.known, self._log
+        rate, unit = known.throughput, keys.unit
+        if keys.throughput is None and newest.usual_step_s is not None:
+            rate, unit = 1.0 / newest.usual_step_s, STEPS_UNIT
+        read = self._reading.share
+        sampled = [] if read == 1.0 else log.sampled()
+        series = Series(self._reading.columns, sampled, newest.rows, read)
+        value = TrackerValue(
+            id=_text(about.id),
+            name=_text(about.name),
+            entity=_text(about.entity),
+            project=_text(about.project),
+            url=about.url,
+            state=about.state or ("running" if newest.rows else "starting"),
+            step=known.step,
+            counts_calls=newest.counts_calls,
+            loss=known.loss,
+            throughput=rate,
+            throughput_unit=unit,
+            grad_norm=known.grad_norm,
+            last_step_at=known.at,
+            last_record_at=newest.record_at,
+            file_mtime=about.mtime,
+            exit_code=about.exit_code,
+            git_commit=clean(about.git_commit, 64) or None,
+            slurm_job_id=_text(about.slurm_job_id),
+            producer=_text(about.producer),
+            fragments=about.fragments or _file_names(about.files),
+            files=about.files,
+            writers=about.writers,
+            skipped_blocks=max(self._reading.skipped, newest.skipped),
+            scanned=series.share,
+            usual_step_s=newest.usual_step_s,
+            clock_offset_s=log.offset or None,
+            config=self._config.shown(dict(about.config)),
+            config_since=about.config_since,
+            alerts=about.alerts,
+            tracker=log.kind.name,
+            notes=about.notes + (about.without_loss if keys.loss is None else ()),
+        )
+        # A thousand columns of our own making: not validated again.
+        return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+class _Reading:
+    """How far the rows were given out, under which keys, and the loss of them all."""
+
+    def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
+        self.identity = identity
+        self.keys = keys
+        self.columns = LossColumns()
+        self.rows = self.skipped = 0
+        self.share = 0.0
+
+    def goes_on(self, identity: Hashable, keys: MetricKeys) -> bool:
+        """Tell whether what was read is still the run's beginning, under the same keys."""
+        return (identity, keys) == (self.identity, self.keys)
+
+    @property
+    def progress(self) -> Hashable:
+        """What a later state is compared with: equal means that nothing more was given out."""
+        return self.rows, self.share, self.skipped
+
+    def take(self, batch: RowBatch) -> None:
+        """Note what is given out."""
+        self.columns.add(batch.rows)
+        self.rows += len(batch.rows)
+        self.skipped = batch.skipped
+        self.share = batch.share
+
+
+def with_state(value: TrackerValue, now: float) -> TrackerValue:
+    """Return the value as it is at ``now``.
+
+    No word of an end is no crash (it may only not be written yet): a run that has written
+    nothing for ``SILENT_AFTER`` is "silent", and what became of it is for others to say.
+    """
+    written_at = max(value.file_mtime or 0.0, value.last_record_at or 0.0)
+    if now - written_at <= SILENT_AFTER:
+        return value
+    return value.model_copy(update={"state": "silent"})
+
+
+def _file_names(files: Sequence[str]) -> tuple[str, ...]:
+    return tuple(clean(path.rpartition("/")[2]) for path in files if not path.endswith("-wal"))
+
+
+def _text(raw: str | None) -> str | None:
+    return scrub(clean(raw)) or None
