@@ -41,11 +41,13 @@ from cockpit.sources.checkpoints.listing import (
     INNER,
     MARKERS,
     NUMBER,
+    ORBAX_MARKS,
     STEP_NAME,
     Folder,
     Lead,
     Listed,
     Root,
+    before_number,
     file_looks_like_save,
     holds_data,
     is_pointer,
@@ -295,6 +297,7 @@ class Assembly:
             for name in there
             if ASIDE.fullmatch(name) is None and self._is_candidate(join(path, name), name)
         ]
+        candidates += self._numbered_beside(path, candidates, level)
         listed = (self._folder(join(path, name)) for name in _once(candidates, level))
         folders = [folder for folder in listed if folder is not None]
         known = set(candidates)
@@ -334,8 +337,7 @@ class Assembly:
         """Yield what looks like a save of whatever trainer, though no known name is in it."""
         if name.startswith(".") or path in self._told.barren:
             return
-        level = self._names(path)
-        names = (*level.folders, *(each.path for each in level.files)) if level is not None else ()
+        names = self._inside(path)
         if may_look_like_save(name, names, alone=alone or is_named(name)):
             folder = self._folder(path)
             self._out.fruitful.add(path)
@@ -400,13 +402,26 @@ class Assembly:
             return True
         if name.startswith(".") or path in self._told.barren:
             return False
-        level = self._names(path)
-        if level is None:
-            return False
         # One that is named like any number is one of Orbax's if it has a marker.
-        names = {*level.folders, *(entry.path for entry in level.files)}
+        names = self._inside(path)
         marked = NUMBER.fullmatch(name) is not None and bool(names & set(MARKERS))
         return marked or ("metadata.json" in names and self._has_step(path))
+
+    def _numbered_beside(self, path: str, found: list[str], level: Level) -> list[str]:
+        """Return the folders that Orbax takes for its saves by their names, beside marked ones."""
+        numbered = [name for name in _descended(level) if before_number(name) is not None]
+        spellings = {
+            before_number(name)
+            for name in numbered
+            if name in found and not looks_like_checkpoint(name)
+            if not self._inside(join(path, name)).isdisjoint(ORBAX_MARKS)
+        }
+        return [e for e in numbered if e not in found and before_number(e) in spellings]
+
+    def _inside(self, path: str) -> set[str]:
+        """Return the names directly in a folder, as far as they are known."""
+        level = self._names(path)
+        return set() if level is None else {*level.folders, *(each.path for each in level.files)}
 
     def _is_checkpoint(self, path: str, level: Level) -> bool:
         """Tell whether the path that was given is one checkpoint, not a folder of checkpoints."""

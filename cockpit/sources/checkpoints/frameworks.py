@@ -5,6 +5,7 @@ For each: what recognises a save (``…_signs``), and what tells that it is whol
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,11 +34,12 @@ from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
     ITERATION,
     LIGHTNING,
-    NUMBER,
+    ORBAX_MARKS,
     STEP_NAME,
     Folder,
     Listed,
     Root,
+    before_number,
     fewer_files,
     number,
     read_marker,
@@ -68,9 +70,7 @@ _TENSORSTORE: Final = late_regex(
 )
 
 
-_OF_OTHER_ARRAYS: Final = {
-    *("checkpoint", "_METADATA", "_sharding", "_CHECKPOINT_METADATA", "commit_success.txt")
-}
+_OF_OTHER_ARRAYS: Final = {*("checkpoint", "_METADATA", "_sharding", *ORBAX_MARKS)}
 """What Orbax, Flax and t5x write beside arrays that look like those of Levanter."""
 
 
@@ -185,17 +185,18 @@ def accelerate(folder: Folder, root: Root) -> FolderFinding | None:
     return doubtful("no optimizer state: weights only, cannot be resumed", found.marker)
 
 
-_ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
+_ORBAX_SIGNS: Final = {*ORBAX_MARKS, "_METADATA", "manifest.ocdbt"}
 _ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
 
 
 def orbax_signs(folder: Folder, root: Root) -> bool:
-    """By its staging name, or a mark of a commit."""
-    committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
+    """By its staging name, a mark of a commit, or by its name beside saves with such marks."""
+    if ".orbax-checkpoint-tmp" in folder.name:
+        return True
+    before = before_number(folder.name)
     # Before 2024 nothing at the top told of a commit: only the name did.
-    committed = committed or bool({p.rpartition("/")[2] for p in folder.by_path} & _ORBAX_ARRAYS)
-    named = NUMBER.fullmatch(folder.name) is not None
-    return ".orbax-checkpoint-tmp" in folder.name or (named and committed)
+    arrays = {path.rpartition("/")[2] for path in folder.by_path} & _ORBAX_ARRAYS
+    return before is not None and bool(arrays or before in root.orbax_spellings)
 
 
 def t5x_signs(folder: Folder, root: Root) -> bool:
@@ -211,24 +212,37 @@ _T5X: Final = late_regex(r"checkpoint_\d+(?:\.tmp-\d+)?")
 
 
 def orbax(folder: Folder, root: Root) -> FolderFinding | None:
-    """Complete once it is renamed; in an object store once ``commit_success.txt`` is there."""
+    """Complete once it is renamed; on Google's store once ``commit_success.txt`` is there.
+
+    Newer releases write that file elsewhere too, so beside such saves one without it may be
+    whole: of those, its own metadata must say that it was committed.
+    """
     if ".orbax-checkpoint-tmp" in folder.name:
         return unfinished("still under its staging name")
     names = {path.rpartition("/")[2] for path in folder.by_path}
+    metadata, commit = (folder.by_path.get(name) for name in ORBAX_MARKS)
+    missing = missing_beside(folder, root.inside, ORBAX_MARKS)
+    committed = _commit_time(metadata)
+    if commit is None and root.path.startswith("gs://") and names & _ORBAX_SIGNS:
+        note = "no commit_success.txt, without which Orbax does not load it"
+        return doubtful(note, metadata) if committed else unfinished(note, metadata)
+    if commit is None and missing is not None and not committed:
+        return doubtful(missing, metadata)
     if not names & _ORBAX_SIGNS:
         return None
-    commit = folder.by_path.get("commit_success.txt")
-    # Object stores cannot rename, so there a commit is a file; so it is where one is seen.
-    by_commit = root.path.startswith(("gs://", "s3://")) or any(
-        "commit_success.txt" in other.by_path for other in root.folders
-    )
-    if commit is None and by_commit:
-        return unfinished("no commit_success.txt")
-    marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
-    found = FolderFinding(Grade.COMPLETE, None, marker)
+    found = FolderFinding(Grade.COMPLETE, None, commit or metadata)
     # A database that nothing describes any arrays of has lost none.
     bare = "manifest.ocdbt" in names and not names & _ORBAX_ARRAYS
     return found if bare and not _parts(folder) else with_data(found, folder)
+
+
+def _commit_time(metadata: Listed | None) -> bool:
+    """Tell whether a save's own metadata has the time of its commit."""
+    try:
+        said = json.loads(metadata.content or b"") if metadata is not None else None
+    except ValueError:
+        return False
+    return isinstance(said, dict) and isinstance(said.get("commit_timestamp_nsecs"), int)
 
 
 def _parts(folder: Folder) -> bool:

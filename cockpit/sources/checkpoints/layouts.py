@@ -325,7 +325,7 @@ def _rows() -> tuple[Layout, ...]:
             known.orbax,
             known.orbax_signs,
             {"500/_CHECKPOINT_METADATA": b"{}", "500/items/manifest.ocdbt": _X},
-            loads=picks.of_whole("Orbax: greatest committed step"),
+            loads=picks.orbax,
         ),
         Layout(
             "t5x",

@@ -61,12 +61,12 @@ STAGING: Final = late_regex(
     rf"|\.?(?:tmp[-_.])?{_WORDS}[-_]?(\d+)[-_.](?:tmp|partial|incomplete)\b.*"
     r"|tmp-checkpoint-(\d+))"
 )
+ORBAX_MARKS: Final = ("_CHECKPOINT_METADATA", "commit_success.txt")
 MARKERS: Final = (
     "metadata.json",
     ".metadata",
     "trainer_state.json",
-    "_CHECKPOINT_METADATA",
-    "commit_success.txt",
+    *ORBAX_MARKS,
     "random_states_0.pkl",
     "metadata.pkl",
 )
@@ -277,6 +277,12 @@ class Root:
         return {file.path: file for file in self.files}
 
     @cached_property
+    def orbax_spellings(self) -> frozenset[str | None]:
+        """What stands before the step in the names of the saves that Orbax has marked."""
+        marked = (each for each in self.folders if not each.top.isdisjoint(ORBAX_MARKS))
+        return frozenset(before_number(each.name) for each in marked) - {None}
+
+    @cached_property
     def inside(self) -> frozenset[str]:
         """What lies directly in any of its folders."""
         return frozenset().union(*(folder.top for folder in self.folders))
@@ -326,6 +332,11 @@ def is_staged(name: str) -> bool:
 
 
 _STAGED: Final = (".tmp", "-tmp", "_tmp", ".partial", ".incomplete")
+
+
+def before_number(name: str) -> str | None:
+    """Return what stands before the step in a name as Orbax spells it: a prefix, or nothing."""
+    return name.rstrip("0123456789") if NUMBER.fullmatch(name) else None
 
 
 def looks_like_checkpoint(name: str) -> bool:

@@ -76,6 +76,14 @@ def of_whole(why: str) -> Loads:
     return rule
 
 
+def orbax(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """Take the greatest step by its name: only on Google's store must it be committed by a file."""
+    if any(one.item.root.startswith("gs://") for one in judged):
+        return of_whole("Orbax: greatest step that has commit_success.txt")(judged)
+    renamed = [one for one in judged if not is_staged(one.name)]
+    return _pick(_greatest(renamed, _stamp), "Orbax: greatest step, whether complete or not")
+
+
 def of_pointer(why: str) -> Loads:
     """Such a trainer follows the pointer of its root, and falls back on nothing."""
 

@@ -155,18 +155,33 @@ def test_orbax_a_staging_name_is_its_step_in_flight() -> None:
     value = judge(
         plain("1000/_CHECKPOINT_METADATA", "1000/items/manifest.ocdbt"),
         plain("1500.orbax-checkpoint-tmp-1763712000000000/_CHECKPOINT_METADATA"),
-        plain("2026/notes.txt"),
     )
     assert states(value) == [(1000, "complete"), (1500, "incomplete")]
     assert value.trainer_would_load is not None and value.trainer_would_load.step == 1000
 
 
-def test_orbax_on_a_store_commits_by_a_file() -> None:
-    value = judge(
-        plain("1/_CHECKPOINT_METADATA", "1/commit_success.txt", "1/items/d/0"),
-        plain("2/_CHECKPOINT_METADATA", "2/items/manifest.ocdbt"),
-    )
-    assert states(value) == [(1, "complete"), (2, "incomplete")]
+COMMITTED = b'{"init_timestamp_nsecs": 1, "commit_timestamp_nsecs": 2}'
+
+
+@pytest.mark.parametrize(
+    ("root", "own", "state", "loads"),
+    [
+        ("gs://b/r", b'{"commit_timestamp_nsecs": null}', "incomplete", 1),
+        ("gs://b/r", COMMITTED, "unknown", 1),  # copied there: whole, but Orbax does not see it
+        ("/r", COMMITTED, "complete", 2),  # an older release wrote no such file here
+        ("/r", b"{}", "unknown", 2),
+        ("/r", None, "unknown", 2),
+    ],
+)
+def test_orbax_a_save_without_the_mark_of_the_others(
+    root: str, own: bytes | None, state: str, loads: int
+) -> None:
+    files = plain("1/_CHECKPOINT_METADATA", "1/commit_success.txt", "1/items/d/0", "2/items/d/0")
+    files += plain("2/items/manifest.ocdbt", "2/items/_METADATA")
+    files += [] if own is None else plain(**{"2/_CHECKPOINT_METADATA": own})
+    value = judge_listing([root_from_files(root, files)], Circumstances(NOW))
+    assert states(value) == [(1, "complete"), (2, state)]
+    assert value.trainer_would_load is not None and value.trainer_would_load.step == loads
 
 
 def test_hugging_face_is_complete_with_its_state_and_resumable_with_its_optimizer() -> None:

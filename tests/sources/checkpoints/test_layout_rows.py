@@ -217,6 +217,22 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
         },
         {"100": "complete", "200": "complete"},
     ),
+    "Orbax: beside marked saves its trainer takes whatever is named like one": (
+        {
+            f"{n}/{file}": X
+            for n in (100, 200)
+            for file in ("_CHECKPOINT_METADATA", "items/_METADATA", "items/d/0")
+        }
+        | {"300/items/_METADATA": X, "300/items/d/0": X, "400/items/d/0": X, "2026/notes.txt": X}
+        | {"eval_7/notes.txt": X},
+        {
+            "100": "complete",
+            "200": "complete",
+            "300": "unknown",
+            "400": "unknown",
+            "2026": "unknown",
+        },
+    ),
     "SkyRL: newer than its pointer": (
         {path.replace("actor", "policy"): X for step in (90, 100) for path in verl(step)}
         | {"latest_ckpt_global_step.txt": b"90"},
