@@ -259,6 +259,7 @@ class EndingIrisJobs(EndingJobs):
         self._run = run
         self._left = list(jobs)
         self._due: list[str] = []
+        self._heard: set[tuple[str, bool]] = set()
         self._cluster = cluster
 
     async def left(self) -> Sequence[str]:
@@ -280,8 +281,11 @@ class EndingIrisJobs(EndingJobs):
         return [why for _, why in left]
 
     async def tell(self, *, late: bool) -> None:
-        """Tell each to end that has not ended by the controller's word."""
-        for job_id in self._due:
+        """Tell each to end that has not ended by the controller's word.
+
+        Once, and once more when its grace is over: a controller that began anew may have lost it.
+        """
+        for job_id in [each for each in self._due if (each, late) not in self._heard]:
             try:
                 controller = await self._cluster.acting(self._run)
                 await controller.terminate(job_id)
@@ -293,6 +297,7 @@ class EndingIrisJobs(EndingJobs):
                 why = f"{job_id} was not told to stop: {shown(error) or NO_ANSWER}"
                 raise self.unreached(why) from None
             self.told = True
+            self._heard.add((job_id, late))
 
 
 def _same(job: LiveJob, now: Job) -> bool:

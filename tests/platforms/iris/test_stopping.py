@@ -62,10 +62,20 @@ async def test_another_execution_of_that_name_is_left_alone(iris: Controller, la
 async def test_what_the_workers_never_say_is_unknown(
     iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acting, "SLACK", 5.0)
+    monkeypatch.setattr(acting.EndingIrisJobs, "slack", 5.0)
     iris.lingers, lab = 10_000, Lab(iris, tmp_path, job={"id": BEE, "grace": "0s"})
     with pytest.raises(LostError, match="worker of /ada/bee/0 has not said"):
         await lab.platform.stop(lab.run, [await own(lab)])
+
+
+async def test_a_job_that_is_slow_to_end_is_told_once_and_once_more_after_its_grace(
+    iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acting.EndingIrisJobs, "slack", 5.0)
+    iris.heedless, lab = True, Lab(iris, tmp_path, job={"id": BEE, "grace": "10s"})
+    with pytest.raises(LostError, match="not gone in 15 s: /ada/bee is RUNNING"):
+        await lab.platform.stop(lab.run, [await own(lab)])
+    assert iris.asked.count("TerminateJob") == 2
 
 
 async def test_a_lost_answer_of_a_stop_is_unknown_and_a_refusal_is_none(
