@@ -73,14 +73,17 @@ class Book:
         return bool(self.uid and record.uid and record.uid != self.uid)
 
     def find(self, job_id: str) -> Job | None:
-        """Return the job that an id names: ``12``, ``20``, ``20_3``, ``23+1``, ``23``."""
+        """Return the job that an id names: ``12``, ``20``, ``20_3``, ``23+1``, ``23``.
+
+        A part of a heterogeneous job is no job of its own: it is that job.
+        """
         group = [each for each in self.records.values() if each.kind and each.base == job_id]
         if group:
             return Job(job_id, tuple(group))
         base, _, task = job_id.partition("_")
         for each in self.records.values():
             if job_id in (each.id, each.raw):
-                return Job(each.id, (each,))
+                return self.find(each.base) if each.kind == "het" else Job(each.id, (each,))
             if task.isdecimal() and each.base == base and _holds(each, int(task)):
                 return Job(job_id, (replace(each, id=job_id),))
         return None

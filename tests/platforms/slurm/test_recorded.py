@@ -37,7 +37,7 @@ async def value(monkeypatch: pytest.MonkeyPatch, version: str, job: str) -> JobV
         ("14", W, "waiting for its begin time: BeginTime", None),
         ("16", W, "requeued once", None),
         ("21", W, "waiting for other jobs: Resources", None),
-        ("22+1", W, "waiting for other jobs: Resources", None),
+        ("22", W, "waiting for other jobs: Resources", None),
     ],
 )
 async def test_each_version_tells_the_same(
@@ -105,11 +105,13 @@ async def test_tasks_one_by_one_are_a_chain(monkeypatch: pytest.MonkeyPatch, ver
 
 
 @every_version
-async def test_a_heterogeneous_job_is_one_job(
-    monkeypatch: pytest.MonkeyPatch, version: str
+@pytest.mark.parametrize("named", ["22", "22+1", "23"])
+async def test_a_heterogeneous_job_is_one_job_by_whatever_part_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, version: str, named: str
 ) -> None:
-    found = await value(monkeypatch, version, "22")
+    found = await value(monkeypatch, version, named)
     assert (found.tasks, found.children) == (Tasks(running=0, total=2), ("22+0", "22+1"))
+    assert found.id == "22", "what a stop cancels, and says so"
 
 
 @every_version
