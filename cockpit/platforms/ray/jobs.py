@@ -14,9 +14,10 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
+from cockpit.platforms.lineage import LineageSign, live_of
 from cockpit.platforms.ray.answers import RayJob, Supervisor, mapping, phase_of, reason_of
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.lineage import LineageSign, candidate_of, launch_id_of, live_job, live_of
+from cockpit.platforms.ray.lineage import candidate_of, launch_id_of, started
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
@@ -163,7 +164,8 @@ class RayJobs:
         found = {}
         for run in runs:
             others = frozenset(job for job, name in owners.items() if name != run.name)
-            found[run.name] = live_of(run, candidates, current[run.name], others)
+            own = current[run.name]
+            found[run.name] = live_of(run, candidates, own and started(own), others)
             matched = _matched(run, jobs)
             if matched is not None and phase_of(matched).lives:
                 found[run.name] = _with(found[run.name], self._fitting(head, run, matched))
@@ -171,7 +173,7 @@ class RayJobs:
 
     def _fitting(self, head: Head, run: RunSpec, job: RayJob) -> LiveJob:
         """Return the living job that fits ``job.match`` as one of the lineage."""
-        return live_job(run, candidate_of(job, self._since(head, job)), LineageSign(FITS))
+        return candidate_of(job, self._since(head, job)).live(run, LineageSign(FITS))
 
     async def wait_of(self, head: Head, job: RayJob) -> str | None:
         """Return what a pending job waits for, as far as the head tells."""

@@ -27,6 +27,7 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.lineage import words_of
 from cockpit.platforms.local.programs import Use, arguments, use_of
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
@@ -34,7 +35,7 @@ from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, b
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.launching import RayLaunches, command_checks
-from cockpit.platforms.ray.lineage import launch_id_of, shown_name, words_of
+from cockpit.platforms.ray.lineage import launch_id_of, shown_name
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.ray.stopping import EndingRayJobs, save, target_of, why_no_save
 from cockpit.runtime.http import Http, HttpError
