@@ -62,6 +62,11 @@ class Cluster:
         self._credentials: Credentials | None = None
         self._http: Http | None = None
 
+    @property
+    def steady_skew(self) -> float:
+        """The skew where it is worth correcting times by, else 0."""
+        return self.skew if abs(self.skew) > STEADY else 0.0
+
     @classmethod
     def of(cls, job: JobSpec, clock: Clock) -> Cluster:
         """Return the cluster that a run file's job names; nothing is read or asked yet."""

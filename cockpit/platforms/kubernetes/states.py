@@ -1,0 +1,476 @@
+"""What objects and their pods tell of a job: phase, end, restarts (SPEC J). Pure.
+
+The conditions of the object say how it ended; whether it runs its pods say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.observed import JobValue, Phase, Tasks
+from cockpit.platforms.kubernetes.objects import LAUNCH_LABEL, ObjectKind, id_of, kind_of, part
+from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
+
+Object = Mapping[str, Any]
+ACCELERATORS: Final = ("nvidia.com/", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron",
+    "habana.ai/gaudi", "gpu.intel.com/")  # fmt: skip
+"""How the names of resources begin that are accelerators."""
+ENDS: Final = {
+    "OOMKilled", "Evicted", "DeadlineExceeded", "Preempted", "Preempting", "NodeLost",
+    "NodeShutdown", "PreemptionByScheduler", "DeletionByTaintManager", "TerminationByKubelet",
+}  # fmt: skip
+"""Reasons of a pod's end that say more than that of its object: they are the job's state."""
+LONGEST: Final = 300
+_ROLES: Final = {"submitter": 0, "master": 0, "launcher": 0, "trainer": 1, "head": 1, "worker": 2,
+    "dataset-initializer": 9, "model-initializer": 9}  # fmt: skip
+"""Whose log is read first, of the roles that operators give to pods."""
+_ROLE_LABELS: Final = (
+    "trainer.kubeflow.org/trainjob-ancestor-step", "training.kubeflow.org/replica-type",
+    "ray.io/node-type", "jobset.sigs.k8s.io/replicatedjob-name",
+)  # fmt: skip
+_GROUP_LABELS: Final = (
+    "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-index",
+)  # fmt: skip
+_INDEX_LABELS: Final = (
+    "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index",
+)  # fmt: skip
+
+
+class Top(NamedTuple):
+    """An object that trains and belongs to no other such object."""
+
+    row: ObjectKind
+    body: Object
+
+    @property
+    def meta(self) -> Object:
+        found: Object = self.body["metadata"]
+        return found
+
+    @property
+    def id(self) -> str:
+        return id_of(self.row, str(self.meta["name"]))
+
+    @property
+    def uid(self) -> str:
+        return str(self.meta["uid"])
+
+    @property
+    def labels(self) -> Object:
+        return self.meta.get("labels") or {}
+
+    @property
+    def launch_id(self) -> str | None:
+        """The launch id that a cockpit has given it, of whatever run."""
+        return (self.meta.get("annotations") or {}).get(LAUNCH_LABEL)
+
+    @property
+    def created(self) -> float:
+        return instant(self.meta.get("creationTimestamp")) or 0.0
+
+    @property
+    def suspended(self) -> bool:
+        return any(part(self.body.get("spec"), path) is True for path in _SUSPENDS)
+
+
+_SUSPENDS: Final = ("suspend", "runPolicy.suspend")
+
+
+class State(NamedTuple):
+    """What an object says of itself: its own word, the phase, why, and since when."""
+
+    word: str
+    phase: Phase
+    reason: str = ""
+    at: float | None = None
+
+
+def instant(text: object) -> float | None:
+    """Return a time of the API as seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+def conditions(body: Object) -> Iterator[Object]:
+    """Yield the conditions of an object that hold."""
+    found = (body.get("status") or {}).get("conditions") or ()
+    return (each for each in found if each.get("status") == "True")
+
+
+def said(reason: object, message: object) -> str:
+    """Return a reason and its message as one line."""
+    return ": ".join(filter(None, (clean(reason, 80), shown(message or "", LONGEST))))
+
+
+def _by_condition(ends: Mapping[str, Phase]) -> Callable[[Top], State | None]:
+    def state_of(top: Top) -> State | None:
+        for each in conditions(top.body):
+            phase = ends.get(str(each.get("type")))
+            if phase is not None:
+                why = said(each.get("reason"), each.get("message"))
+                return State(each["type"], phase, why, instant(each.get("lastTransitionTime")))
+        return None
+
+    return state_of
+
+
+_RAY: Final = {
+    "SUCCEEDED": Phase.SUCCEEDED, "FAILED": Phase.FAILED, "STOPPED": Phase.CANCELLED,
+}  # fmt: skip
+
+
+def _ray_state(top: Top) -> State | None:
+    """Return what KubeRay says: its own word first, since it leaves Ray's as it was last seen."""
+    status = top.body.get("status") or {}
+    word, job = str(status.get("jobDeploymentStatus") or ""), str(status.get("jobStatus") or "")
+    why, at = said(status.get("reason"), status.get("message")), instant(status.get("endTime"))
+    if word in ("Complete", "Failed") and job in _RAY:
+        return State(job, _RAY[job], why, at)
+    if word == "ValidationFailed":
+        return State(word, Phase.FAILED, why, at)
+    if word in ("Complete", "Failed"):
+        return State(word, Phase.UNKNOWN, f"KubeRay has given it up ({why or word})", at)
+    if word == "Running" and job == "RUNNING":
+        return None  # the pods tell
+    return State(word or "New", Phase.WAITING, f"KubeRay: {word or 'nothing yet'}, Ray: {job}")
+
+
+class Reading(NamedTuple):
+    """How a kind of object is read: what ends it, and which label its pods carry with which name.
+
+    ``state`` returns ``None`` where only the pods can tell.
+    """
+
+    state: Callable[[Top], State | None]
+    pods: tuple[tuple[str, str], ...]
+
+
+_OVER: Final = {"Failed": Phase.FAILED, "Succeeded": Phase.SUCCEEDED, "Complete": Phase.SUCCEEDED}
+READINGS: Final[Mapping[str, Reading]] = {
+    "Job": Reading(
+        _by_condition({**_OVER, "SuccessCriteriaMet": Phase.SUCCEEDED}),
+        (("job-name", "metadata.name"),),
+    ),
+    "JobSet": Reading(
+        _by_condition({**_OVER, "Completed": Phase.SUCCEEDED}),
+        (("jobset.sigs.k8s.io/jobset-name", "metadata.name"),),
+    ),
+    "TrainJob": Reading(
+        _by_condition(_OVER), (("jobset.sigs.k8s.io/jobset-name", "metadata.name"),)
+    ),
+    "PyTorchJob": Reading(
+        _by_condition(_OVER), (("training.kubeflow.org/job-name", "metadata.name"),)
+    ),
+    "RayJob": Reading(
+        _ray_state, (("job-name", "metadata.name"), ("ray.io/cluster", "status.rayClusterName"))
+    ),
+}
+
+
+def owner_of(body: Object) -> Object | None:
+    """Return the reference to the object that controls another."""
+    owners = body["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), None)
+
+
+def is_child(body: Object) -> bool:
+    """Tell whether an object belongs to one that trains."""
+    owner = owner_of(body)
+    return owner is not None and kind_of(owner) is not None
+
+
+class Pod(NamedTuple):
+    """One pod, and the container of it that trains."""
+
+    body: Object
+    container: str
+
+    @classmethod
+    def of(cls, body: Object, wanted: str | None) -> Pod:
+        """Return a pod with its container: the wanted one, else its default, else the first."""
+        names = [each.get("name") for each in body["spec"].get("containers") or ()]
+        notes = body["metadata"].get("annotations") or {}
+        default = notes.get("kubectl.kubernetes.io/default-container")
+        known = (name for name in (wanted, default) if name in names)
+        return cls(body, str(next(known, names[0] if names else "")))
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def node(self) -> str | None:
+        return self.body["spec"].get("nodeName")
+
+    @property
+    def created(self) -> float:
+        return instant(self.body["metadata"].get("creationTimestamp")) or 0.0
+
+    @property
+    def status(self) -> Object:
+        return self.body.get("status") or {}
+
+    @property
+    def own(self) -> Object:
+        """The status of its container."""
+        rows = self.status.get("containerStatuses") or ()
+        return next((each for each in rows if each.get("name") == self.container), {})
+
+    @property
+    def restarts(self) -> int:
+        return int(self.own.get("restartCount") or 0)
+
+    @property
+    def over(self) -> bool:
+        return self.status.get("phase") in ("Succeeded", "Failed")
+
+    @property
+    def lost(self) -> bool:
+        """Whether its node does not answer: nobody knows whether it runs."""
+        return self.status.get("phase") == "Unknown" or self.status.get("reason") == "NodeLost"
+
+    @property
+    def runs(self) -> bool:
+        """Whether its container runs and is ready."""
+        up = "running" in (self.own.get("state") or {}) and self.own.get("ready") is not False
+        return up and not self.over and not self.lost
+
+    @property
+    def since(self) -> float | None:
+        """When its container began, or began before it ended."""
+        state = self.own.get("state") or {}
+        told = state.get("running") or state.get("terminated") or {}
+        return instant(told.get("startedAt"))
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """Where its log stands among those of the job; the first is that of rank 0."""
+        role = self._label(_ROLE_LABELS)
+        order = _ROLES.get(role.lower(), 5) if role or self._label(("ray.io/cluster",)) else 0
+        return order, _number(self._label(_GROUP_LABELS)), _number(self._index), self.name
+
+    def slot(self, alone: bool) -> tuple[str, ...]:
+        """Return which of the job's pods it is: another one of the same slot is another attempt."""
+        place = (self._label(_ROLE_LABELS), self._label(_GROUP_LABELS), self._index)
+        return place if self._index or alone else (*place, self.name)
+
+    @property
+    def _index(self) -> str:
+        return self._label(_INDEX_LABELS)
+
+    def _label(self, names: Sequence[str]) -> str:
+        meta = self.body["metadata"]
+        told = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
+        return str(next((told[name] for name in names if told.get(name)), ""))
+
+    @property
+    def accelerators(self) -> int:
+        """How many its containers hold."""
+        found = 0
+        for container in self.body["spec"].get("containers") or ():
+            limits = (container.get("resources") or {}).get("limits") or {}
+            counts = (n for name, n in limits.items() if name.startswith(ACCELERATORS))
+            found += sum(_number(str(count)) for count in counts)
+        return found
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+class End(NamedTuple):
+    """How a pod's container ended."""
+
+    pod: str
+    code: int | None
+    reason: str
+    at: float
+    message: str = ""
+
+    @property
+    def text(self) -> str:
+        code = "" if self.code is None else f"exit {self.code}"
+        told = ", ".join(filter(None, (code, self.reason)))
+        return f"{self.pod}: {told}" + (f" ({self.message})" if self.message else "")
+
+
+def end_of(pod: Pod, former: bool = False) -> End | None:
+    """Return how a pod's container ended; ``former``: that of its attempt before."""
+    told = (pod.own.get("lastState" if former else "state") or {}).get("terminated")
+    why = "" if former else str(pod.status.get("reason") or "")
+    for each in () if former else conditions(pod.body):
+        why = why or (each.get("type") == "DisruptionTarget" and str(each.get("reason"))) or ""
+    if told is None and not (pod.over and why):
+        return None
+    ended = told or {}
+    code, reason = ended.get("exitCode"), clean(ended.get("reason"), 60)
+    message = pod.status.get("message") if why else ended.get("message")
+    at = instant(ended.get("finishedAt")) or pod.created
+    plain = "" if reason in ("Error", "Completed") else reason
+    return End(pod.name, code, clean(why, 60) or plain, at, shown(message or "", 120))
+
+
+class Job(NamedTuple):
+    """A job with its pods: those of now by rank, and those of attempts before."""
+
+    top: Top
+    pods: tuple[Pod, ...]
+    former: tuple[Pod, ...] = ()
+
+    @classmethod
+    def of(cls, top: Top, bodies: Sequence[Object], wanted: str | None) -> Job:
+        """Return a job with those of the pods that are its own."""
+        own = [Pod.of(body, wanted) for body in bodies if belongs(body, top)]
+        own.sort(key=lambda pod: pod.created, reverse=True)
+        alone = part(top.body, "spec.parallelism") in (None, 1) and "ray.io" not in top.row.group
+        newest: dict[tuple[str, ...], Pod] = {}
+        for pod in own:
+            newest.setdefault(pod.slot(alone), pod)
+        kept = {pod.name for pod in newest.values()}
+        pods = sorted(newest.values(), key=lambda pod: pod.rank)
+        return cls(top, tuple(pods), tuple(pod for pod in own if pod.name not in kept))
+
+    @property
+    def state(self) -> State:
+        """What the object says of itself, and where it says nothing its pods."""
+        told = READINGS[self.top.row.kind].state(self.top)
+        runs, lost = [pod for pod in self.pods if pod.runs], [pod for pod in self.pods if pod.lost]
+        if told is not None and told.phase is Phase.UNKNOWN and not runs and not lost:
+            return told._replace(phase=Phase.FAILED)
+        if told is not None and told.phase is Phase.UNKNOWN:
+            still = f"; its pods still run ({(runs or lost)[0].name}), its trainer may too"
+            return told._replace(reason=told.reason + still)
+        if told is not None and told.phase is not Phase.WAITING:
+            return told
+        if self.top.meta.get("deletionTimestamp"):
+            phase = Phase.RUNNING if runs else Phase.WAITING
+            return State("Terminating", phase, "it is being deleted")
+        if self.top.suspended and not runs:
+            return State("Suspended", Phase.WAITING)
+        if lost and not runs:
+            text = f"node {clean(lost[0].node, 80)} does not answer: nobody knows whether it runs"
+            return State("NodeLost", Phase.UNKNOWN, text)
+        if told is not None:
+            return told
+        stale = self._stale_head()
+        if stale:
+            return State("Running", Phase.UNKNOWN, stale)
+        return State("Running", Phase.RUNNING) if runs else State("Pending", Phase.WAITING)
+
+    def _stale_head(self) -> str:
+        """Return that a Ray head began after its job: the job went with the head before it."""
+        begun = instant(part(self.top.body, "status.rayJobInfo.startTime"))
+        for pod in self.pods if begun else ():
+            if pod.rank[0] == _ROLES["head"] and begun and (pod.since or 0.0) > begun + 1.0:
+                return f"its Ray head {pod.name} began anew after the job: the job went with it"
+        return ""
+
+    @property
+    def restarts(self) -> int:
+        """How often the job has begun again, as far as its objects still tell."""
+        status = self.top.body.get("status") or {}
+        inside = max((pod.restarts for pod in self.pods), default=0)
+        by_operator = int(status.get("restarts") or 0)
+        if self.top.row.kind == "RayJob":
+            by_operator = int(status.get("failed") or 0)
+        return inside + (by_operator or len(self.former) // max(1, len(self.pods)))
+
+    @property
+    def ended(self) -> End | None:
+        """How the pod ended that failed first, which the others may only have followed."""
+        found = (end_of(pod) for pod in (*self.pods, *self.former))
+        bad = [each for each in found if each is not None and (each.code or each.reason)]
+        return min(bad, key=lambda end: end.at, default=None)
+
+    @property
+    def before(self) -> End | None:
+        """How the attempt before this one ended."""
+        inside = (end_of(pod, former=True) for pod in self.pods)
+        ends = [*inside, *(end_of(pod) for pod in self.former)]
+        return max(filter(None, ends), key=lambda end: end.at, default=None)
+
+    def value(self, skew: float = 0.0, wait: str = "", *, never: bool = False) -> JobValue:
+        """Return the job's value; ``skew`` is the server's clock minus ours, ``wait`` why it waits.
+
+        Of an object that is gone the last state counts that was seen of it.
+        """
+        state, first = self.state, self.pods[0] if self.pods else None
+        waiting, over = state.phase is Phase.WAITING, state.phase.terminal
+        end = self.ended if state.phase is Phase.FAILED else None
+        begun = [pod.since for pod in self.pods if pod.since is not None]
+        word = end.reason if end is not None and end.reason in ENDS else state.word
+        reasons = [wait or state.reason, "" if end is None else end.text]
+        if self.restarts and not over and self.before is not None:
+            reasons.append(f"restarted {self.restarts} times, before: {self.before.text}")
+        halted = [pod for pod in self.pods if not pod.runs and not pod.over]
+        if state.phase is Phase.RUNNING and halted:
+            reasons.append(f"{len(halted)} of {len(self.pods)} pods do not run: {halted[0].name}")
+
+        def ours(at: float | None) -> float | None:
+            return None if at is None else at - skew
+
+        holds = [pod.accelerators for pod in self.pods if not pod.over and pod.node]
+        return JobValue(
+            id=self.top.id,
+            state=clean(word, 80),
+            phase=state.phase,
+            tasks=self._tasks() if self.pods else None,
+            reason=clean("; ".join(filter(None, reasons)), 600) or None,
+            exit_code=end.code
+            if end is not None
+            else 0
+            if state.phase is Phase.SUCCEEDED
+            else None,
+            pending_since=ours(self._pending_since()) if waiting else None,
+            started_at=ours(min(begun, default=None)) if not waiting else None,
+            ended_at=ours(state.at) if over else None,
+            restarts=self.restarts,
+            accelerators=sum(holds) or None,
+            launch_id=self.top.launch_id,
+            children=tuple(pod.name for pod in self.pods),
+            never=never and waiting,
+            node=None if first is None else first.node,
+            ends_by=ours(self._ends_by(begun)),
+            preempted_at=ours(self._preempted_at()) if not over else None,
+        )
+
+    def _tasks(self) -> Tasks:
+        running, over = sum(pod.runs for pod in self.pods), sum(pod.over for pod in self.pods)
+        return Tasks(running=running, total=len(self.pods), over=over)
+
+    def _pending_since(self) -> float:
+        resumed = (
+            instant(each.get("lastTransitionTime"))
+            for each in (self.top.body.get("status") or {}).get("conditions") or ()
+            if each.get("type") == "Suspended"
+        )
+        return max([self.top.created, *filter(None, resumed)])
+
+    def _ends_by(self, begun: Sequence[float]) -> float | None:
+        spec = self.top.body.get("spec") or {}
+        limit = part(spec, "activeDeadlineSeconds") or part(spec, "runPolicy.activeDeadlineSeconds")
+        start = instant(part(self.top.body, "status.startTime")) or min(begun, default=None)
+        return start + limit if isinstance(limit, int) and start is not None else None
+
+    def _preempted_at(self) -> float | None:
+        """Return when a pod that still runs was told to make room."""
+        for pod in self.pods:
+            for each in conditions(pod.body) if pod.runs else ():
+                if each.get("type") == "DisruptionTarget":
+                    return instant(each.get("lastTransitionTime"))
+        return None
+
+
+def belongs(body: Object, top: Top) -> bool:
+    """Tell whether a pod is one of an object: by its label, and not left from one before it."""
+    labels = body["metadata"].get("labels") or {}
+    named = any(
+        labels.get(label) and labels[label] == part(top.body, path)
+        for label, path in READINGS[top.row.kind].pods
+    )
+    return named and (instant(body["metadata"].get("creationTimestamp")) or 0.0) >= top.created

@@ -1,0 +1,145 @@
+"""What a namespace holds: a list of each kind, then only what the server says has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.platforms.kubernetes.api import ApiError, Cluster
+from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
+from cockpit.platforms.kubernetes.states import Job, Top, is_child
+from cockpit.platforms.kubernetes.waits import Wait, wait_of
+from cockpit.runtime.http import HttpError
+
+Object = Mapping[str, Any]
+PAGE: Final = 500
+MISSING_FOR: Final = 300.0
+"""Seconds for which a kind that is not installed is not asked for again."""
+GONE: Final = 500
+"""Objects of a kind that are remembered as they were when they were deleted."""
+_LARGE: Final = ("managedFields",)
+
+
+class Kept:
+    """One list, as the server's own account of its changes keeps it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._version: str | None = None
+        self.items: dict[str, Object] = {}
+        self.gone: dict[str, Object] = {}
+        """By uid, what was deleted while we looked, as it was then."""
+
+    async def refresh(self, cluster: Cluster) -> None:
+        """Bring it up to now; raises ``HttpError``."""
+        if self._version is not None:
+            try:
+                for event in await cluster.changes(self._path, self._version):
+                    self._take(str(event.get("type")), event["object"])
+                return
+            except ApiError as error:
+                if error.status != 410:
+                    raise
+        found = await cluster.get(self._path, limit=PAGE)
+        self.items = {each["metadata"]["uid"]: _brief(each) for each in found["items"]}
+        self._version = found["metadata"]["resourceVersion"]
+
+    def _take(self, word: str, body: Object) -> None:
+        self._version = body["metadata"]["resourceVersion"]
+        if word == "BOOKMARK":
+            return
+        uid = body["metadata"]["uid"]
+        if word == "DELETED":
+            self.items.pop(uid, None)
+            self.gone[uid] = _brief(body)
+            while len(self.gone) > GONE:
+                self.gone.pop(next(iter(self.gone)))
+        else:
+            self.items[uid] = _brief(body)
+
+
+def _brief(body: Object) -> Object:
+    meta = {name: value for name, value in body["metadata"].items() if name not in _LARGE}
+    return {**body, "metadata": meta}
+
+
+class Look(NamedTuple):
+    """A namespace at one moment."""
+
+    tops: tuple[Top, ...]
+    pods: tuple[Object, ...]
+    gone: tuple[Top, ...]
+    errors: Mapping[str, HttpError]
+    """Why the objects of a kind are not known, by its word (``jobset``)."""
+
+    def job(self, top: Top, container: str | None) -> Job:
+        """Return an object with its pods."""
+        return Job.of(top, self.pods, container)
+
+
+class Namespace:
+    """One namespace of a cluster; all who ask at once share one answer."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self.cluster = cluster
+        self._clock = clock
+        self._kept: dict[str, Kept] = {}
+        self._missing: dict[str, float] = {}
+        self._asking: asyncio.Task[Look] | None = None
+
+    async def look(self) -> Look:
+        """Return what is there now; raises ``HttpError`` where nothing can be told."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._look())
+            self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._asking)
+
+    async def _look(self) -> Look:
+        space = await self.cluster.namespace()
+        paths = {word: row.path(space) for word, row in KINDS.items()}
+        wanted = {"pods": f"/api/v1/namespaces/{space}/pods"} | {
+            word: path
+            for word, path in paths.items()
+            if self._clock.monotonic() >= self._missing.get(word, 0.0)
+        }
+        kept = {word: self._kept.setdefault(path, Kept(path)) for word, path in wanted.items()}
+        answers = await asyncio.gather(
+            *(each.refresh(self.cluster) for each in kept.values()), return_exceptions=True
+        )
+        errors: dict[str, HttpError] = {}
+        for word, answer in zip(kept, answers, strict=True):
+            if isinstance(answer, HttpError) and answer.status == 404 and word != "pods":
+                self._missing[word] = self._clock.monotonic() + MISSING_FOR
+            elif isinstance(answer, HttpError):
+                errors[word] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+        if "pods" in errors:
+            raise errors["pods"]
+        there = {word: each for word, each in kept.items() if word in KINDS and word not in errors}
+        tops = [top for word, each in there.items() for top in _tops(KINDS[word], each.items)]
+        gone = [top for word, each in there.items() for top in _tops(KINDS[word], each.gone)]
+        return Look(tuple(tops), tuple(kept["pods"].items.values()), tuple(gone), errors)
+
+    async def wait(self, job: Job, now: float) -> Wait:
+        """Return why a job waits; what cannot be read is left out. ``now`` by the server's clock."""
+        space = await self.cluster.namespace()
+        asked = await asyncio.gather(
+            self._items(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{space}/workloads"),
+            self._items(f"/api/v1/namespaces/{space}/events"),
+            self._items("/api/v1/nodes"),
+        )
+        return wait_of(job, *asked, now)
+
+    async def _items(self, path: str) -> Sequence[Object]:
+        with suppress(HttpError):
+            found: Sequence[Object] = (await self.cluster.get(path, limit=PAGE))["items"]
+            return found
+        return ()
+
+
+def _tops(row: ObjectKind, bodies: Mapping[str, Object]) -> list[Top]:
+    return [Top(row, body) for body in bodies.values() if not is_child(body)]

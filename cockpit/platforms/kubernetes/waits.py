@@ -1,0 +1,202 @@
+"""Why a job waits, in plain words, and whether it waits for what can never come (C-04). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cockpit.platforms.kubernetes.states import Job, Pod, conditions, instant, part
+from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
+
+Object = Mapping[str, Any]
+NEVER_STARTS: Final = {
+    "ErrImagePull": "its image cannot be pulled", "ImagePullBackOff": "its image cannot be pulled",
+    "InvalidImageName": "its image has no valid name", "ErrImageNeverPull": "its image is not on the node",
+    "CreateContainerConfigError": "a secret or config map that it names is missing",
+    "CreateContainerError": "its container cannot be made", "RunContainerError": "its command cannot be run",
+    "StartError": "its command cannot be run",
+}  # fmt: skip
+"""What a container waits for that does not come by itself, by the kubelet's word."""
+_NODES: Final = (
+    (r"Insufficient (\S+)", "lack free {}"),
+    (r"(?:node\(s\) )?had untolerated taint\(?s?\)? \{([^}]*?)\s*(?::\s*)?\}", "have the taint {}"),
+    (r"(?:node\(s\) )?had taint \{([^}:]*).*\}, that the pod didn't tolerate", "have the taint {}"),
+    (r"node\(s\) didn't match (?:P|p)od(?:'s)? (?:node affinity/selector|node affinity.*)",
+     "do not fit its node selector"),
+    (r"node\(s\) were unschedulable", "are cordoned"),
+    (r"node\(s\) had volume node affinity conflict", "cannot reach its volume"),
+    (r"node\(s\) didn't match pod (anti-)?affinity.*", "do not fit its pod {}affinity"),
+)  # fmt: skip
+"""What a scheduler says of a number of nodes, and the same in plain words."""
+_UNMET: Final = re.compile(r"^0/(\d+) nodes are available: (.*?)\.?(?: preemption: .*)?$", re.S)
+_QUOTA: Final = re.compile(r"requested: (\S+?), used: \S+?, limited: (\S+)")
+_BEYOND: Final = re.compile(r"> maximum capacity|insufficient quota for|doesn't exist", re.I)
+"""What Kueue says of a workload that no freed quota can help."""
+_SIZES: Final = {"k": 1e3, "Ki": 2**10, "M": 1e6, "Mi": 2**20, "G": 1e9, "Gi": 2**30, "T": 1e12,
+    "Ti": 2**40, "m": 1e-3}  # fmt: skip
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
+UNTAKEN: Final = 60.0
+"""Seconds after which a controller has said something of an object, or is not there."""
+SCALED: Final = 120.0
+"""Seconds within which an autoscaler has said something of a pod that no node takes."""
+_SCALERS: Final = ("TriggeredScaleUp", "Nominated", "NotTriggerScaleUp")
+
+
+class Wait(NamedTuple):
+    """Why a job waits (one line), and whether it waits for what cannot come."""
+
+    text: str
+    never: bool = False
+
+
+def wait_of(
+    job: Job, workloads: Sequence[Object], events: Sequence[Object], nodes: Sequence[Object],
+    now: float,
+) -> Wait:  # fmt: skip
+    """Return why a job waits, as far as what was asked for tells; ``now`` by the server's clock."""
+    found = [*_of_queue(job, workloads), *_of_pods(job, events, nodes, now)]
+    found += () if job.pods else _without_pods(job, events, now)
+    worst = [each for each in found if each.never] or found
+    return worst[0] if worst else Wait("")
+
+
+def _of_queue(job: Job, workloads: Sequence[Object]) -> Iterator[Wait]:
+    """Yield what Kueue says of the job's workload: what it did last counts before what it did."""
+    for each in workloads:
+        owners = each["metadata"].get("ownerReferences") or ()
+        if all(owner.get("uid") != job.top.uid for owner in owners):
+            continue
+        held = {one["type"]: one for one in conditions(each)}
+        rows = (each.get("status") or {}).get("conditions") or ()
+        refused = next((one for one in rows if one.get("type") == "QuotaReserved"), {})
+        for word in ("Evicted", "Preempted"):
+            if word in held and job.top.suspended:
+                yield Wait(f"Kueue: {word.lower()}, {shown(held[word].get('message'), 200)}")
+        if "Admitted" in held and job.top.suspended:
+            yield Wait(
+                "Kueue has admitted it, and it is still suspended: its operator should start it"
+            )
+        elif refused.get("status") == "False":
+            text = str(refused.get("message") or "no quota yet")
+            yield Wait(f"Kueue: {shown(text, 300)}", bool(_BEYOND.search(text)))
+        elif "Admitted" not in held:
+            yield Wait("Kueue holds it: its workload is not admitted yet")
+
+
+def _of_pods(
+    job: Job, events: Sequence[Object], nodes: Sequence[Object], now: float
+) -> Iterator[Wait]:
+    for pod in job.pods:
+        if pod.over or pod.runs:
+            continue
+        for state in _states(pod):
+            reason, message = str(state.get("reason") or ""), shown(state.get("message") or "", 200)
+            if reason in NEVER_STARTS:
+                text = f"{NEVER_STARTS[reason]} ({reason}: {message or 'nothing more is told'})"
+                yield Wait(f"{pod.name}: {text}", never=True)
+            elif reason == "CrashLoopBackOff":
+                yield Wait(f"{pod.name} ends again and again (CrashLoopBackOff): {message}")
+        for each in pod.status.get("conditions") or ():
+            if each.get("type") == "PodScheduled" and each.get("status") == "False":
+                yield _unscheduled(pod, each, events, nodes, now)
+        if pod.node:
+            told = [each for each in events if _is_of(each, pod.name)]
+            about = f": {shown(told[-1].get('message'), 200)}" if told else ""
+            yield Wait(f"{pod.name} is being made ready on {clean(pod.node, 80)}{about}")
+
+
+def _states(pod: Pod) -> Iterator[Object]:
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for each in pod.status.get(group) or ():
+            yield (each.get("state") or {}).get("waiting") or {}
+
+
+def _unscheduled(
+    pod: Pod, condition: Object, events: Sequence[Object], nodes: Sequence[Object], now: float
+) -> Wait:
+    text = f"{pod.name} has no node: {plain(str(condition.get('message') or ''))}"
+    too_large = _too_large(pod, nodes)
+    if not too_large:
+        return Wait(text)
+    scaler = [each.get("reason") for each in events if _is_of(each, pod.name)]
+    told = next((word for word in _SCALERS if word in scaler), None)
+    since = instant(condition.get("lastTransitionTime")) or pod.created
+    never = told == "NotTriggerScaleUp" or (told is None and now - since > SCALED)
+    return Wait(f"{text}; {too_large}", never)
+
+
+def plain(message: str) -> str:
+    """Return what a scheduler says of the nodes in plain words; what is not known as it is."""
+    found = _UNMET.match(message.strip())
+    if found is None:
+        return shown(message, 300)
+    parts = []
+    for each in re.split(r", (?=\d+ )", found[2]):
+        count, _, why = each.partition(" ")
+        for pattern, words in _NODES:
+            match = re.fullmatch(pattern, why)
+            if match is not None:
+                why = words.format(*(group or "" for group in match.groups()))
+                break
+        parts.append(f"{count} {why}")
+    return shown(f"of {found[1]} nodes {', '.join(parts)}", 300)
+
+
+def _too_large(pod: Pod, nodes: Sequence[Object]) -> str:
+    """Return what no node has so much of as one pod wants; empty where nodes are not told."""
+    for name, amount in _requests(pod).items() if nodes else ():
+        most = max(quantity(part(node, "status.allocatable").get(name)) for node in nodes)
+        if amount > most:
+            return f"no node has {amount:g} {clean(name, 60)} (the most: {most:g})"
+    return ""
+
+
+def _requests(pod: Pod) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for container in pod.body["spec"].get("containers") or ():
+        wanted = container.get("resources") or {}
+        for name, amount in {
+            **(wanted.get("limits") or {}),
+            **(wanted.get("requests") or {}),
+        }.items():
+            found[name] = found.get(name, 0.0) + quantity(amount)
+    return found
+
+
+def quantity(text: object) -> float:
+    """Return an amount of the API (``500m``, ``16Gi``) as a number; 0 for what is none."""
+    match = _QUANTITY.fullmatch(str(text))
+    return float(match[1]) * _SIZES.get(match[2], 1.0) if match else 0.0
+
+
+def _without_pods(job: Job, events: Sequence[Object], now: float) -> Iterator[Wait]:
+    name = str(job.top.meta["name"])
+    for each in reversed(events):
+        if _is_of(each, name) and each.get("reason") in ("FailedCreate", "FailedCreatePod"):
+            text = str(each.get("message") or "")
+            yield Wait(f"its pods are refused: {shown(text, 300)}", _never_fits(text))
+            return
+    if job.top.suspended:
+        yield Wait("it is suspended: nobody has let it go yet")
+    elif not job.top.body.get("status") and now - job.top.created > UNTAKEN:
+        yield Wait(
+            f"no controller has taken it up: is the operator for {job.top.row.plural} running?"
+        )
+
+
+def _never_fits(message: str) -> bool:
+    """Tell whether a quota refuses more than it has in all."""
+    found = _QUOTA.search(message)
+    if found is None:
+        return False
+    wanted, limits = (dict(each.split("=", 1) for each in text.split(",") if "=" in each)
+        for text in found.groups())  # fmt: skip
+    return any(quantity(wanted[name]) > quantity(limits[name]) for name in wanted if name in limits)
+
+
+def _is_of(event: Object, name: str) -> bool:
+    """Tell whether an event is of an object, or of one that its controller has made for it."""
+    about = str((event.get("involvedObject") or {}).get("name") or "")
+    return about == name or about.startswith(f"{name}-")
