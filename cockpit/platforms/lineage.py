@@ -69,6 +69,26 @@ def told_by(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return () if looks else tuple(arguments(["", *words]))
 
 
+_VARIABLES: Final = {
+    "WANDB_RUN_ID": "wandb.id", "WANDB_PROJECT": "wandb.project", "WANDB_ENTITY": "wandb.entity",
+}  # fmt: skip
+
+
+def settings_of(
+    env: Mapping[str, str], told: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield what a job's environment and arguments tell of its run, by the run file's names."""
+    for variable, key in _VARIABLES.items():
+        value = clean(env.get(variable), 200)
+        if value:
+            yield key, value
+    for key, value in told:
+        whole = value.startswith("/") or "://" in value
+        if whole and use_of(key) is Use.WRITES:
+            yield "output_root", clean(value, 500)
+            return
+
+
 def words_of(entrypoint: str) -> list[str]:
     """Return the words of a shell line, those of scripts that are quoted inside it as well."""
     words: list[str] = []

@@ -62,7 +62,7 @@ class Access:
     @property
     def plugin(self) -> str | None:
         """The program that the context gets its token from, where it calls one."""
-        command = _mapping(self.user.get("exec")).get("command")
+        command = mapping(self.user.get("exec")).get("command")
         return Path(str(command)).name if command else None
 
     @property
@@ -128,7 +128,7 @@ def _kubeconfigs() -> list[tuple[Path, Mapping[str, Any]]]:
 def _document(text: bytes, path: Path) -> Mapping[str, Any]:
     yaml: Any = importlib.import_module("yaml")
     try:
-        return _mapping(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        return mapping(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (yaml.YAMLError, ValueError, RecursionError):
         raise _unusable(f"{clean(path, 200)} is not a kubeconfig: no YAML") from None
 
@@ -156,10 +156,10 @@ def _entry(
     names = []
     for folder, document in files:
         rows = document.get(group)
-        for row in map(_mapping, rows if isinstance(rows, list) else ()):
+        for row in map(mapping, rows if isinstance(rows, list) else ()):
             names.append(clean(row.get("name"), 80))
             if row.get("name") == name:
-                return folder, _mapping(row.get(kind))
+                return folder, mapping(row.get(kind))
     there = ", ".join(names[:8]) or "none"
     raise _unusable(f"no kubeconfig has the {kind} {clean(name, 120)} (there: {there})")
 
@@ -211,7 +211,7 @@ class Credentials:
     async def _token(self) -> tuple[str | None, float | None]:
         user = self._access.user
         if user.get("exec"):
-            return await self._from_plugin(_mapping(user["exec"]))
+            return await self._from_plugin(mapping(user["exec"]))
         if user.get("tokenFile"):
             path = self._access.folder / str(user["tokenFile"])
             try:
@@ -228,7 +228,7 @@ class Credentials:
         if "/" in command:
             command = str(self._access.folder / command)
         words = [command, *(str(word) for word in plugin.get("args") or ())]
-        rows = map(_mapping, plugin.get("env") or ())
+        rows = map(mapping, plugin.get("env") or ())
         env = {str(row.get("name")): str(row.get("value")) for row in rows}
         env["KUBERNETES_EXEC_INFO"] = json.dumps(self._info(plugin))
         done = await run_command(words, deadline=PLUGIN_WITHIN, env=env)
@@ -237,7 +237,7 @@ class Credentials:
             why = shown(done.err.decode("utf-8", "replace").strip(), 160)
             raise _no_token(f"{clean(name, 80)} {how}; {self._access.remedy}{why and f': {why}'}")
         try:
-            status = _mapping(_mapping(json.loads(done.out)).get("status"))
+            status = mapping(mapping(json.loads(done.out)).get("status"))
         except (ValueError, RecursionError):
             status = {}
         token, own, key = (
@@ -278,7 +278,8 @@ def _instant(text: object) -> float | None:
         return None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object of a document, an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 

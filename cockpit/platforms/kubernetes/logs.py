@@ -50,11 +50,12 @@ def fetched(data: bytes, since: str | None, limit: int = PAGE) -> Fetched:
     """
     full = len(data) >= limit
     rows = data[: data.rfind(b"\n") + 1 if full else len(data)].splitlines()
-    found, cursor, joined = [], since, since is None
+    found: list[bytes] = []
+    cursor, joined = since, since is None
     for row in rows:
         stamp, _, line = row.partition(b" ")
         key = _key(stamp)
-        if key is None and not found and not joined:
+        if key is None and not found:
             raise ValueError(clean(row.decode("utf-8", "replace"), 200))
         joined = joined or key == since
         if since is None or key is None or key > since:

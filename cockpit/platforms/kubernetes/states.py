@@ -5,7 +5,7 @@ The conditions of the object say how it ended; whether it runs its pods say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -47,20 +47,19 @@ class Top(NamedTuple):
 
     @property
     def meta(self) -> Object:
+        """Its metadata."""
         found: Object = self.body["metadata"]
         return found
 
     @property
     def id(self) -> str:
+        """Its id, such as ``jobset/llama``."""
         return id_of(self.row, str(self.meta["name"]))
 
     @property
     def uid(self) -> str:
+        """What tells it from another one of its name."""
         return str(self.meta["uid"])
-
-    @property
-    def labels(self) -> Object:
-        return self.meta.get("labels") or {}
 
     @property
     def launch_id(self) -> str | None:
@@ -69,10 +68,12 @@ class Top(NamedTuple):
 
     @property
     def created(self) -> float:
+        """When it was created, by the server's clock."""
         return instant(self.meta.get("creationTimestamp")) or 0.0
 
     @property
     def suspended(self) -> bool:
+        """Whether somebody, or Kueue, keeps it from running."""
         return any(part(self.body.get("spec"), path) is True for path in _SUSPENDS)
 
 
@@ -201,18 +202,22 @@ class Pod(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Its name."""
         return str(self.body["metadata"]["name"])
 
     @property
     def node(self) -> str | None:
-        return self.body["spec"].get("nodeName")
+        """The node that it was given to."""
+        return str(self.body["spec"].get("nodeName") or "") or None
 
     @property
     def created(self) -> float:
+        """When it was created, by the server's clock."""
         return instant(self.body["metadata"].get("creationTimestamp")) or 0.0
 
     @property
     def status(self) -> Object:
+        """What its kubelet says of it."""
         return self.body.get("status") or {}
 
     @property
@@ -223,10 +228,12 @@ class Pod(NamedTuple):
 
     @property
     def restarts(self) -> int:
+        """How often its container was begun again."""
         return int(self.own.get("restartCount") or 0)
 
     @property
     def over(self) -> bool:
+        """Whether it has ended for good."""
         return self.status.get("phase") in ("Succeeded", "Failed")
 
     @property
@@ -294,6 +301,7 @@ class End(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The end in words."""
         code = "" if self.code is None else f"exit {self.code}"
         told = ", ".join(filter(None, (code, self.reason)))
         return f"{self.pod}: {told}" + (f" ({self.message})" if self.message else "")
@@ -324,8 +332,8 @@ class Job(NamedTuple):
 
     @classmethod
     def of(cls, top: Top, bodies: Sequence[Object], wanted: str | None) -> Job:
-        """Return a job with those of the pods that are its own."""
-        own = [Pod.of(body, wanted) for body in bodies if belongs(body, top)]
+        """Return a job with its pods, which may be those of several attempts."""
+        own = [Pod.of(body, wanted) for body in bodies]
         own.sort(key=lambda pod: pod.created, reverse=True)
         alone = part(top.body, "spec.parallelism") in (None, 1) and "ray.io" not in top.row.group
         newest: dict[tuple[str, ...], Pod] = {}
@@ -339,28 +347,36 @@ class Job(NamedTuple):
     def state(self) -> State:
         """What the object says of itself, and where it says nothing its pods."""
         told = READINGS[self.top.row.kind].state(self.top)
-        runs, lost = [pod for pod in self.pods if pod.runs], [pod for pod in self.pods if pod.lost]
-        if told is not None and told.phase is Phase.UNKNOWN and not runs and not lost:
-            return told._replace(phase=Phase.FAILED)
+        runs = any(pod.runs for pod in self.pods)
         if told is not None and told.phase is Phase.UNKNOWN:
-            still = f"; its pods still run ({(runs or lost)[0].name}), its trainer may too"
-            return told._replace(reason=told.reason + still)
+            return self._given_up(told)
         if told is not None and told.phase is not Phase.WAITING:
             return told
         if self.top.meta.get("deletionTimestamp"):
             phase = Phase.RUNNING if runs else Phase.WAITING
             return State("Terminating", phase, "it is being deleted")
+        return self._alive(told, runs=runs)
+
+    def _given_up(self, told: State) -> State:
+        """Return the state of one that its operator has left alone: it may run all the same."""
+        there = next((pod for pod in self.pods if pod.runs or pod.lost), None)
+        if there is None:
+            return told._replace(phase=Phase.FAILED)
+        still = f"its pod {there.name} still runs, its trainer may too"
+        return told._replace(reason=f"{told.reason}; {still}")
+
+    def _alive(self, told: State | None, *, runs: bool) -> State:
+        lost = next((pod for pod in self.pods if pod.lost), None)
+        stale = self._stale_head()
         if self.top.suspended and not runs:
             return State("Suspended", Phase.WAITING)
-        if lost and not runs:
-            text = f"node {clean(lost[0].node, 80)} does not answer: nobody knows whether it runs"
+        if lost is not None and not runs:
+            text = f"node {clean(lost.node, 80)} does not answer: nobody knows whether it runs"
             return State("NodeLost", Phase.UNKNOWN, text)
-        if told is not None:
-            return told
-        stale = self._stale_head()
-        if stale:
+        if told is None and stale:
             return State("Running", Phase.UNKNOWN, stale)
-        return State("Running", Phase.RUNNING) if runs else State("Pending", Phase.WAITING)
+        alive = State("Running", Phase.RUNNING) if runs else State("Pending", Phase.WAITING)
+        return told or alive
 
     def _stale_head(self) -> str:
         """Return that a Ray head began after its job: the job went with the head before it."""
@@ -466,11 +482,28 @@ class Job(NamedTuple):
         return None
 
 
-def belongs(body: Object, top: Top) -> bool:
-    """Tell whether a pod is one of an object: by its label, and not left from one before it."""
-    labels = body["metadata"].get("labels") or {}
-    named = any(
-        labels.get(label) and labels[label] == part(top.body, path)
-        for label, path in READINGS[top.row.kind].pods
-    )
-    return named and (instant(body["metadata"].get("creationTimestamp")) or 0.0) >= top.created
+def by_owner(
+    tops: Sequence[Top], children: Iterable[Object], pods: Iterable[Object]
+) -> dict[str, list[Object]]:
+    """Return the pods of each object, by its uid; those that no object of ours has made under "".
+
+    The owners tell, down from the object. One between them of a kind that is not listed, such as
+    a RayCluster, is passed by the labels: then a pod may not be older than its object.
+    """
+    up = {each["metadata"]["uid"]: owner["uid"] for each in children if (owner := owner_of(each))}
+    named: dict[tuple[str, str], Top] = {}
+    for top in sorted(tops, key=lambda each: each.created):
+        for label, path in READINGS[top.row.kind].pods:
+            named[label, str(part(top.body, path))] = top
+    found: dict[str, list[Object]] = {uid: [] for uid in ("", *(top.uid for top in tops))}
+    for pod in pods:
+        uid = (owner_of(pod) or {}).get("uid", "")
+        while uid in up:
+            uid = up[uid]
+        labels = pod["metadata"].get("labels") or {}
+        by_label = (named[each] for each in labels.items() if each in named)
+        made = instant(pod["metadata"].get("creationTimestamp")) or 0.0
+        top_of = next((top for top in by_label if top.created <= made), None)
+        own = uid if uid in found else top_of.uid if top_of is not None else ""
+        found[own].append(pod)
+    return found

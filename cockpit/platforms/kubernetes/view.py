@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
-from cockpit.platforms.kubernetes.states import Job, Top, is_child
+from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child
 from cockpit.platforms.kubernetes.waits import Wait, wait_of
 from cockpit.runtime.http import HttpError
 
@@ -70,14 +70,15 @@ class Look(NamedTuple):
     """A namespace at one moment."""
 
     tops: tuple[Top, ...]
-    pods: tuple[Object, ...]
+    pods: Mapping[str, Sequence[Object]]
+    """By the uid of the object that they are of; under "" those that none has made."""
     gone: tuple[Top, ...]
     errors: Mapping[str, HttpError]
     """Why the objects of a kind are not known, by its word (``jobset``)."""
 
     def job(self, top: Top, container: str | None) -> Job:
         """Return an object with its pods."""
-        return Job.of(top, self.pods, container)
+        return Job.of(top, self.pods.get(top.uid, ()), container)
 
 
 class Namespace:
@@ -122,10 +123,12 @@ class Namespace:
         there = {word: each for word, each in kept.items() if word in KINDS and word not in errors}
         tops = [top for word, each in there.items() for top in _tops(KINDS[word], each.items)]
         gone = [top for word, each in there.items() for top in _tops(KINDS[word], each.gone)]
-        return Look(tuple(tops), tuple(kept["pods"].items.values()), tuple(gone), errors)
+        children = [body for each in there.values() for body in each.items.values()]
+        pods = by_owner(tops, filter(is_child, children), kept["pods"].items.values())
+        return Look(tuple(tops), pods, tuple(gone), errors)
 
     async def wait(self, job: Job, now: float) -> Wait:
-        """Return why a job waits; what cannot be read is left out. ``now`` by the server's clock."""
+        """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""
         space = await self.cluster.namespace()
         asked = await asyncio.gather(
             self._items(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{space}/workloads"),

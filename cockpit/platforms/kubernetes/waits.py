@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cockpit.platforms.kubernetes.states import Job, Pod, conditions, instant, part
+from cockpit.platforms.kubernetes.access import mapping
+from cockpit.platforms.kubernetes.objects import part
+from cockpit.platforms.kubernetes.states import Job, Pod, conditions, instant
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
 Object = Mapping[str, Any]
 NEVER_STARTS: Final = {
     "ErrImagePull": "its image cannot be pulled", "ImagePullBackOff": "its image cannot be pulled",
-    "InvalidImageName": "its image has no valid name", "ErrImageNeverPull": "its image is not on the node",
+    "InvalidImageName": "its image has no valid name",
+    "ErrImageNeverPull": "its image is not on the node",
     "CreateContainerConfigError": "a secret or config map that it names is missing",
-    "CreateContainerError": "its container cannot be made", "RunContainerError": "its command cannot be run",
+    "CreateContainerError": "its container cannot be made",
+    "RunContainerError": "its command cannot be run",
     "StartError": "its command cannot be run",
 }  # fmt: skip
 """What a container waits for that does not come by itself, by the kubelet's word."""
@@ -70,7 +74,7 @@ def _of_queue(job: Job, workloads: Sequence[Object]) -> Iterator[Wait]:
             continue
         held = {one["type"]: one for one in conditions(each)}
         rows = (each.get("status") or {}).get("conditions") or ()
-        refused = next((one for one in rows if one.get("type") == "QuotaReserved"), {})
+        refused: Object = next((one for one in rows if one.get("type") == "QuotaReserved"), {})
         for word in ("Evicted", "Preempted"):
             if word in held and job.top.suspended:
                 yield Wait(f"Kueue: {word.lower()}, {shown(held[word].get('message'), 200)}")
@@ -101,6 +105,8 @@ def _of_pods(
         for each in pod.status.get("conditions") or ():
             if each.get("type") == "PodScheduled" and each.get("status") == "False":
                 yield _unscheduled(pod, each, events, nodes, now)
+        if not pod.node and not pod.status.get("conditions"):
+            yield Wait(f"{pod.name} has no node yet, and no scheduler has said why")
         if pod.node:
             told = [each for each in events if _is_of(each, pod.name)]
             about = f": {shown(told[-1].get('message'), 200)}" if told else ""
@@ -147,10 +153,14 @@ def plain(message: str) -> str:
 def _too_large(pod: Pod, nodes: Sequence[Object]) -> str:
     """Return what no node has so much of as one pod wants; empty where nodes are not told."""
     for name, amount in _requests(pod).items() if nodes else ():
-        most = max(quantity(part(node, "status.allocatable").get(name)) for node in nodes)
+        most = max(quantity(_allocatable(node).get(name)) for node in nodes)
         if amount > most:
             return f"no node has {amount:g} {clean(name, 60)} (the most: {most:g})"
     return ""
+
+
+def _allocatable(node: Object) -> Object:
+    return mapping(part(node, "status.allocatable"))
 
 
 def _requests(pod: Pod) -> dict[str, float]:

@@ -27,8 +27,8 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.lineage import words_of
-from cockpit.platforms.local.programs import Use, arguments, use_of
+from cockpit.platforms.lineage import settings_of, words_of
+from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
@@ -86,9 +86,6 @@ _SHELL: Final = "&|;<>`*?#"
 """Signs in a line that mean something to a shell; one in quotes does no harm in ``sh -c``."""
 _LAUNCH: Final = re.compile(r"-i\d{1,6}$")
 """Such as ``toy-i003``."""
-_VARIABLES: Final = {
-    "WANDB_RUN_ID": "wandb.id", "WANDB_PROJECT": "wandb.project", "WANDB_ENTITY": "wandb.entity",
-}  # fmt: skip
 
 
 def own_jobs(head: Head, jobs: Sequence[RayJob]) -> list[OwnJob]:
@@ -116,18 +113,10 @@ def _shell(entrypoint: str) -> bool:
 
 def _signs_of(job: RayJob) -> Iterator[tuple[str, str]]:
     """Yield what its entrypoint and environment tell of the run; nothing that holds a secret."""
-    for variable, key in _VARIABLES.items():
-        value = clean(job.env.get(variable), 200)
-        if value:
-            yield key, value
     entrypoint = clean(job.entrypoint, 4000)
     if entrypoint and "\n" not in job.entrypoint and scrub(entrypoint) == entrypoint:
         yield "resubmit", shlex.join(["sh", "-c", entrypoint]) if _shell(entrypoint) else entrypoint
-    for key, value in arguments(["", *words_of(job.entrypoint)]):
-        whole = value.startswith("/") or "://" in value
-        if whole and use_of(key) is Use.WRITES:
-            yield "output_root", clean(value, 500)
-            return
+    yield from settings_of(job.env, tuple(arguments(["", *words_of(job.entrypoint)])))
 
 
 MOST_EVIDENCE: Final = 8

@@ -169,7 +169,7 @@ class Server:
                 lines += [f"content-type: {kind}", "", ""]
                 writer.write("\r\n".join(lines).encode() + data)
                 await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
@@ -558,6 +558,14 @@ def serving() -> Iterator[Server]:
         made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ready.set()
 
+    async def end() -> None:
+        own = asyncio.current_task()
+        open_connections = [task for task in asyncio.all_tasks() if task is not own]
+        for task in open_connections:
+            task.cancel()
+        await asyncio.gather(*open_connections, return_exceptions=True)
+        loop.stop()
+
     def work() -> None:
         loop.run_until_complete(begin())
         loop.run_forever()
@@ -569,5 +577,5 @@ def serving() -> Iterator[Server]:
         yield made
     finally:
         made.goes_on.set()
-        loop.call_soon_threadsafe(loop.stop)
+        asyncio.run_coroutine_threadsafe(end(), loop)
         thread.join(30)
