@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,6 @@ from typing import Any, Final, Protocol
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import (
-    WANDB,
     ErrorKind,
     Facet,
     TrackerKind,
@@ -77,46 +77,23 @@ class _Own:
     delivery: Delivery
 
 
-class FileTracker:
-    """One kind of tracker, each run of which is read by a ``RunReader``; ``observe`` never raises.
+class TrackedRuns(ABC):
+    """The runs of one kind of tracker, each read by a ``RunReader``; no method raises.
 
-    A value is quick on a file of any size. What a run's files on a host have new comes with one
-    look at that host for all of them.
+    Methods that read look for what is new; ``observe`` of what is made of it tells more.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        kind: TrackerKind,
-        place_of: Callable[[Any], Place | None],
-        reader: Callable[[Any], RunReader],
-        away: Away[Any],
-        sought: Callable[[Any], OnHost | None],
-    ) -> None:
-        """``away`` looks at hosts for what is ``sought`` there by a run's settings."""
+    def __init__(self, clock: Clock, kind: TrackerKind, reader: Callable[[Any], Any]) -> None:
+        """``reader`` makes a ``RunReader`` of what a run's settings name of this kind."""
         self._clock = clock
-        self._away = away
-        self._sought = sought
         self._kind = kind
-        self._place_of = place_of
         self._reader = reader
         self._runs: dict[str, _Own] = {}
 
     def reader(self, spec: Spec, names: MetricNames) -> RunReader:
         """Return a reader of all rows that a run's settings name, from the first one on."""
-        return self._reader(spec.model_copy(update={"metrics": names}))
-
-    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
-        """Return the tracker facet of each run, by run name."""
-        now = self._clock.now()
-        facets = {query.name: self._not_read(query.run, now) for query in queries}
-        own = [self._own(query.run) for query in queries if facets[query.name] is None]
-        hosts = [self._sought(each.spec) for each in own]
-        await self._away.look(each for each in hosts if each is not None)
-        calls = [Call(partial(each.reader.value, self._clock), each.reader) for each in own]
-        deadline = max((self._deadline(each.spec) for each in own), default=DEADLINE)
-        outcomes = iter(zip(own, await offload_each(calls, deadline=deadline), strict=True))
-        return {name: each or self._facet(*next(outcomes)) for name, each in facets.items()}
+        found: RunReader = self._reader(spec.model_copy(update={"metrics": names}))
+        return found
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.
@@ -170,8 +147,71 @@ class FileTracker:
         facet = self._not_read(run, 0.0)
         return "" if facet is None or facet.error is None else facet.error.message
 
+    @abstractmethod
     def _not_read(self, run: RunSpec, now: float) -> Facet[TrackerValue] | None:
         """Return why nothing is read of a run, ``None`` where it is read."""
+
+    def _place_of(self, spec: Spec) -> Place | None:
+        """Return where a run is read, where that is one place."""
+        return None
+
+    def _deadline(self, spec: Spec) -> float:
+        """Return the seconds that reading a run may take."""
+        return DEADLINE
+
+    def _own(self, run: RunSpec) -> _Own:
+        spec: Any = self.spec(run)
+        former = self._runs.get(run.name)
+        if former is None or former.spec != spec:
+            reader = self._reader(spec)
+            delivery = Delivery(reader.more, reader.rewind)
+            former = self._runs[run.name] = _Own(spec, reader, delivery)
+        return former
+
+
+class FileTracker(TrackedRuns):
+    """A kind of tracker whose runs lie at one place each; ``observe`` never raises.
+
+    A value is quick on a file of any size. What a run's files on a host have new comes with one
+    look at that host for all of them.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        kind: TrackerKind,
+        place_of: Callable[[Any], Place | None],
+        reader: Callable[[Any], RunReader],
+        away: Away[Any],
+        sought: Callable[[Any], OnHost | None],
+        title: str = "",
+    ) -> None:
+        """``away`` looks at hosts for what is ``sought`` there by a run's settings.
+
+        ``title`` is what is read, where that is not all that this kind has.
+        """
+        super().__init__(clock, kind, reader)
+        self._away = away
+        self._sought = sought
+        self._find_place = place_of
+        self._title = title or kind.name
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each run, by run name."""
+        now = self._clock.now()
+        facets = {query.name: self._not_read(query.run, now) for query in queries}
+        own = [self._own(query.run) for query in queries if facets[query.name] is None]
+        hosts = [self._sought(each.spec) for each in own]
+        await self._away.look(each for each in hosts if each is not None)
+        calls = [Call(partial(each.reader.value, self._clock), each.reader) for each in own]
+        deadline = max((self._deadline(each.spec) for each in own), default=DEADLINE)
+        outcomes = iter(zip(own, await offload_each(calls, deadline=deadline), strict=True))
+        return {name: each or self._facet(*next(outcomes)) for name, each in facets.items()}
+
+    def _place_of(self, spec: Spec) -> Place | None:
+        return self._find_place(spec)
+
+    def _not_read(self, run: RunSpec, now: float) -> Facet[TrackerValue] | None:
         spec, kind = self.spec(run), self._kind
         if spec is None:
             return not_configured(f"[run.{kind.table}]")
@@ -183,19 +223,11 @@ class FileTracker:
             at = clean(place.endpoint, 300)
             text = f"{kind.name} files at {at} are not read yet by this version"
             return unknown(ErrorKind.UNSUPPORTED, text, self._source(place), now)
-        if run.same_tracker and kind is WANDB:
-            others = ", ".join(clean(name) for name in run.same_tracker)
-            text = (
-                f"{others} reads the same folder, so the newest run may be theirs: "
-                "set wandb.id, or one dir each"
-            )
-            return unknown(ErrorKind.BAD_ANSWER, text, self._source(place), now)
         return None
 
     def _source(self, place: Place | None) -> str:
-        files = " files" if self._kind is WANDB else ""
         at = "in" if place is None or place.here or place.scheme == SSH else "at"
-        return f"{self._kind.name}{files} {at} {clean(str(place))}"
+        return f"{self._title} {at} {clean(str(place))}"
 
     def _facet(self, own: _Own, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
         place, now = self._place_of(own.spec), self._clock.now()
@@ -207,15 +239,6 @@ class FileTracker:
     def _deadline(self, spec: Spec) -> float:
         place = self._place_of(spec)
         return DEADLINE if place is None or place.here else AWAY
-
-    def _own(self, run: RunSpec) -> _Own:
-        spec: Any = self.spec(run)
-        former = self._runs.get(run.name)
-        if former is None or former.spec != spec:
-            reader = self._reader(spec)
-            delivery = Delivery(reader.more, reader.rewind)
-            former = self._runs[run.name] = _Own(spec, reader, delivery)
-        return former
 
 
 def problem(error: OSError | BadFileError, where: Place | None) -> tuple[ErrorKind, str]:

@@ -42,7 +42,8 @@ class Batch(NamedTuple):
     """The records behind a cursor, in order, and the cursor behind the last of them.
 
     ``caught_up``: nothing more is there for now. ``share``: how much of the files, 0 to 1, all
-    records up to these are. ``skipped``: damaged ones that were passed over.
+    records up to these are. ``skipped``: damaged ones that were passed over. ``later``: there is
+    more, but none before the next look. ``whole``: but for what has just come, all was read.
     """
 
     records: list[Record]
@@ -50,6 +51,8 @@ class Batch(NamedTuple):
     caught_up: bool
     share: float
     skipped: int = 0
+    later: bool = False
+    whole: bool = False
 
 
 class Adapter(Protocol):
@@ -123,7 +126,7 @@ class RecordLog(RowLog):
         self._tail: deque[Record] = deque(maxlen=TAIL)
         self._rate = StepRate()
         self._records = self._skipped = 0
-        self._share = 0.0
+        self._share, self._later = 0.0, False
 
     def look(self) -> Hashable:
         """Ask the adapter anew."""
@@ -141,7 +144,7 @@ class RecordLog(RowLog):
         self._learn(records)
         self._judge_clock(records)
         rows = self._end = self._plain(records)
-        known = newest_values(rows, self.keys)
+        known = self._known(records, rows)
         counts = self.keys.step == WANDB_STEP and not self.kind.own_steps
         return Newest(
             rows, known, known.at, usual_step_seconds(rows), counts and _counts_calls(rows)
@@ -159,7 +162,8 @@ class RecordLog(RowLog):
             self._read()
         rows = rated(self._plain(self._waiting), self.keys, self._rate)
         self._waiting = []
-        return RowBatch(rows, self._read_to is not None, self._share, self._skipped)
+        caught_up = self._read_to is not None
+        return RowBatch(rows, caught_up, self._share, self._skipped, self._later)
 
     def rewind(self) -> None:
         """Begin at the first record again."""
@@ -195,7 +199,8 @@ class RecordLog(RowLog):
         self._read_to = about.version if batch.caught_up else None
         self._records += len(batch.records)
         self._skipped += batch.skipped
-        self._share = 1.0 if batch.caught_up else min(batch.share, 0.999)
+        self._share = 1.0 if batch.caught_up or batch.whole else min(batch.share, 0.999)
+        self._later = batch.later
         self._waiting += batch.records
         self._tail.extend(batch.records)
 
@@ -216,13 +221,20 @@ class RecordLog(RowLog):
     def _plain(self, records: Sequence[Record]) -> list[Row]:
         return [row_of(record, self.keys, self.offset) for record in records]
 
+    def _known(self, records: Sequence[Record], rows: Sequence[Row]) -> Row:
+        """Return the newest of everything in records, whose ``rows`` are these."""
+        return newest_values(rows, self.keys)
+
     def _judge_clock(self, records: Sequence[Record]) -> None:
         """Find out how far the trainer's clock is off, by when the log was written."""
         times = (true_time(each.at) for each in records)
         newest = max((at for at in times if at is not None), default=None)
-        mtime = self.about().mtime
-        self.offset = offset_of(Stamps(row=newest), mtime, self._clock)
-        self._clock = Look(Stamps(row=newest), mtime, self.offset)
+        self.offset = self._offset(Stamps(row=newest), self.about().mtime or 0.0)
+
+    def _offset(self, stamps: Stamps, written: float) -> float:
+        offset = offset_of(stamps, written, self._clock)
+        self._clock = Look(stamps, written, offset)
+        return offset
 
 
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:

@@ -24,11 +24,14 @@ ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
 """States of a run that is over."""
 SILENT_AFTER: Final = 600.0
 """Seconds without any write after which a run that has not ended counts as silent."""
+CHUNK_ROWS: Final = 5000
+"""Rows in one chunk at most."""
 
 
 class About(NamedTuple):
-    """What a log says of the run itself; all text is foreign. ``mtime`` is its newest write.
+    """What a log says of the run itself; all text is foreign.
 
+    ``mtime`` is its newest write; ``None`` where a server watches the run and tells its state.
     ``identity`` is another one when what was read is no longer the run's beginning, and
     ``version`` when anything has changed.
     """
@@ -38,7 +41,7 @@ class About(NamedTuple):
     project: str | None
     producer: str | None
     files: tuple[str, ...]
-    mtime: float
+    mtime: float | None
     identity: Hashable
     version: Hashable
     config: Mapping[str, object] = {}
@@ -53,6 +56,7 @@ class About(NamedTuple):
     metrics: tuple[str, ...] | None = None
     """The names of all metrics, where the tracker lists them."""
     entity: str | None = None
+    heartbeat_at: float | None = None
     exit_code: int | None = None
     git_commit: str | None = None
     slurm_job_id: str | None = None
@@ -79,13 +83,15 @@ class Newest(NamedTuple):
 class RowBatch(NamedTuple):
     """The next rows in order; ``share`` is how much of all, 0 to 1, those up to these are.
 
-    ``caught_up``: nothing more is there for now. ``skipped``: damaged ones so far.
+    ``caught_up``: nothing more is there for now. ``skipped``: damaged ones so far. ``later``:
+    there is more, but none before the next look.
     """
 
     rows: list[Row]
     caught_up: bool
     share: float
     skipped: int = 0
+    later: bool = False
 
 
 class RowLog(ABC):
@@ -96,6 +102,8 @@ class RowLog(ABC):
     """Which logged name is which, as far as anything was read."""
     offset = 0.0
     """The trainer's clock minus ours (s), as far as it is known."""
+    at_hand = False
+    """Whether what there is has come with the look: to read on costs nothing."""
 
     @abstractmethod
     def look(self) -> Hashable:
@@ -160,8 +168,11 @@ class RunRows:
             identity = self._log.look()
             newest = self._log.newest()
             about = self._log.about()
+            if self._log.at_hand:
+                self._read(identity)
             goes_on = self._reading.goes_on(identity, self._log.keys)
-            self.read_out = goes_on and self._log.read_out and not self._restarted
+            given = not self._reading.ready and not self._restarted
+            self.read_out = goes_on and given and self._log.read_out
             seen = (about.version, self._log.keys, self._reading.progress, self._log.offset)
             if self._value is None or self._value[0] != seen:
                 self._value = (seen, self._made(about, newest))
@@ -172,15 +183,30 @@ class RunRows:
         """Return the next rows in order, from the very first, then only what is new."""
         with self._lock:
             identity = self._log.look()
-            if not self._reading.goes_on(identity, self._log.keys):
-                self._begin(identity)
-            batch = self._log.next()
+            goes_on = self._reading.goes_on(identity, self._log.keys)
+            if not self._reading.ready or not goes_on:
+                self._read(identity)
             reading = self._reading
-            if not reading.rows:
-                reading.keys = self._log.keys
-            reading.take(batch)
+            rows, reading.ready = reading.ready[:CHUNK_ROWS], reading.ready[CHUNK_ROWS:]
             restarted, self._restarted = self._restarted, False
-            return RowChunk(tuple(batch.rows), batch.caught_up, restarted, batch.share)
+            if reading.ready:
+                return RowChunk(tuple(rows), False, restarted, min(reading.share, 0.999))
+            later = reading.later and not rows
+            return RowChunk(tuple(rows), reading.caught_up, restarted, reading.share, later)
+
+    def _read(self, identity: Hashable) -> None:
+        """Read on; what was read before under other keys, or of another run, begins anew."""
+        if not self._reading.goes_on(identity, self._log.keys):
+            self._begin(identity)
+        batch = self._log.next()
+        if not self._reading.rows:
+            self._reading.keys = self._log.keys
+        self._reading.take(batch)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that were read and not given out yet."""
+        return len(self._reading.ready)
 
     def recent(self, most: int) -> RowChunk:
         """Return the last rows, without reading the ones before them."""
@@ -230,6 +256,7 @@ class RunRows:
             grad_norm=known.grad_norm,
             last_step_at=known.at,
             last_record_at=newest.record_at,
+            heartbeat_at=about.heartbeat_at,
             file_mtime=about.mtime,
             exit_code=about.exit_code,
             git_commit=clean(about.git_commit, 64) or None,
@@ -253,14 +280,16 @@ class RunRows:
 
 
 class _Reading:
-    """How far the rows were given out, under which keys, and the loss of them all."""
+    """How far the rows were read, under which keys, and the loss of them all."""
 
     def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
         self.identity = identity
         self.keys = keys
         self.columns = LossColumns()
+        self.ready: list[Row] = []
         self.rows = self.skipped = 0
         self.share = 0.0
+        self.caught_up = self.later = False
 
     def goes_on(self, identity: Hashable, keys: MetricKeys) -> bool:
         """Tell whether what was read is still the run's beginning, under the same keys."""
@@ -268,24 +297,27 @@ class _Reading:
 
     @property
     def progress(self) -> Hashable:
-        """What a later state is compared with: equal means that nothing more was given out."""
+        """What a later state is compared with: equal means that nothing more was read."""
         return self.rows, self.share, self.skipped
 
     def take(self, batch: RowBatch) -> None:
-        """Note what is given out."""
+        """Keep what was read until it is given out."""
         self.columns.add(batch.rows)
+        self.ready += batch.rows
         self.rows += len(batch.rows)
-        self.skipped = batch.skipped
-        self.share = batch.share
+        _, self.caught_up, self.share, self.skipped, self.later = batch
 
 
 def with_state(value: TrackerValue, now: float) -> TrackerValue:
     """Return the value as it is at ``now``.
 
     No word of an end is no crash (it may only not be written yet): a run that has written
-    nothing for ``SILENT_AFTER`` is "silent", and what became of it is for others to say.
+    nothing for ``SILENT_AFTER`` is "silent", and what became of it is for others to say. A
+    server that watches the run says so itself.
     """
-    written_at = max(value.file_mtime or 0.0, value.last_record_at or 0.0)
+    if value.file_mtime is None:
+        return value
+    written_at = max(value.file_mtime, value.last_record_at or 0.0)
     if now - written_at <= SILENT_AFTER:
         return value
     return value.model_copy(update={"state": "silent"})

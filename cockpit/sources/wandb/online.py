@@ -14,15 +14,15 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.facet import WANDB, ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.offload import offload
-from cockpit.sources.wandb.history import Delivery, RowChunk
+from cockpit.sources.file_tracker import TrackedRuns
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.online_run import Came, OnlineRun, Plan
+from cockpit.sources.wandb.online_run import Came, Plan, ServerRows
 from cockpit.sources.wandb.server import Document, Key, key_for, pause_of, project_of, server_for
 from cockpit.text.safe import clean
 
@@ -49,15 +49,6 @@ _SERVERS: Final = frozenset(
     (ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED)
 )
 """What has gone wrong with a server, not with one of its projects."""
-
-
-class _RunSettings(NamedTuple):
-    """What one run's settings name, what its server has said, and its rows on their way."""
-
-    spec: WandbSpec
-    base_url: str
-    run: OnlineRun
-    rows: Delivery
 
 
 class Where(NamedTuple):
@@ -95,7 +86,7 @@ class _RunQuestion(NamedTuple):
     """A look at one run: what is known of it, and what was asked."""
 
     query: Query
-    run: OnlineRun
+    run: ServerRows
     plan: Plan
 
 
@@ -116,7 +107,7 @@ class _Server:
         self.probing = asyncio.Lock()
 
 
-class OnlineWandb:
+class OnlineWandb(TrackedRuns):
     """Asks W&B servers; ``observe`` never raises, ``more_rows`` and ``recent`` ask nobody.
 
     Rows ride in the answers: what was not in the last one comes with the next.
@@ -130,11 +121,14 @@ class OnlineWandb:
         first: float = FIRST,
         deadline: float = DEADLINE,
     ) -> None:
-        self._clock = clock
         self._env = os.environ if env is None else env
-        self._first, self._deadline = first, deadline
+
+        def reader(spec: WandbSpec) -> ServerRows:
+            return ServerRows(spec, server_for(spec, self._env))
+
+        super().__init__(clock, WANDB, reader)
+        self._first, self._patience = first, deadline
         self._http = Http(clock, deadline=deadline, cap=CAP, keep=KEEP)
-        self._runs: dict[str, _RunSettings] = {}
         self._projects: dict[Where, _Project] = {}
         self._servers: dict[str, _Server] = {}
 
@@ -151,24 +145,10 @@ class OnlineWandb:
         found = await asyncio.gather(*(self._project(*group) for group in groups.items()))
         return {name: facet for facets in found for name, facet in facets.items()}
 
-    async def more_rows(self, run: RunSpec) -> RowChunk:
-        """Return the next of every logged row that has come, in order (see ``RowChunk``)."""
-        former = self._runs.get(run.name)
-        if former is None or not former.run.known:
-            return RowChunk((), caught_up=True, restarted=False, share=0.0)
-        return await former.rows.next(READING)
-
-    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
-        """Return the newest rows that have come, at most ``rows``."""
-        former = self._runs.get(run.name)
-        if former is None:
-            return RowChunk((), caught_up=True, restarted=False, share=0.0)
-        return await offload(former.run.recent, rows, deadline=READING)
-
     def keys_of(self, run: RunSpec) -> MetricKeys:
         """Return which logged name is which, as far as the server was asked about the run."""
         former = self._runs.get(run.name)
-        return MetricKeys() if former is None else former.run.keys
+        return MetricKeys() if former is None else former.reader.keys
 
     async def ask_run(self, run: RunSpec, fields: Callable[[Document], str]) -> Mapping[str, Any]:
         """Return what one question of its own tells of a run; raises ``HttpError``."""
@@ -179,11 +159,11 @@ class OnlineWandb:
         document = Document(where.entity, where.project)
         document.add_run(run.wandb.recorded.run or "", fields(document))
         try:
-            async with asyncio.timeout(self._deadline):
+            async with asyncio.timeout(self._patience):
                 key = await self._key(where)
                 answer = await self._sent(where, key, document)
         except TimeoutError:
-            message = f"{where.host}: no answer within {self._deadline:.3g} s"
+            message = f"{where.host}: no answer within {self._patience:.3g} s"
             raise HttpError(ErrorKind.TIMEOUT, message) from None
         ids = [run.wandb.recorded.run or ""]
         (told,) = project_of(answer, ids, key, where.label).runs
@@ -191,24 +171,20 @@ class OnlineWandb:
             raise HttpError(told.problem.kind, told.problem.message)
         return told.fields
 
-    def rewind(self, run: str) -> None:
-        """Give out every row of a run from the first one again."""
-        former = self._runs.get(run)
-        if former is not None:
-            former.rows.rewind()
-
-    def forget(self, run: str) -> None:
-        """Start again with a run: its next rows are its first ones."""
-        self._runs.pop(run, None)
+    def _not_read(self, run: RunSpec, now: float) -> Facet[TrackerValue] | None:
+        """Return that nothing is known of a run before the server has said anything."""
+        own = self._runs.get(run.name)
+        known = own is not None and isinstance(own.reader, ServerRows) and own.reader.run.known
+        return None if known else not_configured("[run.wandb]")
 
     async def _project(self, where: Where, queries: list[Query]) -> dict[str, Facet[TrackerValue]]:
         began = self._clock.monotonic()
         project = self._projects.setdefault(where, _Project())
-        allowed = self._first if project.looks == 0 else self._deadline
+        allowed = self._first if project.looks == 0 else self._patience
         project.looks += 1
         try:
             key = await self._key(where)
-            runs = [self._run(query, where) for query in queries]
+            runs = [self._rows(query) for query in queries]
             facets = await self._ask_project(
                 where, key, _planned(queries, runs, project, BUDGET), allowed
             )
@@ -234,11 +210,11 @@ class OnlineWandb:
         What goes wrong here is said by the next look.
         """
         new = [query for query in queries if facets[query.name].known]
-        new = [query for query in new if self._run(query, where).fresh]
+        new = [query for query in new if self._rows(query).run.fresh]
         paused = any(facet.retry_after for facet in facets.values())
         if not new or paused or left < 1.0:
             return
-        runs = [self._run(query, where) for query in new]
+        runs = [self._rows(query) for query in new]
         planned = _planned(new, runs, self._projects[where], FIRST_BUDGET)
         try:
             facets.update(await self._ask_project(where, key, planned, left))
@@ -302,8 +278,8 @@ class OnlineWandb:
             if problem is not None:
                 facet = self._refused(where, each, problem, spoilt=told.spoilt)
             else:
-                each.run.take(told.fields, each.plan, came)
-                facet = known(each.run.value(now), _source(where), now)
+                each.run.run.take(told.fields, each.plan, came)
+                facet = known(each.run.value(self._clock), _source(where), now)
             facets[each.query.name] = facet.model_copy(update={"retry_after": pause})
         return facets
 
@@ -311,7 +287,7 @@ class OnlineWandb:
         self, where: Where, each: _RunQuestion, problem: Problem, *, spoilt: bool
     ) -> Facet[TrackerValue]:
         if spoilt:
-            each.run.spoilt()
+            each.run.run.spoilt()
         return unknown(problem.kind, problem.message, _source(where), self._clock.now())
 
     async def _key(self, where: Where) -> Key:
@@ -327,15 +303,10 @@ class OnlineWandb:
         message = f"no W&B key for {where.host}{why}: set WANDB_API_KEY, or run wandb login"
         raise HttpError(ErrorKind.UNAUTHORIZED, message)
 
-    def _run(self, query: Query, where: Where) -> OnlineRun:
-        spec = query.run.wandb
-        assert spec is not None
-        former = self._runs.get(query.name)
-        if former is None or former[:2] != (spec, where.base_url):
-            run = OnlineRun(spec, where.base_url)
-            rows = Delivery(run.more, run.rewind)
-            former = self._runs[query.name] = _RunSettings(spec, where.base_url, run, rows)
-        return former.run
+    def _rows(self, query: Query) -> ServerRows:
+        reader = self._own(query.run).reader
+        assert isinstance(reader, ServerRows)
+        return reader
 
     def _failed(self, where: Where, error: HttpError) -> Facet[TrackerValue]:
         facet = unknown(error.kind, str(error), _source(where), self._clock.now())
@@ -347,13 +318,13 @@ def _source(where: Where) -> str:
 
 
 def _planned(
-    queries: Sequence[Query], runs: Sequence[OnlineRun], project: _Project, most: float
+    queries: Sequence[Query], runs: Sequence[ServerRows], project: _Project, most: float
 ) -> list[_RunQuestion]:
     """Share the bytes: first the newest rows of all runs, then older ones in turn."""
     budget = most * project.scale
-    likely = sum(run.likely_bytes() for run in runs)
+    likely = sum(each.run.likely_bytes() for each in runs)
     spare = max(0.0, budget - likely)
-    unread = [index for index, run in enumerate(runs) if run.unread()]
+    unread = [index for index, rows in enumerate(runs) if rows.run.unread()]
     many = max(1, int(spare / LEAST_OLDER))
     chosen = {unread[(project.turn + n) % len(unread)] for n in range(min(many, len(unread)))}
     project.turn += many

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from cockpit.model.base import step_of
-from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.rowlog import Record
 from cockpit.sources.wandb.metrics import (
     WANDB_STEP,
     WANDB_TIME,
-    MetricKeys,
     interesting,
     of_evaluation,
     true_time,
@@ -345,19 +343,7 @@ def rows_in(raw: object, names: Names) -> list[Raw]:
     return [row for row in rows if math.isfinite(row.get(WANDB_STEP, math.nan))]
 
 
-def row_of(raw: Raw, keys: MetricKeys) -> Row:
-    """Return a row with the metrics that the rules read."""
-    return Row(
-        step_of(raw.get(keys.step)),
-        true_time(raw.get(WANDB_TIME)),
-        raw.get(keys.loss) if keys.loss is not None else None,
-        raw.get(keys.throughput) if keys.throughput is not None else None,
-        raw.get(keys.grad_norm) if keys.grad_norm is not None else None,
-        False,
-        *[None if name is None else raw.get(name) for name in keys.other_names],
-    )
-
-
-def evaluated(raw: Raw, row: Row, keys: MetricKeys) -> bool:
-    """Tell whether a row is an evaluation's, whose step may be none of training's."""
-    return EVALUATION in raw and keys.trains and not row.trains
+def record_of(raw: Raw) -> Record:
+    """Return a row as a record of any tracker's."""
+    step = wandb_step(raw) if WANDB_STEP in raw else None
+    return Record(step, true_time(raw.get(WANDB_TIME)), raw)

@@ -19,6 +19,7 @@ from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.listing import SUFFIX, Wanted, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 from cockpit.sources.wandb.run_files import read_run
+from cockpit.text.safe import clean
 
 
 class OfflineWandb(FileTracker):
@@ -33,8 +34,27 @@ class OfflineWandb(FileTracker):
             return wanted if wanted.host else None
 
         super().__init__(
-            clock, WANDB, lambda spec: spec.dir, lambda spec: read_run(spec, away), away, sought
+            clock,
+            WANDB,
+            lambda spec: spec.dir,
+            lambda spec: read_run(spec, away),
+            away,
+            sought,
+            "W&B files",
         )
+
+    def _not_read(self, run: RunSpec, now: float) -> Facet[TrackerValue] | None:
+        """Return why nothing is read: also where the newest run may be another one's."""
+        facet = super()._not_read(run, now)
+        if facet is not None or not run.same_tracker:
+            return facet
+        others = ", ".join(clean(name) for name in run.same_tracker)
+        text = (
+            f"{others} reads the same folder, so the newest run may be theirs: "
+            "set wandb.id, or one dir each"
+        )
+        source = self._source(None if run.wandb is None else run.wandb.dir)
+        return unknown(ErrorKind.BAD_ANSWER, text, source, now)
 
 
 FILES: Final = "files"
@@ -108,7 +128,7 @@ class Wandb:
         for name in names:
             self._parts.pop(name, None)
             self._files.forget([name])
-            self._server.forget(name)
+            self._server.forget([name])
 
     def seen_in_files(self, run: RunSpec) -> bool:
         """Tell whether the run is seen best in its files, else at its server."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
 from cockpit.runtime.http import Answer, HttpError
-from cockpit.sources.wandb.online_run import Came, OnlineRun
+from cockpit.sources.wandb.online_run import Came, ServerRows
 from cockpit.sources.wandb.server import Document, Key, pause_of, project_of
 
 KEY = Key("k" * 40, "WANDB_API_KEY")
@@ -38,12 +39,13 @@ def project(**runs: Any) -> dict[str, Any]:
 
 
 def test_two_looks_at_a_recorded_run() -> None:
-    run, came = OnlineRun(SPEC, "https://api.wandb.ai"), Came(NOW, entity="acme", project="hero")
+    run, came = ServerRows(SPEC, "https://api.wandb.ai"), Came(NOW, entity="acme", project="hero")
     for more in ({"summaryMetrics": SUMMARY, "config": CONFIG}, {"n": ROWS, "config": CONFIG}):
         plan = run.plan(1e6, 1e6)
         (told,) = project_of(answer(project(r0={**FIELDS, **more})), ["abc"], KEY, "acme/hero").runs
-        run.take(told.fields, plan, came)
-    value, chunk = run.value(NOW), run.more()
+        run.run.take(told.fields, plan, came)
+        value = run.value(FixedClock(NOW))
+    chunk = run.more()
     assert (value.id, value.name, value.step, str(value.loss)) == ("abc", "hero-1", 2, "nan")
     assert (value.url, value.producer) == (SPEC.url, "0.31.0")
     assert (value.heartbeat_at, value.last_step_at) == (NOW - 10, NOW - 18.5)
@@ -54,7 +56,7 @@ def test_two_looks_at_a_recorded_run() -> None:
 def test_what_a_person_wrote_is_never_part_of_the_querys_text() -> None:
     hostile = 'x") { id } } #'
     document = Document(hostile, hostile)
-    run = OnlineRun(WandbSpec(entity="e", project="p", id=hostile), "http://w")
+    run = ServerRows(WandbSpec(entity="e", project="p", id=hostile), "http://w")
     run.ask(document, run.plan(0, 0))
     assert hostile not in document.body["query"]
     assert list(document.body["variables"].values()).count(hostile) == 3
