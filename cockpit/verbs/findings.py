@@ -14,7 +14,8 @@ from cockpit.model.place import address_of
 from cockpit.model.plan import Level
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.records.lease.store_claim import StoreClaim
+from cockpit.records.lease.bucket_seat import RootSeats
+from cockpit.records.lease.lease import Lease
 from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS
 
@@ -119,15 +120,16 @@ async def claim_findings(
     """Return a finding for each run whose output root lies in a bucket; all are asked at once."""
     runs = [run for run in file.runs if not names or run.name in names]
     asked = [run for run in runs if run.output_root and run.output_root.scheme in BUCKETS]
-    guard = StoreClaim(clock, lambda: login_name() or "unknown")
-    return list(await asyncio.gather(*(_finding(guard, run) for run in asked)))
+    seats = RootSeats(clock)
+    lease = Lease(clock, seats, lambda: login_name() or "unknown")
+    return list(await asyncio.gather(*(_finding(lease, seats, run) for run in asked)))
 
 
-async def _finding(guard: StoreClaim, run: RunSpec) -> DoctorFinding:
-    claim = await guard.survey(run)
+async def _finding(lease: Lease, seats: RootSeats, run: RunSpec) -> DoctorFinding:
+    claim = await lease.survey(run)
     if claim.level == Level.WARN.value:
         return note("claim", claim.text, NO_CLAIM, run.name)
-    heeds = guard.heeded(run)
+    heeds = seats.in_bucket(run).heeds
     seen = "the store honours conditional puts (seen)" if heeds else (
         "whether the store honours conditional puts shows when the first claim is taken"
     )  # fmt: skip

@@ -11,7 +11,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.lease.swapped import LeaseRef
+from cockpit.records.lease.lease import Lease
+from cockpit.records.lease.ref_seat import RefSeats
 from cockpit.store.journal import Holder
 from tests.records.remotes import hook
 from tests.verbs.acting_run import World, git
@@ -193,10 +194,10 @@ async def test_a_lease_is_asked_for_where_it_was_put(world: World) -> None:
         git(world.folder / name, "remote", "set-url", "--push", "origin", "../shared.git")
     git(world.folder, "clone", "-q", "--bare", "records.git", "shared.git")
     holder = Holder(host="there", pid=9, boot="other", ticks=5)
-    bob = LeaseRef(SystemClock(), holder, lambda: "bob", lambda held: None, 60.0)
+    bob = Lease(SystemClock(), RefSeats(60.0), lambda: "bob", holder, lambda held: None)
     spec = RunSpec(name="toy", records=RecordsSpec(logbook=str(world.folder / "bob" / BOOK)))
     assert (await bob.take(spec, "toy-i001", "launch", over=False)).level == "pass"
-    assert (await bob.survey(spec)).text == "the lease is ours"
+    assert (await bob.survey(spec)).text == "the lease on origin is ours"
     done = await asyncio.to_thread(world.said, "launch", "toy")
     assert done.returncode == 4 and "held by bob on there (pid 9)" in done.stdout, done.stdout
 

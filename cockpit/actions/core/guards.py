@@ -83,41 +83,6 @@ class Claims:
             await guard.clear(run)
 
 
-class ByRoot:
-    """The guard under a run's output root, by where that lies; a ``Guard`` itself.
-
-    ``others`` are those of other schemes than this machine's, which ``here`` speaks for too.
-    """
-
-    def __init__(self, here: Guard, others: Mapping[str, Guard]) -> None:
-        self._here = here
-        self._others = others
-
-    async def survey(self, run: RunSpec) -> Claim:
-        """Return how the claim under the root stands."""
-        return await self._of(run).survey(run)
-
-    async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
-        """Take the claim under the root."""
-        return await self._of(run).take(run, launch_id, what, over=over)
-
-    async def still_mine(self, run: RunSpec) -> bool | None:
-        """Return whether the claim under the root is still ours."""
-        return await self._of(run).still_mine(run)
-
-    async def release(self, run: RunSpec, *, used: bool = True) -> None:
-        """Give the claim under the root back."""
-        await self._of(run).release(run, used=used)
-
-    async def clear(self, run: RunSpec) -> None:
-        """Remove what a dead process of this machine left under the root."""
-        await self._of(run).clear(run)
-
-    def _of(self, run: RunSpec) -> Guard:
-        root = run.output_root
-        return self._here if root is None else self._others.get(root.scheme, self._here)
-
-
 def claim_checks(
     run: str,
     claims: Sequence[Claim],

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.core.action import Dependencies
-from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.config.file import load
@@ -17,9 +16,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import typist
 from cockpit.platforms.base import Platform
-from cockpit.records.lease.state import lives, this_holder
 from cockpit.runtime.account import login_name
-from cockpit.runtime.buckets import BUCKETS
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 
@@ -57,9 +54,9 @@ def build_service(
     """
     from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
-    from cockpit.records.lease.root_claim import RootClaim
-    from cockpit.records.lease.store_claim import StoreClaim
-    from cockpit.records.lease.swapped import LeaseRef
+    from cockpit.records.lease.bucket_seat import RootSeats
+    from cockpit.records.lease.lease import Lease
+    from cockpit.records.lease.ref_seat import RefSeats
 
     async def look(run: str) -> RunReport:
         return await completed(await looks.look(run, LOOK_WITHIN), clock)
@@ -75,8 +72,8 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            ByRoot(RootClaim(clock, who), dict.fromkeys(BUCKETS, StoreClaim(clock, who))),
-            LeaseRef(clock, this_holder(), who, lives),
+            Lease(clock, RootSeats(clock), who),
+            Lease(clock, RefSeats(), who, needed=False),  # a remote may take no such refs
         ),
         recorder=build_records(file, store, clock)[0],
         notifier=lambda: Notifications(file(), store, clock, operator=operator),

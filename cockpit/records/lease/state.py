@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, NamedTuple
-from urllib.parse import quote
+from typing import Final
 from uuid import uuid4
 
 from pydantic import Field, ValidationError
 
+from cockpit.hosts.notes import number_of
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.model.plan import Level
-from cockpit.model.records import Claim
-from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, ask_remote
-from cockpit.records.git.repository import NOT_ASKED, Repository, of_command, of_rejection
 from cockpit.runtime.process import process_facts
 from cockpit.store.journal import JournalEntry
 from cockpit.store.ownership import Holder
@@ -25,22 +19,18 @@ from cockpit.store.ownership import lives as lives
 from cockpit.store.ownership import this_holder as this_holder
 from cockpit.text.safe import clean
 
-PREFIX: Final = "refs/cockpit/lease/"
 HELD: Final = "held"
 RELEASED: Final = "released"
-_NUMBER: Final = re.compile(r"-i(\d{1,9})$")
-"""The number in a launch id: ``toy-i003``."""
-_NOBODY: Final = {
-    "GIT_AUTHOR_NAME": "cockpit",
-    "GIT_AUTHOR_EMAIL": "cockpit@localhost",
-    "GIT_COMMITTER_NAME": "cockpit",
-    "GIT_COMMITTER_EMAIL": "cockpit@localhost",
-}
-"""Whose a lease is stands in it; a person's name is not needed to take one."""
+
+
+def highest(run: str, *launch_ids: str | None) -> str | None:
+    """Return the launch id of this run with the highest number."""
+    known = [(number_of(run, each), each) for each in launch_ids if each is not None]
+    return max(((number, each) for number, each in known if number), default=(0, None))[1]
 
 
 class LeaseState(Frozen):
-    """One value of a lease ref. ``last_launch_id`` outlives the lease that it was used under.
+    """One value of a lease. ``last_launch_id`` outlives the lease that it was used under.
 
     ``last_holder`` is who used it: another may have held the lease since, for something else.
     """
@@ -63,14 +53,26 @@ class LeaseState(Frozen):
         return self.state != RELEASED
 
     @property
+    def launch_ids(self) -> tuple[str | None, str | None]:
+        """The launch id that it is held for, and the last one that was used under it before."""
+        return self.launch_id, self.last_launch_id
+
+    @property
     def known_launch_id(self) -> str | None:
-        """The highest launch id that this ref knows of."""
-        return higher(self.launch_id, self.last_launch_id)
+        """The highest launch id that this lease knows of."""
+        return highest(self.run, *self.launch_ids)
 
     @property
     def launcher(self) -> Holder | None:
-        """Who was given the highest launch id that this ref knows of."""
+        """Who was given the highest launch id that this lease knows of."""
         return self.last_holder if self.launch_id is None else self.holder
+
+    def of(self, run: str) -> LeaseState:
+        """Return it as a run's, without launch ids of other runs, which count in another way."""
+        names = ("launch_id", "last_launch_id")
+        known = zip(names, self.launch_ids, strict=True)
+        own = {name: each for name, each in known if each and number_of(run, each)}
+        return self.model_copy(update={**dict.fromkeys(names), **own, "run": run})
 
     def released(self, at: float, *, used: bool = True) -> LeaseState:
         """Return the value that gives the lease back; a launch id that was used is remembered."""
@@ -109,115 +111,6 @@ def read_state(text: str) -> LeaseState | None:
     except (ValidationError, ValueError):
         return None
     return found if found.schema_ == 1 and found.state in (HELD, RELEASED) else None
-
-
-def lease_ref(run: str) -> str:
-    """Return the ref of a run's lease; any name gives one that git accepts."""
-    return PREFIX + quote(run, safe="").replace(".", "%2E").replace("~", "%7E")
-
-
-def higher(one: str | None, two: str | None) -> str | None:
-    """Return the launch id with the higher number."""
-    return max((one, two), key=lambda text: (_number(text), text is not None))
-
-
-def not_above(launch_id: str | None, known: str | None) -> bool:
-    """Tell whether a launch id was given out already, by the highest one that is known."""
-    return launch_id is not None and -1 < _number(launch_id) <= _number(known)
-
-
-def _number(text: str | None) -> int:
-    match = _NUMBER.search(text or "")
-    return -1 if match is None else int(match[1])
-
-
-class CannotAskError(Exception):
-    """The lease cannot be used here or now; the message is one line."""
-
-
-class NoAnswerError(CannotAskError):
-    """The remote was asked, and did not tell."""
-
-
-class LeasePlace(NamedTuple):
-    """Where a run's lease lies."""
-
-    repository: Repository
-    remote: str
-    ref: str
-
-
-@dataclass(frozen=True)
-class LeaseValue:
-    """What the ref was when it was read; ``state`` ``None`` for what is not a lease."""
-
-    oid: str = ""
-    state: LeaseState | None = None
-
-
-async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseValue:
-    """Return what the ref is on the remote at this moment; raises ``CannotAskError``.
-
-    ``within`` asks also a remote that gave no answer just now, for so many seconds.
-    """
-    done, there = await ask_remote(place.repository, place.remote, place.ref, within=within)
-    if not done.ok:
-        raise NoAnswerError(of_command(done, f"ask {place.remote} for the lease"))
-    oid = there.get(place.ref, "")
-    if not oid:
-        return LeaseValue()
-    if not (await place.repository.run("cat-file", "-e", oid)).ok:
-        await _bring(place)
-    answer = await place.repository.run("cat-file", "commit", oid)
-    return LeaseValue(oid, read_state(answer.text.partition("\n\n")[2]) if answer.ok else None)
-
-
-async def _bring(place: LeasePlace) -> None:
-    at = await place.repository.pushed_to(place.remote)
-    done = await place.repository.network(place.remote, *FETCH, at, place.ref)
-    if not done.ok:
-        raise NoAnswerError(of_command(done, f"read the lease from {place.remote}"))
-
-
-async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> bool:
-    """Put ``state`` in the place of ``expected`` (empty: of nothing); False if it was not that.
-
-    Raises ``CannotAskError`` when the remote refuses, or does not tell.
-    """
-    repository = place.repository
-    tree = await repository.ask("hash-object", "-w", "-t", "tree", "--stdin", stdin=b"")
-    parent = ("-p", expected) if expected else ()
-    oid = await repository.ask(
-        "commit-tree", *parent, "-F", "-", tree, stdin=state.text().encode(), env=_NOBODY
-    )
-    done = await repository.network(
-        place.remote,
-        "push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-        f"--force-with-lease={place.ref}:{expected}", place.remote, f"{oid}:{place.ref}",
-    )  # fmt: skip
-    if done.ok:
-        return True
-    if done.timed_out and done.rc == NOT_ASKED:
-        raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
-    # Whatever was answered: this is what is true.
-    found = await read_lease(place, LANDED_WITHIN if done.timed_out else None)
-    if found.oid == oid:
-        return True
-    if found.oid != expected:
-        return False
-    if done.timed_out:
-        raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
-    raise CannotAskError(f"the lease: {of_rejection(done, place.remote)}")
-
-
-def passing(text: str, launch_id: str | None = None) -> Claim:
-    """Return a claim that lets an action pass."""
-    return Claim(level=Level.PASS.value, text=text, launch_id=launch_id)
-
-
-def blocking(text: str, launch_id: str | None = None) -> Claim:
-    """Return a claim that stands in an action's way."""
-    return Claim(level=Level.BLOCK.value, text=text, launch_id=launch_id)
 
 
 _UNDER_WAY: Final[set[tuple[str, int]]] = set()

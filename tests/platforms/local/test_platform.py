@@ -17,7 +17,8 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.records.lease.root_claim import RootClaim
+from cockpit.records.lease.bucket_seat import RootSeats
+from cockpit.records.lease.lease import Lease
 from tests.platforms.local.making import (
     contents,
     living,
@@ -120,7 +121,7 @@ async def test_our_own_folder_is_never_a_link(tmp_path: Path, run: RunSpec) -> N
     for work in (platform.try_start, platform.accept):
         with pytest.raises(CannotError, match=r"\.cockpit.*it is a link"):
             await work(run, submission(run))
-    claim = RootClaim(SystemClock())
+    claim = Lease(SystemClock(), RootSeats(SystemClock()), lambda: "ada")
     for found in (
         await claim.survey(run),
         await claim.take(run, "toy-i001", "relaunch", over=False),

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import shutil
-import socket
-import subprocess
-import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,73 +13,18 @@ from cockpit.cli import main
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import place_of
-from cockpit.model.run import RunSpec
-from cockpit.records.lease.store_claim import StoreClaim
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints
-from cockpit.store.journal import Holder
+from tests.moto import address as address
+from tests.moto import made_bucket, needs_moto
 from tests.sources.checkpoints.test_buckets import failure, looked, run_of, states
 from tests.sources.checkpoints.trees import metadata
 
 obstore = pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
-OWN = Path(__file__).parents[3] / ".moto/bin/moto_server"
-MOTO = (
-    os.environ.get("MOTO_SERVER") or shutil.which("moto_server") or (OWN if OWN.exists() else None)
-)
-pytestmark = pytest.mark.skipif(
-    MOTO is None,
-    reason="no moto here: python3 -m venv .moto; .moto/bin/pip install 'moto[s3]' flask flask-cors",
-)
-
-ONE_BY_ONE = """
-import threading
-import moto.server as server
-
-serve, turn = server.run_simple, threading.Lock()
-
-def one_by_one(host, port, app, **more):
-    def asked(environ, start):
-        with turn:
-            return [b"".join(app(environ, start))]
-    serve(host, port, asked, **more)
-
-server.run_simple = one_by_one
-server.main()
-"""
-"""Moto looks for an object and puts it in two steps: of two at once, both were first."""
-
-
-def _served() -> list[str]:
-    assert MOTO is not None
-    python = Path(MOTO).parent / "python"
-    return [str(python), "-c", ONE_BY_ONE] if python.exists() else [str(MOTO)]
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start moto on a port of its own; it is ended with the tests."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("wb") as file:
-        argv = [*_served(), "-H", "127.0.0.1", "-p", str(port)]
-        server = subprocess.Popen(argv, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
-    try:
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1.0).close()
-                break
-            except OSError:
-                assert server.poll() is None, log.read_text()
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
+pytestmark = needs_moto
 
 
 @pytest.fixture
@@ -93,15 +32,7 @@ def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str
     monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # it serves one request at a time
     monkeypatch.setattr(reading, "AT_FIRST", 60.0)
     monkeypatch.setattr(reading, "SECONDS", 60.0)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name, value in (
-        *(("AWS_ENDPOINT_URL", address), ("STORAGE_EMULATOR_HOST", address)),
-        *(("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t")),
-    ):
-        monkeypatch.setenv(name, value)
-    name = tmp_path.name.replace("_", "-")
-    urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")).close()
-    return name
+    return made_bucket(address, monkeypatch, tmp_path)
 
 
 def put(
@@ -139,25 +70,6 @@ async def test_its_clock_is_ours(bucket: str) -> None:
     place = place_of(f"s3://{bucket}/run")
     for clock in (SystemClock(), FixedClock(1_000_000_000.0)):
         assert await Bucket(place.scheme, place.host, clock, Http(clock)).skew() == 0.0
-
-
-async def test_a_claim_is_taken_once_replaced_and_never_deleted(address: str, bucket: str) -> None:
-    run = RunSpec(name="toy", output_root=place_of(f"s3://{bucket}/run 1"))
-    guards = [
-        StoreClaim(SystemClock(), lambda: "ada", Holder(host=host, pid=1, boot=host, ticks=1))
-        for host in ("m1", "m2", "m3")
-    ]
-    for number in range(1, 4):
-        taken = await asyncio.gather(
-            *(each.take(run, f"toy-i00{number}", "launch", over=False) for each in guards)
-        )
-        levels = [claim.level for claim in taken]
-        assert sorted(levels) == ["block", "block", "pass"], taken
-        winner = guards[levels.index("pass")]
-        assert winner.heeded(run) is True
-        await winner.release(run)
-    seen = await guards[0].survey(run)
-    assert (seen.level, seen.launch_id) == ("pass", "toy-i003")
 
 
 PARTS = ("model", "optimizer", "trainer_state")
