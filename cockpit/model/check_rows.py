@@ -15,6 +15,9 @@ RECORDED: Final = (Basis.RECORDED,)
 INFERRED: Final = (Basis.INFERRED,)
 EVERY: Final = ("every action",)
 LAUNCHES: Final = ("launch", "relaunch", "lineage")
+QUEUE: Final = ("hold", "release", "requeue", "extend")
+STARTS: Final = (*LAUNCHES, "requeue")
+RESUMES: Final = ("relaunch", "requeue")
 HERO: Final = "for a hero run"
 
 
@@ -146,6 +149,8 @@ LAUNCH_STATE = CheckRow("job-state", ("launch",), "the run has no job yet",
     blocks="it has one, or whether it has one is unknown")
 STOPPABLE = CheckRow("job-state", ("stop",), "something of the run is there to be stopped",
     blocks="nothing is alive or held, or what is alive is unknown")
+ORDERED = CheckRow("job-state", QUEUE, "the scheduler may do that with the job as it stands",
+    blocks="it would refuse, more than one job is alive, or that cannot be told")
 AT_REST = CheckRow("job-state", ("rollback", "teardown"), "no job of the lineage is alive",
     blocks="one is alive, or that cannot be told")
 SUCCEEDED = CheckRow("job-state", ("seal",), "the orchestrator says success",
@@ -191,12 +196,12 @@ QUEUED = CheckRow("queued", ("stop",), "nothing starts by itself after the stop"
 PERMISSION = CheckRow("permission", ("relaunch", "stop"),
     "this user may not signal a job that would be stopped",
     blocks="the system says so beforehand", passes=False)
-HEALTH = CheckRow("health", ("stop",), "the run is not healthy",
+HEALTH = CheckRow("health", ("stop", "requeue"), "the run is not healthy",
     warns="it is healthy: stopping loses what it does")
-LOSES = CheckRow("loses", ("stop",), "what the stop would lose",
+LOSES = CheckRow("loses", ("stop", "requeue"), "what the stop would lose",
     warns="always; also where it is unknown", passes=False,
     basis=(Basis.OBSERVED, Basis.INFERRED))
-SAVE_FIRST = CheckRow("save", ("relaunch", "stop"), "a checkpoint is asked for first",
+SAVE_FIRST = CheckRow("save", ("relaunch", "stop", "requeue"), "a checkpoint is asked for first",
     warns="the relaunch goes on without it", blocks="the job cannot save at a request")
 
 # What ended it, and whether a relaunch helps.
@@ -218,17 +223,17 @@ FIXED = CheckRow("fix", ("relaunch",), "the code has changed since the failure t
 
 # The code.
 
-CODE = CheckRow("C-15", LAUNCHES, "the code is what was recorded, or differs harmlessly",
+CODE = CheckRow("C-15", STARTS, "the code is what was recorded, or differs harmlessly",
     warns="no repository is set, or the uncommitted changes are those of the last launch",
     blocks="it differs or is unknown; what can affect training is the DRI's to approve",
     approvable=True, basis=(Basis.OBSERVED, Basis.INFERRED))
-CODE_ELSEWHERE = CheckRow("C-15:where", LAUNCHES, "the job runs a checkout of another machine",
+CODE_ELSEWHERE = CheckRow("C-15:where", STARTS, "the job runs a checkout of another machine",
     warns="the code was read here", passes=False, basis=INFERRED)
-BUNDLE = CheckRow("C-15:bundle", LAUNCHES, "the job's bundle is the recorded commit",
+BUNDLE = CheckRow("C-15:bundle", STARTS, "the job's bundle is the recorded commit",
     blocks="it is another one, or has unrecorded changes", approvable=True)
-UNPUSHED = CheckRow("C-15:unpushed", LAUNCHES, "unpushed commits cannot affect training",
+UNPUSHED = CheckRow("C-15:unpushed", STARTS, "unpushed commits cannot affect training",
     warns="the branch has no upstream", blocks="they can, or that is unknown", approvable=True)
-BRANCH = CheckRow("C-15:branch", LAUNCHES, "the checkout is on another branch",
+BRANCH = CheckRow("C-15:branch", STARTS, "the checkout is on another branch",
     blocks="the last launch was from another one and the code differs", passes=False,
     approvable=True)
 
@@ -248,29 +253,29 @@ NEW_ROOT = CheckRow("C-16", ("lineage",), "the new output root is empty and nobo
     basis=(Basis.OBSERVED, Basis.RECORDED))
 ROOT_AWAY = CheckRow("C-16:away", ("lineage",), "the new output root lies on another system",
     warns="it is still to be read there", passes=False, basis=INFERRED)
-CHECKPOINT = CheckRow("C-17", ("relaunch",), "the trainer resumes from the checkpoint wanted",
+CHECKPOINT = CheckRow("C-17", RESUMES, "the trainer resumes from the checkpoint wanted",
     warns="it takes an older one, or what it takes is not known",
     blocks="it takes another one or none, or the checkpoints are unknown",
     basis=(Basis.OBSERVED, Basis.RECORDED, Basis.INFERRED))
-NOTHING_WHOLE = CheckRow("checkpoint", ("relaunch",), "there is nothing to resume from",
+NOTHING_WHOLE = CheckRow("checkpoint", RESUMES, "there is nothing to resume from",
     blocks="no checkpoint is known to be complete and this run's", passes=False)
-SUSPECT = CheckRow("suspect", ("relaunch", "lineage", "rollback"),
+SUSPECT = CheckRow("suspect", ("relaunch", "requeue", "lineage", "rollback"),
     "the checkpoint is suspect", passes=False, approvable=True,
     blocks="it was saved after lost numbers, or during an open spike or climb")
-NO_RESUME_FLAG = CheckRow("resume", ("relaunch",), "the command does not make the trainer resume",
+NO_RESUME_FLAG = CheckRow("resume", RESUMES, "the command does not make the trainer resume",
     blocks="such a trainer begins at step 0 then", passes=False, approvable=True, basis=INFERRED)
-NEWER = CheckRow("C-17:newer", ("relaunch",), "a newer checkpoint is passed over",
+NEWER = CheckRow("C-17:newer", RESUMES, "a newer checkpoint is passed over",
     warns="it is archived, or was being written a moment ago", blocks="it cannot be judged",
     passes=False)
-NEWER_NAMED = CheckRow("C-17:newer", ("relaunch",), "something names a newer one that is not whole",
+NEWER_NAMED = CheckRow("C-17:newer", RESUMES, "something names a newer one that is not whole",
     blocks="a trainer that goes by it fails or begins anew", passes=False, approvable=True)
-OTHERS_NEWER = CheckRow("C-17:lineage", ("relaunch",),
+OTHERS_NEWER = CheckRow("C-17:lineage", RESUMES,
     "newer checkpoints of others are passed over",
     warns="they are another run's", blocks="whose they are is not sure", passes=False)
-OUTSIDE_ROOTS = CheckRow("C-17:root", ("relaunch",),
+OUTSIDE_ROOTS = CheckRow("C-17:root", RESUMES,
     "the checkpoint lies outside of the run's roots",
     blocks="whenever that is so", passes=False)
-BEYOND_STEP = CheckRow("C-17:step", ("relaunch",), "the checkpoint's step is past what was logged",
+BEYOND_STEP = CheckRow("C-17:step", RESUMES, "the checkpoint's step is past what was logged",
     warns="by more than lies between two saves", blocks="the run never came that far",
     passes=False, approvable=True)
 HAS_CHECKPOINT = CheckRow("C-17", ("launch",), "the run can be resumed",
@@ -334,7 +339,7 @@ IRIS_EXTRA = CheckRow("iris:extra", LAUNCHES, "an extra replaces the accelerator
     blocks="it is named", passes=False, basis=RECORDED)
 IRIS_USER = CheckRow("iris:user", LAUNCHES, "the job would be another user's",
     blocks="it is not the recorded one's", passes=False, basis=RECORDED)
-RESUME_POLICY = CheckRow("resume-policy", ("relaunch",), "the W&B run may be written again",
+RESUME_POLICY = CheckRow("resume-policy", RESUMES, "the W&B run may be written again",
     blocks="its policy says never, or must while none is known to exist",
     basis=(Basis.RECORDED, Basis.OBSERVED))
 SAME_TRACKER = CheckRow("C-13", ("relaunch",), "the W&B id is the one that was used",

@@ -129,6 +129,16 @@ class Accepted(Frozen):
     handle: dict[str, str] = Field(default_factory=dict)
 
 
+class SchedulerOrder(Frozen):
+    """What a scheduler is asked to do with a job: hold, release, requeue, extend.
+
+    ``limit`` is its whole time limit in seconds, for *extend*.
+    """
+
+    verb: str
+    limit: float | None = None
+
+
 class OwnJob(Frozen):
     """A job of this user that a system lists, as a new run file may begin from it.
 

@@ -18,7 +18,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.lineage import named
 from cockpit.model.observed import Pick
 from cockpit.model.shared_facts import is_agent, same_person, worded
-from cockpit.model.wording import plural, size, steps
+from cockpit.model.wording import duration, plural, size, steps
 
 NAMED: Final = 2
 """Jobs that a sentence names; more are counted."""
@@ -253,6 +253,22 @@ def _adopt(plan: "Plan", does: _Tense) -> list[str]:
     return [f"{does('make')} {job} the current job of {plan.run}{now}.", UNTOUCHED]
 
 
+def _order(plan: "Plan", does: _Tense) -> list[str]:
+    job = plan.facts.get("stops") or "the job"
+    if plan.action == "extend":
+        limit = duration(float(plan.facts.get("limit") or 0))
+        return [f"{does('set')} the time limit of {job} to {limit} in all.", UNTOUCHED]
+    return [f"{does(plan.action)} {job} in the queue of its scheduler.", UNTOUCHED]
+
+
+def _requeue(plan: "Plan", does: _Tense) -> list[str]:
+    if not plan.stops:
+        return []
+    lost = _loss(plan, does) or ", and it is not known what is lost"
+    again = "Its scheduler starts it again under the same id, with the code as it is then."
+    return [_asks(plan, does), f"{does('end')} {_jobs(plan.stops)}{lost}.", again]
+
+
 def _other(plan: "Plan", does: _Tense) -> list[str]:
     return [f"{does('run')} {plan.action} on {plan.run}."]
 
@@ -261,7 +277,8 @@ _SENTENCES: "Final[Mapping[str, Callable[[Plan, _Tense], list[str]]]]" = {
     "launch": _launch, "relaunch": _relaunch, "lineage": _lineage, "rollback": _rollback,
     "stop": _stop, "retain": _retain, "seal": _seal, "handoff": _handoff, "escalate": _escalate,
     "log": _log, "autolog": _autolog, "sync": _sync, "teardown": _teardown, "publish": _publish,
-    "ack": _ack, "adopt": _adopt,
+    "ack": _ack, "adopt": _adopt, "hold": _order, "release": _order, "extend": _order,
+    "requeue": _requeue,
 }  # fmt: skip
 
 

@@ -398,7 +398,7 @@ class FinalStepFrom(Frozen):
 
 Verb = Literal[
     "launch", "relaunch", "lineage", "rollback", "stop", "retain", "seal", "handoff", "escalate",
-    "log", "sync", "teardown", "publish", "ack", "adopt",
+    "log", "sync", "teardown", "publish", "ack", "adopt", "hold", "release", "requeue", "extend",
 ]  # fmt: skip
 """A guarded action by its verb, as ``[agents] may`` names it."""
 

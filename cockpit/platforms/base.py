@@ -28,6 +28,7 @@ from cockpit.model.jobs import (
     NamedJob,
     OwnJob,
     Query,
+    SchedulerOrder,
     Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue
@@ -267,6 +268,21 @@ class Platform:
 
         Raises ``CannotError`` when the trainer has no way, ``LostError`` without an answer.
         """
+        self._refuse()
+
+    async def why_no_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
+        """Return why its scheduler would not do that with the job now; ``None``: it may."""
+        return f"{self.kind} jobs have no {order.verb}: no scheduler holds them in a queue"
+
+    async def order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
+        """Have the scheduler do that with the job; returns, in one line, what it shows then.
+
+        Raises ``CannotError`` when it was refused, ``LostError`` when that is not known.
+        """
+        self._refuse()
+
+    async def shown_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
+        """Return that an order shows at the scheduler; raises as ``order`` does."""
         self._refuse()
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:

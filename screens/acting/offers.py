@@ -277,8 +277,9 @@ STEPS: Final = {"to", "from"}
 ADVISED: Final = ("relaunch", "escalate", "seal", "stop", "rollback")
 """The verbs that a next action may begin with: its imperative is the verb's name."""
 CALMEST_FIRST: Final = (
-    "ack", "log", "autolog", "escalate", "handoff", "adopt", "relaunch", "stop", "rollback", "seal",
-    "sync", "publish", "retain", "lineage", "launch", "teardown",
+    "ack", "log", "autolog", "escalate", "handoff", "adopt", "hold", "release", "extend",
+    "relaunch", "requeue", "stop", "rollback", "seal", "sync", "publish",
+    "retain", "lineage", "launch", "teardown",
 )  # fmt: skip
 """Order of the listed actions: first those that can be undone or only notify."""
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}

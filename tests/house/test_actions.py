@@ -43,6 +43,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "teardown": ("teardown", "log", "issue"),
     "publish": ("training-log", "run-log", "log"),
     "ack": ("ack", "log"),
+    "hold": ("order", "log", "run-log"),
+    "release": ("order", "log", "run-log"),
+    "requeue": ("evidence", "save", "order", "log", "run-log"),
+    "extend": ("order", "log", "run-log"),
     "adopt": ("adopt", "record-launch", "state-file", "instance", "log"),
 }
 READ_BY_RECOVERY = {SUBMIT: {"launch", "relaunch", "lineage"}, **{

@@ -53,6 +53,10 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "teardown": ("teardown toy --json", {4}),
     "publish": ("publish toy --json", {4}),
     "ack": ("ack toy end --json", {0, 4}),
+    "hold": ("hold toy --json", {4}),
+    "release": ("release toy --json", {4}),
+    "requeue": ("requeue toy --json", {4}),
+    "extend": ("extend toy --limit 12h --json", {4}),
     "adopt": ("adopt toy 90 --json", {4}),
 }
 """A call of each verb that can be made on a run of which nothing is known, and its exit codes."""

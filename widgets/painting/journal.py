@@ -75,6 +75,7 @@ STEP_WORDS: Final = {
     "mark": "mark as rejected",
     "move": "move aside",
     "notify": "notify",
+    "order": "ask the scheduler",
     "reach": "reach somebody",
     "record-launch": "record the launch",
     "reject": "record as rejected",

@@ -207,18 +207,14 @@ class Stop(Action):
         step = context.report.progress.step
         only_queued = _only_queued(context, wanted=wanted)
         lost = None if only_queued else lost_of(context.report)
-        health = passed(
-            rows.HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
-        )
-        if healthy:
-            health = warned(rows.HEALTH, "the run is healthy: what it does is lost by stopping it")
         return Draft(
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(
                 *_alive(context, wanted=wanted),
                 *(_not_mine(job, others[job.id]) for job in theirs),
                 *losses.checks(context, wanted=wanted),
-                *((health,) if only_queued else (health, _loss(lost))),
+                health(context.report),
+                *(() if only_queued else (loss(lost),)),
                 *saving(context, save=save),
             ),
             stops=tuple(job_name(job) for job in ends),
@@ -319,14 +315,21 @@ def _only_held(context: ActionContext) -> str:
     return f"{names} is only held: cockpit stop {context.spec.name} --only held cancels it"
 
 
+def health(report: RunReport) -> Check:
+    """Return how the run is: a healthy one loses what it does."""
+    if report.verdict is Verdict.HEALTHY:
+        return warned(rows.HEALTH, "the run is healthy: what it does is lost by stopping it")
+    return passed(rows.HEALTH, f"the run is {report.verdict.value}: {report.next_action}")
+
+
 def with_loss(plan: Plan, lost: Loss | None) -> Plan:
     """Return a plan with another loss, wherever it says one."""
-    checks = tuple(_loss(lost) if check.id == rows.LOSES.id else check for check in plan.checks)
+    checks = tuple(loss(lost) if check.id == rows.LOSES.id else check for check in plan.checks)
     text = None if lost is None else lost.text
     return plan.model_copy(update={"loses": text, "lost": lost, "checks": checks})
 
 
-def _loss(lost: Loss | None) -> Check:
+def loss(lost: Loss | None) -> Check:
     """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
         text = "what would be lost is unknown"

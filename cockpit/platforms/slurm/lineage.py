@@ -28,6 +28,7 @@ from cockpit.platforms.slurm.book import (
     Book,
     Chains,
     Job,
+    is_held,
     live_job,
     never_let_go,
     queued_after,
@@ -354,7 +355,7 @@ def _launched_since(run: RunSpec, book: Book, job: Job | None) -> Job | None:
     if job is None or newest is None or newest.id == job.id or not job.over:
         return None
     was, now = job.main, newest.main
-    if newest.lives and never_starts(now.reason):
+    if newest.lives and never_starts(now.reason) and not is_held(now):  # a person may release it
         return None
     if (now.submitted or 0.0) < (was.submitted or 0.0):
         return None

@@ -19,6 +19,7 @@ from cockpit.model.jobs import (
     NamedJob,
     OwnJob,
     Query,
+    SchedulerOrder,
     Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
@@ -46,6 +47,7 @@ from cockpit.platforms.slurm.book import Job, book_of
 from cockpit.platforms.slurm.command import command_checks, held_words, plain_words, script_words
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.lookup import LookingUp
+from cockpit.platforms.slurm.ordering import Ordering
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.stopping import EndingSlurmJobs, target_of
 from cockpit.platforms.slurm.submitting import Submitting
@@ -421,6 +423,21 @@ class SlurmPlatform(LaunchingPlatform):
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_command`` on the job's host, else by a signal to the job's steps."""
         await stopping.save(self._run, run, job)
+
+    def _orders(self) -> Ordering:
+        return Ordering(self._clock, self._run, self._jobs, self.look_every)
+
+    async def why_no_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
+        """Return why scontrol would refuse, as the job stands now."""
+        return await self._orders().why_not(run, job, order)
+
+    async def order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
+        """Give the order by scontrol, and wait until the controller shows it."""
+        return await self._orders().give(run, job, order)
+
+    async def shown_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
+        """Return that the controller shows it."""
+        return await self._orders().shown(run, job, order)
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""

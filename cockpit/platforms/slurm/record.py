@@ -38,8 +38,8 @@ class Record:
     ``id`` is how people call it: ``12``, ``20_3``, ``20_[2-5%2]``, ``23+1``; ``raw`` is the number
     of the record itself and ``base`` that of the array or the heterogeneous job it belongs to
     (``kind``). Instants are seconds since the epoch. ``expected`` is when the scheduler means to
-    start it, ``until`` when its time limit ends it, ``preempted`` when it was told to make room for
-    another one. ``exit`` is (code, signal).
+    start it, ``until`` when its time limit (``limit``, in seconds) ends it, ``preempted`` when it
+    was told to make room for another one. ``exit`` is (code, signal).
     """
 
     id: str
@@ -60,8 +60,10 @@ class Record:
     suspended: float | None = None
     expected: float | None = None
     until: float | None = None
+    limit: float | None = None
     preempted: float | None = None
     restarts: int | None = None
+    may_requeue: bool | None = None
     exit: tuple[int, int] | None = None
     dependency: str = ""
     command: str = ""
@@ -276,7 +278,9 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         eligible=instant(told.get("EligibleTime", "")),
         suspended=instant(told.get("SuspendTime", "")),
         preempted=instant(told.get("PreemptTime", "")),
+        limit=seconds_of(told.get("TimeLimit", "")),
         restarts=_number(told.get("Restarts")),
+        may_requeue={"0": False, "1": True}.get(told.get("Requeue", "")),
         exit=exit_of(told.get("ExitCode", "")),
         dependency=_set(told.get("Dependency", "")),
         command=" ".join(
@@ -387,6 +391,19 @@ def first_node(nodes: str) -> str:
 
 def _throttle(shown: str) -> int | None:
     return _number(shown.partition("%")[2].rstrip("]"))
+
+
+_LIMIT: Final = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)")
+"""Such as ``1-02:30:00``, ``30:00``: days, hours, minutes, seconds."""
+
+
+def seconds_of(limit: str) -> float | None:
+    """Return a time limit in seconds; ``None`` where there is none, or none is known."""
+    found = _LIMIT.fullmatch(limit)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _limited(limit: str) -> bool:

@@ -88,7 +88,7 @@ def target_of(job: LiveJob) -> str:
     return found[1] if part.startswith("+") else told
 
 
-def _job_now(book: Book, job: LiveJob) -> Job | None:
+def job_now(book: Book, job: LiveJob) -> Job | None:
     """Return what stands under the job's number now; ``None`` where nothing does."""
     found = book.find(job.handle["job"])
     if found is None:  # a task that stood for others may be a record of its own by now
@@ -98,7 +98,7 @@ def _job_now(book: Book, job: LiveJob) -> Job | None:
     return found
 
 
-def _is_same(job: LiveJob, now: Job) -> bool:
+def is_same(job: LiveJob, now: Job) -> bool:
     """Tell whether a number still is the same job's; raises ``LostError`` where that is not known.
 
     One that was requeued is: it was submitted anew under its number.
@@ -132,8 +132,8 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
     """Return those that still live; of what was never let go only while it still is not."""
     found = []
     for job in jobs:
-        now = _job_now(book, job)
-        if now is None or not now.lives or not _is_same(job, now):
+        now = job_now(book, job)
+        if now is None or not now.lives or not is_same(job, now):
             continue
         if "held" in job.handle and now.main.phase is Phase.RUNNING:
             raise CannotError(f"job {job.id} runs: it was released; it was not touched")
@@ -142,14 +142,14 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
 
 
 def _is_ending(job: LiveJob, book: Book) -> bool:
-    now = _job_now(book, job)
+    now = job_now(book, job)
     return now is not None and all(
         each.word == "COMPLETING" or not each.phase.lives for each in now.records
     )
 
 
 def _state_word(book: Book, job: LiveJob) -> str:
-    now = _job_now(book, job)
+    now = job_now(book, job)
     return "gone" if now is None else now.main.word
 
 

@@ -244,11 +244,25 @@ def cancel_words(jobs: Sequence[str], *, pending: bool = True) -> str:
     return f'limited {CONTROLLER} scancel {only}{ids} 2>&1; echo "rc=$?"'
 
 
+def order_script(mark: str, job: str, states: Sequence[str], words: Sequence[str]) -> str:
+    """Return the script that gives scontrol one order about a job that is in one of these states.
+
+    A job that has left them since it was looked at is left alone: requeued after its end, it would
+    run a second time.
+    """
+    is_in = "|".join(states)
+    look = f"now=$(limited {CONTROLLER} squeue -h -t all -j {quote(job)} -o %T 2>/dev/null)"
+    leave = 'case "$now" in ' + is_in + ') ;; *) say other; echo "$now"; say end; exit ;; esac'
+    give = f"limited {CONTROLLER} scontrol {' '.join(map(quote, words))} >&4 2>&1 4>&- </dev/null"
+    body = f"{look}\n{leave}\nsay said; {give}; rc=$?\nsay rc; echo $rc\nsay end\n"
+    return f"mark={mark} id= notes=\n{_BEFORE}{body}"
+
+
 SLACK: Final = 15.0
 CAP: Final = 200_000
 _NUMBER: Final = re.compile(r"(?:^|Submitted batch job )(\d{1,12})(?:[;\s]|$)", re.MULTILINE)
 """Such as ``Submitted batch job 71``."""
-_PERHAPS: Final = re.compile(
+PERHAPS: Final = re.compile(
     "timed out|Message receive|send/recv|Zero Bytes|Connection reset|Unexpected message", re.I
 )
 """What sbatch and scontrol say when the controller may have done it all the same."""
@@ -472,6 +486,6 @@ def _submitted(found: Mapping[str, str]) -> str:
     if code == "0" and number is not None:
         return number[1]
     lost = code in ("", "0", "124") or KILLED < int(code) < REFUSED or number is not None
-    if lost or _PERHAPS.search(said):
+    if lost or PERHAPS.search(said):
         raise LostError(f"sbatch: {told or 'it has printed no number'}")
     raise CannotError(f"sbatch: {told or f'it ended with {code}'}")

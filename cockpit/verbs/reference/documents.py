@@ -85,6 +85,7 @@ ANSWERS: Final = {
     ("stop", "--save-first"): ("yes",),
     ("stop", "--successors"): ("yes",),
     ("stop", "--only"): ("held",),
+    ("requeue", "--save-first"): ("yes",),
     ("ack", "--until"): ("15m", "1h", "8h", "now"),
 }
 """The words that an action's own options take, which are free text to the parser."""
