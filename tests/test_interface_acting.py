@@ -56,6 +56,7 @@ NEEDED = {
     "lineage": ("--run-id", "b", "--wandb-id", "b", "--output-root", "/x/b", "--from", "40",
                 "--reason", "why"),
     "sync": ("--entity", "us", "--project", "toys"),
+    "extend": ("--limit", "12h"),
 }  # fmt: skip
 
 
@@ -90,7 +91,8 @@ def test_every_verb_prints_its_plan_and_does_nothing(ended: World) -> None:
         "rollback": "rollback toy 40", "stop": "stop toy", "seal": "seal toy 100000",
         "handoff": "handoff toy", "escalate": "escalate toy", "log": "log toy",
         "publish": "publish toy", "ack": "ack toy", "retain": "delete 1 from toy",
-        "sync": "sync toy", "adopt": "adopt toy",
+        "sync": "sync toy", "adopt": "adopt toy", "hold": "hold toy", "release": "release toy",
+        "requeue": "requeue toy", "extend": "extend toy",
     }  # fmt: skip
     before = git(ended.folder / "records", "rev-parse", "HEAD")
     for row in TABLE:

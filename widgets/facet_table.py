@@ -142,11 +142,18 @@ def _job(value: JobValue, now: float) -> Pairs:
         ("tasks", tasks),
         ("exit", code),
         ("reason", value.reason or ""),
-        ("started", day_time(value.started_at, now) if value.started_at is not None else ""),
-        ("ended", day_time(value.ended_at, now) if value.ended_at is not None else ""),
+        *value.queue.items(),
+        ("expected to start", _at(value.expected_start, now)),
+        ("started", _at(value.started_at, now)),
+        ("ends by", _at(value.ends_by, now)),
+        ("ended", _at(value.ended_at, now)),
         ("restarts", "" if value.restarts is None else str(value.restarts)),
         ("launch", value.launch_id or ""),
     ]
+
+
+def _at(instant: float | None, now: float) -> str:
+    return "" if instant is None else day_time(instant, now)
 
 
 def _log(value: LogValue, now: float) -> Pairs:

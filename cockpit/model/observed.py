@@ -228,6 +228,10 @@ class JobValue(Frozen):
     """When its scheduler told it to make room (C-26), where it still runs after that."""
     expected_start: Instant | None = Field(default=None, exclude=True)
     """When its scheduler means to start it (C-04), if it says so while the job waits."""
+    queue: dict[str, str] = Field(default_factory=dict, exclude=True)
+    """How it stands with its scheduler, in that one's own terms: partition, QOS, priority."""
+    held_by_person: bool = Field(default=False, exclude=True)
+    """True when it waits only because somebody holds it: ``release`` lets it start."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
     """Where its first line stands in its log, where its launcher has noted that."""
 

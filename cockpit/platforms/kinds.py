@@ -40,6 +40,8 @@ class PlatformRow:
     """Where the command of a launch runs: this machine, ``job.host``, or a machine of a cluster."""
     supervised: bool
     """True if the cockpit starts the trainer itself, under its supervisor."""
+    orders: tuple[str, ...]
+    """What its scheduler can be asked to do with a submitted job, by the verb."""
 
     @property
     def fields(self) -> frozenset[str]:
@@ -62,6 +64,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=(r"/[^/\s]+/\S+", "/ada/my-run"),
         starts="cluster",
         supervised=False,
+        orders=(),
     ),
     "ray": PlatformRow(
         platform="cockpit.platforms.ray.platform:RayPlatform",
@@ -77,6 +80,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=(r"raysubmit_\w+", "raysubmit_a1"),
         starts="cluster",
         supervised=False,
+        orders=(),
     ),
     "slurm": PlatformRow(
         platform="cockpit.platforms.slurm.platform:SlurmPlatform",
@@ -89,6 +93,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=(r"\d+(?:_\d+)?", "123_4"),
         starts="host",
         supervised=False,
+        orders=("hold", "release", "requeue", "extend"),
     ),
     "kubernetes": PlatformRow(
         platform="cockpit.platforms.kubernetes.platform:KubernetesPlatform",
@@ -101,6 +106,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=(r"(?:job|jobset|trainjob|pytorchjob|rayjob)/[a-z0-9.-]+", "jobset/llama"),
         starts="cluster",
         supervised=False,
+        orders=(),
     ),
     "box": PlatformRow(
         platform="cockpit.platforms.box.platform:BoxPlatform",
@@ -116,6 +122,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=None,
         starts="host",
         supervised=True,
+        orders=(),
     ),
     "local": PlatformRow(
         platform="cockpit.platforms.local.platform:LocalPlatform",
@@ -128,6 +135,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         id_shape=None,
         starts="here",
         supervised=True,
+        orders=(),
     ),
 }
 """Every kind that ``[run.job] kind`` may name."""

@@ -19,7 +19,9 @@ from cockpit.actions.core.table import TABLE, ActionEntry, Param
 from cockpit.model.lineage import names_checkpoint, newest_good
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import RunSpec
 from cockpit.model.wording import ago, glyph, size, steps
+from cockpit.platforms.kinds import PLATFORMS
 from screens.base import KeyedModal, acted
 from screens.dialog import RowKeys
 from screens.hotkeys import ACTIONS
@@ -318,6 +320,15 @@ def _offer(row: ActionEntry, report: RunReport | None, keys: Keys, reading_only:
     return Command(row.title, row.help, f"act:{row.verb}", shown, why, note, row.verb)
 
 
+ORDERS: Final = frozenset(verb for row in PLATFORMS.values() for verb in row.orders)
+"""Verbs that only some schedulers know."""
+
+
+def _orders(spec: RunSpec) -> tuple[str, ...]:
+    row = None if spec.job is None else PLATFORMS.get(spec.job.kind)
+    return () if row is None else row.orders
+
+
 def why_not(verb: str, report: RunReport | None) -> str:
     """Return why an action makes no sense for a run, from its run file and its alerts alone.
 
@@ -328,6 +339,8 @@ def why_not(verb: str, report: RunReport | None) -> str:
     spec = report.spec
     if verb in ("log", "autolog") and spec.records.logbook is None:
         return "no logbook in cockpit.toml (records.logbook)"
+    if verb in ORDERS and verb not in _orders(spec):
+        return f"jobs of kind {'?' if spec.job is None else spec.job.kind} have no {verb}"
     if verb == "teardown" and spec.teardown is None:
         return "no [run.teardown] in cockpit.toml"
     if verb in ("relaunch", "launch", "rollback", "lineage") and spec.resubmit is None:

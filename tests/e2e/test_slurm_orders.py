@@ -58,6 +58,9 @@ def test_a_job_is_requeued_held_released_and_given_more_time(lab: SlurmLab) -> N
     assert again.code == 4 and "held already" in again.out
     (run,) = here.do("check", "--json").document["runs"]
     assert run["facets"]["job"]["value"]["id"] == job, "what a person holds stays the run's job"
+    (waits,) = [each for each in run["alerts"] if each["id"] == "C-04"]
+    assert waits["title"] == "Job is held in the queue"
+    assert "cockpit release tiny lets it start" in waits["next_action"]
     longer = ordered(here, "extend", "--limit", "2h")
     assert longer.code == 0 and listed(lab, job, "%l") == "2:00:00", str(longer)
     released = ordered(here, "release")

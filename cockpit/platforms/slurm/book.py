@@ -284,6 +284,8 @@ def _handle(job: Job) -> dict[str, str]:
 
 
 _BY_US: Final = "JobHeldUser"
+_REQUEUED_HELD: Final = re.compile("requeued.{0,20}held", re.I)
+"""Such as ``launch failed requeued held``: the owner may release it."""
 
 
 def never_let_go(record: Record) -> bool:
@@ -302,6 +304,12 @@ def never_let_go(record: Record) -> bool:
 def is_held(record: Record) -> bool:
     """Tell whether a job waits held, by whomever."""
     return record.word == "PENDING" and record.reason.startswith("JobHeld")
+
+
+def is_held_by_person(record: Record) -> bool:
+    """Tell whether a job that was let go waits because its user holds it, or a failed requeue."""
+    held = record.reason == _BY_US or _REQUEUED_HELD.search(record.reason) is not None
+    return record.word == "PENDING" and held and not never_let_go(record)
 
 
 def never_began(record: Record) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.slurm.ask import CONTROLLER, Run, Trouble, last_words, new_mark
-from cockpit.platforms.slurm.book import Book, is_held, never_let_go
+from cockpit.platforms.slurm.book import Book, is_held, is_held_by_person, never_let_go
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.stopping import KILL_WAIT, is_same, job_now, target_of
@@ -31,8 +30,6 @@ SHOWN_WITHIN: Final = 20.0
 """Seconds in which a controller that has accepted an order shows what it did."""
 MINUTE: Final = 60.0
 """Slurm keeps a time limit in whole minutes."""
-_REQUEUED_HELD: Final = re.compile("requeued.{0,20}held", re.I)
-"""Such as ``launch failed requeued held``: the owner may release it."""
 
 
 class OrderRow(NamedTuple):
@@ -75,9 +72,7 @@ def _not_to_extend(record: Record) -> str | None:
 
 
 def _held(record: Record) -> bool:
-    return is_held(record) or (
-        record.phase is Phase.WAITING and _REQUEUED_HELD.search(record.reason) is not None
-    )
+    return is_held(record) or is_held_by_person(record)
 
 
 def _begun_anew(record: Record, job: LiveJob, order: SchedulerOrder) -> bool:

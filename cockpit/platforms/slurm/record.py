@@ -64,6 +64,8 @@ class Record:
     preempted: float | None = None
     restarts: int | None = None
     may_requeue: bool | None = None
+    queue: tuple[tuple[str, str], ...] = ()
+    """(term, value) of how it stands in the queue."""
     exit: tuple[int, int] | None = None
     dependency: str = ""
     command: str = ""
@@ -281,6 +283,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         limit=seconds_of(told.get("TimeLimit", "")),
         restarts=_number(told.get("Restarts")),
         may_requeue={"0": False, "1": True}.get(told.get("Requeue", "")),
+        queue=tuple((term, said) for term, key in _QUEUE if (said := _set(told.get(key, "")))),
         exit=exit_of(told.get("ExitCode", "")),
         dependency=_set(told.get("Dependency", "")),
         command=" ".join(
@@ -297,6 +300,13 @@ def _shown(number: str, lines: list[str]) -> Record | None:
     limited = _limited(told.get("TimeLimit", ""))
     start, end = instant(told.get("StartTime", "")), instant(told.get("EndTime", ""))
     return timed(record, start, end, limited=limited)
+
+
+_QUEUE: Final = (
+    ("partition", "Partition"), ("QOS", "QOS"), ("priority", "Priority"),
+    ("time limit", "TimeLimit"),
+)  # fmt: skip
+"""What is shown of a job's place in the queue, and the field of scontrol that has it."""
 
 
 def _fields(lines: list[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase, Tasks
 from cockpit.model.run import RunSpec
-from cockpit.platforms.slurm.book import Job
+from cockpit.platforms.slurm.book import Job, is_held_by_person
 from cockpit.platforms.slurm.lineage import launch_of
 from cockpit.platforms.slurm.record import Record, count_of, in_words, never_starts
 from cockpit.text.safe import clean
@@ -119,6 +119,8 @@ def value_of(
         ends_by=main.until if phase is Phase.RUNNING else None,
         preempted_at=_preempted(main) if phase is Phase.RUNNING else None,
         expected_start=main.expected if waiting else None,
+        queue={term: scrub(clean(said, 80)) for term, said in main.queue},
+        held_by_person=waiting and is_held_by_person(main),
     )
 
 

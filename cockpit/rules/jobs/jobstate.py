@@ -165,14 +165,19 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     if job.expected_start is not None:
         text += f"; the scheduler planned to start it at {wording.moment(job.expected_start)}"
     advice = ": change the resource request;" if job.never else " and keep waiting;"
+    title = "Job can never start" if job.never else "Job still waiting to start"
+    act = f"tell {wording.person(run)}{advice} do not touch the cluster"
+    if job.held_by_person:
+        title = "Job is held in the queue"
+        act = f"ask who holds it and why; cockpit release {run.name} lets it start"
     yield Alert(
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
-        title="Job can never start" if job.never else "Job still waiting to start",
+        title=title,
         since=since,
         evidence=present.evidence(job_source(history), text),
         confidence="sure",
-        next_action=f"tell {wording.person(run)}{advice} do not touch the cluster",
+        next_action=act,
     )
 
 
