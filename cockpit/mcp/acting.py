@@ -15,8 +15,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.agents import GRACE
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.mcp.desk import Desk, OfRun, Progress, Tool, ToolError
-from cockpit.mcp.views import fitted, lines_of
-from cockpit.mcp.wire import Document
+from cockpit.mcp.views import Document, fitted, lines_of
 from cockpit.model.acts import TELLS, Outcome
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.plan import Check, Level, Plan, Request, Result, StepResult, StepState
@@ -121,7 +120,7 @@ class Acts:
         """Return what an action would do and what stands against it; changes nothing."""
         entry = _entry(given)
         await desk.ready()
-        progress(0, "looking at the run")
+        await progress(0, "looking at the run")
         asked = Request(
             action=given.action, run=desk.spec(given.run).name, operator=desk.operator,
             params=given.params,
@@ -198,7 +197,7 @@ class Acts:
         while not act.over and (left := until - self._desk.clock.monotonic()) > 0:
             act.news.clear()
             told += 1
-            progress(told, _now(act))
+            await progress(told, _now(act))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, TICK)):
                     await act.news.wait()

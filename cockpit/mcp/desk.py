@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.wiring import build_service
 from cockpit.attach.acting import ActingLooks
 from cockpit.attach.client import AttachedEngine
-from cockpit.mcp.wire import Document
+from cockpit.mcp.views import Document
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.history import Backtested
@@ -72,6 +73,18 @@ LOOK_WITHIN: Final = 20.0
 NO_NAME: Final = "unnamed"
 NAMED: Final = 10
 """Runs that an answer names where there is none of the name that was asked for."""
+
+
+LONGEST_NAME: Final = 40
+_OTHER: Final = re.compile(r"[^a-z0-9._-]+")
+
+
+def agent_name(told: object) -> str:
+    """Return the name in a ``clientInfo``, or in a text, as a slug; empty if there is none."""
+    name = told.get("name") if isinstance(told, dict) else told
+    if not isinstance(name, str):
+        return ""
+    return _OTHER.sub("-", name[: 4 * LONGEST_NAME].lower()).strip("-._")[:LONGEST_NAME]
 
 
 class Verbs(NamedTuple):
@@ -190,7 +203,7 @@ class Desk:
             await self.clock.sleep(LOOK_EVERY)
 
 
-Progress = Callable[[float, str], None]
+Progress = Callable[[float, str], Awaitable[None]]
 """Tells the client how far a call is: a figure that only rises, and one line."""
 RUN: Final = "the run's name, as the tool fleet gives it"
 CURSOR: Final = "where a former answer said that it goes on; without it the newest"

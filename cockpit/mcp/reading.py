@@ -13,6 +13,7 @@ from pydantic import Field
 
 from cockpit.mcp.desk import Desk, OfRun, Paged, Progress, Tool, ToolError
 from cockpit.mcp.views import (
+    Document,
     checkpoint_view,
     fitted,
     is_under_diagnosis,
@@ -22,7 +23,6 @@ from cockpit.mcp.views import (
     run_view,
     triage_view,
 )
-from cockpit.mcp.wire import Document
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.logtext import LogPage
 from cockpit.model.plan import Request
@@ -157,7 +157,7 @@ async def log_search(desk: Desk, given: Search, progress: Progress) -> Document:
         whole = whole and found.begin <= at <= found.size
         over = found.reached >= found.size or found.reached <= at
         at = max(at, found.reached)
-        progress(at, f"searched {at} of {found.size} bytes")
+        await progress(at, f"searched {at} of {found.size} bytes")
         if over or desk.clock.monotonic() - began > SEARCH_FOR:
             break
     pages = [await logs.page(given.run, offset, 1, False) for offset in offsets]
@@ -263,7 +263,7 @@ async def handoff_page(desk: Desk, given: OfRun, progress: Progress) -> Document
 async def backtest(desk: Desk, given: OfRun, progress: Progress) -> Document:
     """Return what the rules would have told of a run's whole past."""
     desk.spec(given.run)
-    progress(0, "replaying the whole past")
+    await progress(0, "replaying the whole past")
     found = await desk.verbs.backtest(desk.file.path, given.run)
     alerts = [
         {
@@ -332,12 +332,16 @@ class Kind(NamedTuple):
     read: Callable[[Desk, str], Awaitable[Document]]
 
 
+async def _silent(done: float, said: str) -> None:
+    return
+
+
 async def _run(desk: Desk, name: str) -> Document:
-    return await run(desk, Run(run=name), lambda done, said: None)
+    return await run(desk, Run(run=name), _silent)
 
 
 async def _listed(desk: Desk, name: str) -> Document:
-    return await handoff_page(desk, OfRun(run=name), lambda done, said: None)
+    return await handoff_page(desk, OfRun(run=name), _silent)
 
 
 async def _logbook(desk: Desk, name: str) -> Document:

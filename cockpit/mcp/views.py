@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar, cast
 
-from cockpit.mcp.wire import Document
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.base import plain_number, rfc3339
 from cockpit.model.facet import Facet
@@ -15,6 +14,7 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub, shown
 
 V = TypeVar("V")
+Document = dict[str, Any]
 LONGEST: Final = 400
 """Characters of one text."""
 MOST: Final = 60

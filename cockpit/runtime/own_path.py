@@ -42,7 +42,8 @@ class LibraryError(Exception):
 class Library:
     """Turns a failed import into one line: ``with Library("plotext", "the chart"): import ...``.
 
-    A library that is there and broken counts as missing. Raises ``LibraryError``.
+    A library that is there and broken counts as missing; one that is not named above is an extra of
+    ours, named like it. Raises ``LibraryError``.
     """
 
     def __init__(self, module: str, purpose: str) -> None:
@@ -54,11 +55,12 @@ class Library:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception):
-            name = NEEDED_IN_PLACES[self._module]
+            name = NEEDED_IN_PLACES.get(self._module, self._module)
+            package = NEEDED_IN_PLACES.get(self._module, f"'run-cockpit[{self._module}]'")
             why = " ".join(str(error).split())[:200] or type(error).__name__
             raise LibraryError(
                 f"{self._purpose} needs {name}, which cannot be imported ({why}): "
-                f"{sys.executable} -m pip install {name}"
+                f"{sys.executable} -m pip install {package}"
             ) from error
 
 

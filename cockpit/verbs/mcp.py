@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, BinaryIO, Final
 
 from cockpit.app.replaying import replayed
-from cockpit.mcp.desk import Desk, Verbs
-from cockpit.mcp.session import Session, agent_name
+from cockpit.mcp.desk import Desk, Verbs, agent_name
 from cockpit.mcp.wire import Input, Output, protocol_streams
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.runtime.own_path import Library
 from cockpit.store.store import Store
 from cockpit.verbs.common import OK, UsageError, add_config, open_store, run_file
 from cockpit.verbs.history import document, known_past
@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     name = None if args.name is None else agent_name(args.name)
     if name == "":
         raise UsageError("--name: expected letters, digits, '.', '_' or '-'")
+    with Library("mcp", "cockpit mcp"):
+        import mcp.server  # noqa: F401 - to say so before anything is opened
     file = run_file(args.config)
     source, sink = protocol_streams()
     output = Output(sink)
@@ -58,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
 async def _serve(
     file: CockpitFile, store: Store | None, name: str | None, source: BinaryIO, output: Output
 ) -> None:
+    from cockpit.mcp.session import Session
+
     clock, verbs = SystemClock(), Verbs(history=partial(_history, store), backtest=replayed)
     desk = Desk(file, store, clock, verbs, name)
     leaving = asyncio.Event()
@@ -66,7 +70,7 @@ async def _serve(
         loop.add_signal_handler(number, leaving.set)
     keeping = asyncio.ensure_future(desk.calls.keep())
     try:
-        await Session(desk, output).serve(Input(source), leaving)
+        await Session(desk).serve(Input(source), output, leaving)
     finally:
         keeping.cancel()
         with contextlib.suppress(TimeoutError):

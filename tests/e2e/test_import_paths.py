@@ -119,14 +119,17 @@ def test_what_is_looked_for_is_what_the_project_needs() -> None:
     assert {in_places.get(each, each) for each in named} == {*NEEDED, *NEEDED_IN_PLACES}
 
 
+HIDDEN = ("git", "gitpython", "mcp", "plotext", "shtab", "wandb")
+
+
 @pytest.fixture
 def without_clients(tmp_path: Path) -> list[str]:
-    """Return a command that runs the program where wandb, GitPython and plotext are broken."""
+    """Return a command that runs the program where ``HIDDEN`` cannot be imported."""
     packages = next(Path(each) for each in sys.path if each.endswith("site-packages"))
     slim = tmp_path / "packages"
     slim.mkdir()
     for each in packages.iterdir():
-        if each.name.partition("-")[0].lower() not in ("git", "gitpython", "plotext", "wandb"):
+        if each.name.partition("-")[0].lower() not in HIDDEN:
             (slim / each.name).symlink_to(each)
     (slim / "wandb.py").write_text("raise OSError('libnccl.so.2 is missing')\n")
     code = (
@@ -153,15 +156,20 @@ def test_what_needs_no_client_works_without_one(without_clients: list[str], tmp_
 
 
 @pytest.mark.parametrize(
-    ("words", "missing"),
-    [(["demo", "--headless", "--dir", "demo"], "GitPython"), (["plot", "rows.jsonl"], "plotext")],
+    ("words", "missing", "package"),
+    [
+        (["demo", "--headless", "--dir", "demo"], "GitPython", "GitPython"),
+        (["plot", "rows.jsonl"], "plotext", "plotext"),
+        (["completions", "bash"], "shtab", "shtab"),
+        (["mcp"], "mcp", "'run-cockpit[mcp]'"),
+    ],
 )
 def test_a_verb_says_in_one_line_which_library_it_misses(
-    without_clients: list[str], words: list[str], missing: str, tmp_path: Path
+    without_clients: list[str], words: list[str], missing: str, package: str, tmp_path: Path
 ) -> None:
     rows = [json.dumps({"step": step, "loss": 3.0 - step / 100}) for step in range(50)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
     done = call(*without_clients, *words, cwd=tmp_path, env=environment())
     assert (done.returncode, done.stdout) == (2, "")
     assert f"needs {missing}, which cannot be imported" in done.stderr
-    assert done.stderr.count("\n") == 1 and f"pip install {missing}" in done.stderr
+    assert done.stderr.count("\n") == 1 and f"pip install {package}\n" in done.stderr

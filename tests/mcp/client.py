@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import queue
@@ -10,12 +11,25 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 PATIENCE = 60.0
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "cockpit")
+
+
+async def nothing(done: float, said: str) -> None:
+    """Hear of no progress."""
+
+
+def loaded_session() -> ModuleType:
+    """Return the module that the protocol's SDK is needed for; skip the test without one."""
+    pytest.importorskip("mcp", reason="needs the extra mcp: pip install 'run-cockpit[mcp]'")
+    return importlib.import_module("cockpit.mcp.session")
 
 
 class Client:
@@ -31,6 +45,7 @@ class Client:
         runtime: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        loaded_session()
         own = {
             **os.environ, "PYTHONPATH": str(REPO), "GIT_TERMINAL_PROMPT": "0",
             "XDG_STATE_HOME": str(folder / "state"),

@@ -15,6 +15,7 @@ from cockpit.mcp.desk import Desk
 from cockpit.mcp.reading import Log, Search, log, log_search
 from cockpit.sources.logs import search
 from cockpit.sources.logs.local import LocalLog
+from tests.mcp.client import nothing
 from tests.watch.fakes import SteppedClock
 
 
@@ -26,10 +27,6 @@ class Logs(LogReading):
 
     def _log(self, run: str) -> LocalLog:
         return self.log
-
-
-def nothing(done: float, said: str) -> None:
-    return
 
 
 def desk_of(path: Path) -> Desk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,51 +34,96 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(folder: Path, runtime_folder: Path) -> Iterator[Client]:
     made = Client(folder / "cockpit.toml", folder, runtime=runtime_folder)
     try:
+        made.greet()
         yield made
     finally:
         made.end()
 
 
-def test_garbage_is_answered_and_the_next_request_too(client: Client) -> None:
-    lines = [
+def test_garbage_ends_nothing_and_what_can_be_answered_is(client: Client) -> None:
+    garbage = [
         b"garbage\n", b"\xff\x00\n", b"[" * 50_000 + b"\n", b"[]\n", b"7\n", b"{}\n", b"\n",
         b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}\n',
         b'{"jsonrpc":"2.0","id":"\\ud800","method":"\\ud800"}\n',
+        b" " * wire.MOST + b'{"jsonrpc":"2.0","id":"smuggled","method":"ping"}\n',
         b"x" * (3 * wire.MOST) + b"\n",
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}\n',
-        b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":["x"]}}\n',
-        b'{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"log","arguments":7}}\n',
-        b'{"jsonrpc":"2.0","id":"c","method":"resources/list","params":{"cursor":[]}}\n',
-        b'{"jsonrpc":"2.0","id":"d","method":"resources/read","params":{"uri":"file:///etc"}}\n',
-        b'{"jsonrpc":"2.0","id":"e","method":"initialize","params":{"clientInfo":[1]}}\n',
+        b'{"jsonrpc":"2.0","id":1,"result":{}}\n',
     ]  # fmt: skip
-    client.send(b"".join(lines))
+    wrong = {
+        "a": b'"method":"tools/call","params":{"name":["x"]}',
+        "b": b'"method":"tools/call","params":{"name":"log","arguments":7}',
+        "c": b'"method":"resources/list","params":{"cursor":[]}',
+        "d": b'"method":"resources/read","params":{"uri":"file:///etc"}',
+        "e": b'"method":"no/such"',
+    }
+    lines = [
+        b'{"jsonrpc":"2.0","id":"%b",%b}\n' % (name.encode(), line) for name, line in wrong.items()
+    ]
+    client.send(b"".join([*garbage, *lines]))
     client.send(b'{"jsonrpc":"2.0","id":"last","method":"ping"}\n')
-    answers = [client.next() for _ in range(len(lines) - 1)]  # a blank line and a notification
-    codes = sorted(each["error"]["code"] for each in answers if "error" in each)
-    assert codes.count(wire.PARSE_ERROR) == 4
-    assert codes.count(wire.INTERNAL_ERROR) == 0
-    by_id = {str(each["id"]): each for each in answers}
-    assert by_id["last"]["result"] == {}
-    assert by_id["b"]["result"]["isError"]
-    assert client.ask("no/such")["error"]["code"] == wire.METHOD_NOT_FOUND
+    answers = {str(each["id"]): each for each in (client.next() for _ in range(6))}
+    assert {name: answers[name]["error"]["code"] for name in wrong} == {
+        **dict.fromkeys("abc", -32602), "d": -32002, "e": -32601,
+    }  # fmt: skip
+    assert answers["last"]["result"] == {}
 
 
-def test_both_forms_of_the_protocol_are_spoken(client: Client) -> None:
+def test_a_client_with_a_handshake_is_answered_in_its_version(client: Client) -> None:
     for asked, spoken in (
-        ("2025-11-25", "2025-11-25"), ("2025-03-26", "2024-11-05"), ("2099-01-01", "2025-11-25"),
+        ("2025-11-25", "2025-11-25"), ("2024-11-05", "2024-11-05"), ("2099-01-01", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
     ):  # fmt: skip
-        assert client.greet(version=asked)["protocolVersion"] == spoken
-    found = client.ask("server/discover", _meta=META)["result"]
-    assert MODERN in found["supportedVersions"]
-    assert found["resultType"] == "complete"
-    tools = client.ask("tools/list", _meta=META)["result"]
-    assert tools["ttlMs"] >= 0
-    assert [tool["name"] for tool in tools["tools"]][:2] == ["fleet", "run"]
-    later = {**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
-    error = client.ask("tools/list", _meta=later)["error"]
-    assert (error["code"], MODERN in error["data"]["supported"]) == (wire.UNSUPPORTED_VERSION, True)
+        greeted = client.greet(version=asked)
+        assert greeted["protocolVersion"] == spoken
+        assert "never act as if it had failed" in greeted["instructions"]
+    tools = client.ask("tools/list")["result"]["tools"]
+    assert [tool["name"] for tool in tools][:2] == ["fleet", "run"]
+    assert client.fails("run", run="other").startswith("no run 'other'")
+
+
+def test_a_client_without_a_handshake_is_answered_too(folder: Path, runtime_folder: Path) -> None:
+    client = Client(folder / "cockpit.toml", folder, runtime=runtime_folder)
+    try:
+        found = client.ask("server/discover", _meta=META)["result"]
+        assert MODERN in found["supportedVersions"]
+        assert found["resultType"] == "complete"
+        tools = client.ask("tools/list", _meta=META)["result"]
+        assert (tools["ttlMs"], tools["cacheScope"]) == (0, "private")
+        used = client.ask("tools/call", name="fleet", arguments={}, _meta=META)["result"]
+        assert used["structuredContent"]["runs"][0]["run"] == "toy"
+        later = {**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
+        error = client.ask("tools/list", _meta=later)["error"]
+        assert (error["code"], MODERN in error["data"]["supported"]) == (-32022, True)
+        client.begin("tools/call", name="run", arguments={"run": "toy", "fresh": True}, _meta=META)
+        client.process.send_signal(signal.SIGTERM)
+        assert client.process.wait(60) == 0
+        assert client.process.stderr is not None
+        assert client.process.stderr.read() == b""
+    finally:
+        client.end()
+
+
+def test_sixteen_requests_are_under_way_at_one_time_and_a_signal_ends_them_all(
+    folder: Path, runtime_folder: Path
+) -> None:
+    client = Client(folder / "cockpit.toml", folder, runtime=runtime_folder)
+    try:
+        client.greet()
+        plan = client.use("plan", run="toy", action="escalate", params={"note": "x"})
+        words = {"plan_id": plan["plan_id"], "words": "never these"}
+        asked = [client.begin("tools/call", name="run", arguments={"run": "toy", "fresh": True})
+                 for _ in range(40)]  # fmt: skip
+        answers = [client.next() for _ in asked]
+        busy = [each["error"]["code"] for each in answers if "error" in each]
+        assert set(busy) == {-32000}
+        assert len(answers) - len(busy) >= 16
+        assert client.use("act", **words)["state"] == "refused"
+        client.process.send_signal(signal.SIGTERM)
+        assert client.process.wait(60) == 0
+    finally:
+        client.end()
 
 
 def test_resources_are_listed_read_and_marked_as_data(client: Client) -> None:
