@@ -143,9 +143,11 @@ class Mask:
         return cls(hosts, users, (run.name for run in file.runs), former)
 
     def meet(self, reports: Iterable[RunReport]) -> None:
-        """Know the people that these reports name, however a screen words it."""
-        people = {who for each in reports for who in _met(each)}
-        if any([self._names.learn(who, Kind.USER) for who in people]):
+        """Know the people and nodes that these reports name, however a screen words it."""
+        met = {(who, Kind.USER) for each in reports for who in _met(each)}
+        jobs = (each.facets.job.value for each in reports)
+        met |= {(job.node, Kind.HOST) for job in jobs if job is not None and job.node}
+        if any([self._names.learn(*each) for each in met]):
             self._named = self._pattern()
 
     @property

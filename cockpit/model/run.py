@@ -43,7 +43,7 @@ class JobSpec(Frozen):
     kind: Literal["iris", "ray", "slurm", "kubernetes", "box", "local"]
     """The kind of job: iris, ray, slurm, kubernetes, box (ssh) or local."""
     id: str | None = None
-    """The job's id (iris, ray, slurm); absent before the first launch."""
+    """The job's id (iris, ray, slurm; kubernetes: as name); absent before the first launch."""
     context: str | None = None
     """kubernetes: the context of the kubeconfig (default: the current one), or in-cluster: the
     account of the pod that the cockpit runs in."""

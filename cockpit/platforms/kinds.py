@@ -98,7 +98,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
     "kubernetes": PlatformRow(
         platform="cockpit.platforms.kubernetes.platform:KubernetesPlatform",
         private=("context", "namespace"),
-        public=("name", "selector", "container", "manifest", *SAVING),
+        public=("id", "name", "selector", "container", "manifest", *SAVING),
         needed=(("name", "the job as KIND/NAME, as in jobset/llama"),),
         address="context",
         named_by="name",

@@ -207,3 +207,11 @@ async def test_the_selected_run_of_the_fleet_is_enlarged_above_all_where_there_i
             await pilot.pause()
             assert (name in text_of(app).partition("cockpit")[0]) is above
         assert "? keys" in text_of(app).splitlines()[-1]  # nothing is pushed off the screen
+
+
+def test_the_node_of_a_job_is_masked_wherever_it_stands() -> None:
+    shown = mask()
+    shown.meet([made.report(facets=made.facets(job=made.job(node="pool-a7-xk2")))])
+    assert (
+        shown(Content("of a7: pool-a7-xk2 is cordoned")).plain == "of a7: host-1••••• is cordoned"
+    )

@@ -493,8 +493,9 @@ def by_owner(
     up = {each["metadata"]["uid"]: owner["uid"] for each in children if (owner := owner_of(each))}
     named: dict[tuple[str, str], Top] = {}
     for top in sorted(tops, key=lambda each: each.created):
-        for label, path in READINGS[top.row.kind].pods:
-            named[label, str(part(top.body, path))] = top
+        launched = (LAUNCH_LABEL, (top.meta.get("labels") or {}).get(LAUNCH_LABEL))
+        rows = ((label, part(top.body, path)) for label, path in READINGS[top.row.kind].pods)
+        named |= {(label, value): top for label, value in (launched, *rows) if value}
     found: dict[str, list[Object]] = {uid: [] for uid in ("", *(top.uid for top in tops))}
     for pod in pods:
         uid = (owner_of(pod) or {}).get("uid", "")

@@ -15,6 +15,7 @@ from cockpit.platforms.kubernetes.waits import Wait, wait_of
 from cockpit.runtime.http import HttpError
 
 Object = Mapping[str, Any]
+KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 PAGE: Final = 500
 MISSING_FOR: Final = 300.0
 """Seconds for which a kind that is not installed is not asked for again."""
@@ -131,16 +132,18 @@ class Namespace:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""
         space = await self.cluster.namespace()
         asked = await asyncio.gather(
-            self._items(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{space}/workloads"),
+            self._items(*(f"/apis/{each}/namespaces/{space}/workloads" for each in KUEUE)),
             self._items(f"/api/v1/namespaces/{space}/events"),
             self._items("/api/v1/nodes"),
         )
         return wait_of(job, *asked, now)
 
-    async def _items(self, path: str) -> Sequence[Object]:
-        with suppress(HttpError):
-            found: Sequence[Object] = (await self.cluster.get(path, limit=PAGE))["items"]
-            return found
+    async def _items(self, *paths: str) -> Sequence[Object]:
+        """Return the list of the first path that is there and may be read."""
+        for path in paths:
+            with suppress(HttpError):
+                found: Sequence[Object] = (await self.cluster.get(path, limit=PAGE))["items"]
+                return found
         return ()
 
 

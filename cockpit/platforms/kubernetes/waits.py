@@ -36,8 +36,9 @@ _NODES: Final = (
 """What a scheduler says of a number of nodes, and the same in plain words."""
 _UNMET: Final = re.compile(r"^0/(\d+) nodes are available: (.*?)\.?(?: preemption: .*)?$", re.S)
 _QUOTA: Final = re.compile(r"requested: (\S+?), used: \S+?, limited: (\S+)")
-_BEYOND: Final = re.compile(r"> maximum capacity|insufficient quota for|doesn't exist", re.I)
-"""What Kueue says of a workload that no freed quota can help."""
+_BEYOND: Final = re.compile(r"> maximum capacity|doesn't exist|is terminating or missing")
+_FREED: Final = re.compile(r"unused quota|preempt", re.I)
+"""What Kueue says of a workload that no freed quota can help, and of one that one can."""
 _SIZES: Final = {"k": 1e3, "Ki": 2**10, "M": 1e6, "Mi": 2**20, "G": 1e9, "Gi": 2**30, "T": 1e12,
     "Ti": 2**40, "m": 1e-3}  # fmt: skip
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
@@ -84,7 +85,8 @@ def _of_queue(job: Job, workloads: Sequence[Object]) -> Iterator[Wait]:
             )
         elif refused.get("status") == "False":
             text = str(refused.get("message") or "no quota yet")
-            yield Wait(f"Kueue: {shown(text, 300)}", bool(_BEYOND.search(text)))
+            never = bool(_BEYOND.search(text)) and not _FREED.search(text)
+            yield Wait(f"Kueue: {shown(text, 300)}", never)
         elif "Admitted" not in held:
             yield Wait("Kueue holds it: its workload is not admitted yet")
 

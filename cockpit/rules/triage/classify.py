@@ -60,6 +60,12 @@ STATE_CLASS: dict[str, tuple[str, Action]] = {
     "TIMEOUT": ("walltime", "relaunch"),
     "DEADLINE": ("walltime", "relaunch"),
     "PREEMPTED": ("preempted", "relaunch"),
+    "OOMKILLED": ("oom_host", "escalate"),
+    "DEADLINEEXCEEDED": ("walltime", "relaunch"),
+    "PREEMPTIONBYSCHEDULER": ("preempted", "relaunch"),
+    "NODELOST": ("node_death", "relaunch"),
+    "NODESHUTDOWN": ("node_death", "relaunch"),
+    "DELETIONBYTAINTMANAGER": ("node_death", "relaunch"),
 }
 """Words of an orchestrator that are a class by themselves."""
 

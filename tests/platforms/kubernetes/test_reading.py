@@ -179,6 +179,20 @@ async def test_a_ray_job_by_kuberays_word_first(
     assert bool(lives) == (not phase.terminal), "what may run lives"
 
 
+async def test_the_head_of_a_ray_job_that_was_launched_is_its_own_from_the_start(
+    desk: Desk,
+) -> None:
+    """Its owner is a RayCluster, of which KubeRay has not told the name yet."""
+    labels = {LAUNCH_LABEL: "toy-i001"}
+    spec = {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": pod_spec()}}}}
+    desk.server.add("rayjobs", {"metadata": {"name": "toy", "labels": labels}, "spec": spec})
+    owner = [{"kind": "RayCluster", "name": "toy-x", "uid": "of-a-cluster", "controller": True}]
+    head = {"metadata": {"name": "head", "labels": labels, "ownerReferences": owner}}
+    desk.server.add("pods", {**head, "spec": pod_spec("train.py", "--output_dir", "/runs/toy")})
+    live = await desk.live(run_of(job="rayjob/toy"))
+    assert [each.id for each in (*live.jobs, *live.possible)] == ["rayjob/toy"]
+
+
 async def test_a_ray_head_that_began_after_its_job_has_lost_it(desk: Desk) -> None:
     head = {"headGroupSpec": {"template": {
         "metadata": {"labels": {"ray.io/node-type": "head", "ray.io/cluster": "c"}},
@@ -302,6 +316,13 @@ async def test_a_quota_that_refuses_pods(desk: Desk, used: str, never: bool) -> 
             "for nvidia.com/gpu in flavor h100, 4 more needed", "False")], False, "4 more needed"),
         ([condition("QuotaReserved", "Pending", "insufficient quota for nvidia.com/gpu in flavor "
             "h100, request > maximum capacity (32 > 8)", "False")], True, "maximum capacity"),
+        ([condition("QuotaReserved", "Pending", "insufficient quota for gpu in flavor a, request > "
+            "maximum capacity (8 > 4), insufficient unused quota for gpu in flavor b, 1 more needed",
+            "False")], False, "1 more needed"),
+        ([condition("QuotaReserved", "Misconfigured", "LocalQueue ml doesn't exist", "False")], True,
+            "LocalQueue ml doesn't exist"),
+        ([condition("QuotaReserved", "Suspended", "ClusterQueue ml is stopped", "False")], False,
+            "is stopped"),
         ([condition("QuotaReserved"), condition("Admitted"), condition("Evicted", "Why",
             "Exceeded the PodsReady timeout")], False, "evicted, Exceeded the PodsReady timeout"),
         ([condition("QuotaReserved"), condition("Admitted")], False, "still suspended"),
