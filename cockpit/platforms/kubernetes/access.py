@@ -58,6 +58,8 @@ class Access:
     folder: Path = field(default_factory=Path)
     """What relative paths of ``user`` start from."""
     cluster_folder: Path = field(default_factory=Path)
+    moves: str = ""
+    """Why the same run file may mean another place tomorrow: nothing is acted on then."""
 
     @property
     def plugin(self) -> str | None:
@@ -147,7 +149,11 @@ def _merged(files: Sequence[tuple[Path, Mapping[str, Any]]], job: JobSpec) -> Ac
     if not server.startswith(("https://", "http://")):
         raise _unusable(f"the cluster of context {clean(name, 120)} has no server")
     namespace = job.namespace or str(context.get("namespace") or "default")
-    return Access(str(name), server, namespace, cluster, user, folder, cluster_folder)
+    others = {row.get("name") for _, document in files for row in document.get("contexts") or ()}
+    moves = [] if job.context or others == {name} else [f"job.context (now {clean(name, 120)})"]
+    moves += [] if job.namespace else [f"job.namespace (now {clean(namespace, 80)})"]
+    why = f"set {' and '.join(moves)}: the kubeconfig may name another one later" if moves else ""
+    return Access(str(name), server, namespace, cluster, user, folder, cluster_folder, why)
 
 
 def _entry(

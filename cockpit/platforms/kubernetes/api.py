@@ -24,8 +24,12 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
 CAP: Final = 64_000_000
-WITHIN: Final = 10.0
-"""Seconds for one answer; ``check`` gives a place 6 s, a watch 20 s."""
+WITHIN: Final = 20.0
+"""Seconds for the answer to what changes something."""
+PATIENCE: Final = 5.0
+"""Seconds for what is read, at first: ``check`` gives a place 6 s; a watch 20 s."""
+MOST_PATIENCE: Final = 15.0
+"""The same where the server was too slow before."""
 FILES_WITHIN: Final = 3.0
 KEEP: Final = 90.0
 STEADY: Final = 30.0
@@ -57,6 +61,8 @@ class Cluster:
         """The server's clock minus ours (s), as its last answer told."""
         self._job = job
         self._clock = clock
+        self._patience = PATIENCE
+        self._moves: str | None = None
         self._opening = asyncio.Lock()
         self._access: Access | None = None
         self._credentials: Credentials | None = None
@@ -75,6 +81,11 @@ class Cluster:
     async def namespace(self) -> str:
         """Return the namespace of the job: the run file's, else the context's."""
         return (await self._opened()).namespace
+
+    async def moves(self) -> str:
+        """Return why the run file may mean another cluster or namespace later; empty if not."""
+        await self._opened()
+        return self._moves or ""
 
     async def get(self, path: str, **query: str | int) -> Object:
         """Return an object, or a list with all its pages."""
@@ -134,6 +145,10 @@ class Cluster:
                     text = f"{self.name}: the kubeconfig was not read in {FILES_WITHIN:g} s"
                     raise HttpError(ErrorKind.TIMEOUT, text) from None
                 self.name = f"Kubernetes {clean(access.context, 200)}"
+                self._job = self._job.model_copy(  # a kubeconfig that is read again moves nothing
+                    update={"context": access.context, "namespace": access.namespace}
+                )
+                self._moves = access.moves if self._moves is None else self._moves
                 self._access, self._credentials = access, Credentials(access, self._clock)
                 self._http = None
             return self._access
@@ -159,10 +174,15 @@ class Cluster:
             access = await self._opened()
             http, headers = await self._headers(access)
             url = f"{access.server}{path}"
-            if method == "GET":
-                answer = await http.get(url, headers)
-            else:
-                answer = await http.query(url, document, headers)
+            try:
+                if method == "GET":
+                    answer = await http.get(url, headers, deadline=self._patience)
+                else:
+                    answer = await http.query(url, document, headers, deadline=self._patience)
+            except HttpError as error:
+                if error.kind is ErrorKind.TIMEOUT:
+                    self._patience = min(MOST_PATIENCE, 2 * self._patience)
+                raise
             if answer.status != 401 or last or not self._may_ask_again():
                 break
         return self._checked(answer)

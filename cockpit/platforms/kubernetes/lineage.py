@@ -45,7 +45,7 @@ def current_of(run: RunSpec, look: Look) -> Top | None:
     launches = [(number, top) for top in tops if (number := _number(run, top)) is not None]
     newest = max(launches, key=lambda each: each[0], default=(0, None))[1]
     job = run.job
-    fits = [top for top in tops if job and _fits(job, top) and _number(run, top) != 0]
+    fits = [top for top in tops if job is not None and _fits(run, job, top)]
     matched = max(fits, key=lambda top: top.created, default=None)
     newest = max(filter(None, (newest, matched)), key=lambda top: top.created, default=None)
     named = by_id(tops, job.id if job else None)
@@ -62,7 +62,10 @@ def _number(run: RunSpec, top: Top) -> int | None:
     return number_of(run.name, top.launch_id) if top.launch_id else None
 
 
-def _fits(job: JobSpec, top: Top) -> bool:
+def _fits(run: RunSpec, job: JobSpec, top: Top) -> bool:
+    """Tell whether an object has the name or the labels, and is no launch of another run."""
+    if top.launch_id and _number(run, top) is None:
+        return False
     pairs = [
         each.strip().partition("=") for each in (job.selector or "").split(",") if each.strip()
     ]

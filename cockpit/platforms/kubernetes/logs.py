@@ -83,8 +83,7 @@ class Tail:
         self.over = False
         self._former = former
         number = pod.restarts - former
-        uid = pod.body["metadata"]["uid"]
-        self._spool = Spool(run, f"{pod.name} {uid} {pod.container} {number} {cluster.name}")
+        self._spool = Spool(run, f"{pod.name} {pod.uid} {pod.container} {number} {cluster.name}")
         self.place = self._spool.place
         self.any = False
 

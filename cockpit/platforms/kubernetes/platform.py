@@ -72,7 +72,11 @@ class KubernetesPlatform(Platform):
         for space, queries in self._grouped([Query(run=run) for run in runs]).items():
             own = [query.run for query in queries]
             try:
-                found |= lives(await self._look(space), own)
+                seen = lives(await self._look(space), own)
+                if moves := await space.cluster.moves():
+                    update = {"unknown": f"{space.cluster.name}: {moves}"}
+                    seen = {name: live.model_copy(update=update) for name, live in seen.items()}
+                found |= seen
             except HttpError as error:
                 found |= {run.name: Live(unknown=clean(error, 400)) for run in own}
         return found
@@ -174,7 +178,7 @@ class KubernetesPlatform(Platform):
         elif top is None:
             return self._missing(space, look, query, now)
         else:
-            value, source = await self._value(space, look.job(top, _container(run))), name
+            value, source = await self._value(space, look, look.job(top, _container(run))), name
         others = tuple(each for each in live.jobs if each.id != value.id)
         possible = tuple(each for each in live.possible if each.id != value.id)
         update: dict[str, object] = {"rivals": others, "possible": possible, "held": live.held}
@@ -182,19 +186,19 @@ class KubernetesPlatform(Platform):
             update["rivals_source"] = f"the objects of {name}"
         return known(value.model_copy(update=update), source, now)
 
-    async def _value(self, space: Namespace, job: Job) -> JobValue:
+    async def _value(self, space: Namespace, look: Look, job: Job) -> JobValue:
         skew = space.cluster.steady_skew
         if job.state.phase is not Phase.WAITING or job.state.word == "Terminating":
             return job.value(skew)
-        wait = await space.wait(job, self._clock.now() + skew)
+        wait = await space.wait(look, job, self._clock.now() + skew)
         return job.value(skew, wait.text, never=wait.never)
 
     def _missing(self, space: Namespace, look: Look, query: Query, now: float) -> Facet[JobValue]:
         recorded = query.run.job.id if query.run.job else None
         name = space.cluster.name
         word = (recorded or "").partition("/")[0]
-        if word in look.errors:
-            raise look.errors[word]
+        if (error := look.errors.get(word)) is not None:
+            return unknown(error.kind, clean(error, 400), name, now)
         text = f"{name} has no {clean(recorded, 120)}: that is unknown, not finished; {REMOVED}"
         if recorded is None:
             text = f"{name} has no job of {clean(query.name, 80)}: set job.name, or launch it"

@@ -150,6 +150,10 @@ class Reading(NamedTuple):
     state: Callable[[Top], State | None]
     pods: tuple[tuple[str, str], ...]
 
+    def names(self, top: Top) -> Iterator[tuple[str, object]]:
+        """Yield the labels, with their values, that its pods have."""
+        return ((label, part(top.body, path)) for label, path in self.pods)
+
 
 _OVER: Final = {"Failed": Phase.FAILED, "Succeeded": Phase.SUCCEEDED, "Complete": Phase.SUCCEEDED}
 READINGS: Final[Mapping[str, Reading]] = {
@@ -204,6 +208,11 @@ class Pod(NamedTuple):
     def name(self) -> str:
         """Its name."""
         return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """What tells it from another one of its name."""
+        return str(self.body["metadata"]["uid"])
 
     @property
     def node(self) -> str | None:
@@ -335,7 +344,8 @@ class Job(NamedTuple):
         """Return a job with its pods, which may be those of several attempts."""
         own = [Pod.of(body, wanted) for body in bodies]
         own.sort(key=lambda pod: pod.created, reverse=True)
-        alone = part(top.body, "spec.parallelism") in (None, 1) and "ray.io" not in top.row.group
+        direct = part(top.body, "spec.template") is not None
+        alone = direct and part(top.body, "spec.parallelism") in (None, 1)
         newest: dict[tuple[str, ...], Pod] = {}
         for pod in own:
             newest.setdefault(pod.slot(alone), pod)
@@ -383,7 +393,9 @@ class Job(NamedTuple):
         begun = instant(part(self.top.body, "status.rayJobInfo.startTime"))
         for pod in self.pods if begun else ():
             if pod.rank[0] == _ROLES["head"] and begun and (pod.since or 0.0) > begun + 1.0:
-                return f"its Ray head {pod.name} began anew after the job: the job went with it"
+                return (
+                    f"its Ray head {pod.name} began anew after the job, which may be gone with it"
+                )
         return ""
 
     @property
@@ -418,9 +430,12 @@ class Job(NamedTuple):
         state, first = self.state, self.pods[0] if self.pods else None
         waiting, over = state.phase is Phase.WAITING, state.phase.terminal
         end = self.ended if state.phase is Phase.FAILED else None
+        if state.phase is Phase.SUCCEEDED and first is not None:
+            end = end_of(first)
         begun = [pod.since for pod in self.pods if pod.since is not None]
         word = end.reason if end is not None and end.reason in ENDS else state.word
-        reasons = [wait or state.reason, "" if end is None else end.text]
+        reasons = [wait or state.reason]
+        reasons += [end.text] if end is not None and state.phase is Phase.FAILED else []
         if self.restarts and not over and self.before is not None:
             reasons.append(f"restarted {self.restarts} times, before: {self.before.text}")
         halted = [pod for pod in self.pods if not pod.runs and not pod.over]
@@ -482,25 +497,29 @@ class Job(NamedTuple):
         return None
 
 
+def root_of(uid: str, up: Mapping[str, str]) -> str:
+    """Return the uid of the object at the top; ``up`` has the owner of each below it."""
+    while uid in up:
+        uid = up[uid]
+    return uid
+
+
 def by_owner(
-    tops: Sequence[Top], children: Iterable[Object], pods: Iterable[Object]
+    tops: Sequence[Top], up: Mapping[str, str], pods: Iterable[Object]
 ) -> dict[str, list[Object]]:
     """Return the pods of each object, by its uid; those that no object of ours has made under "".
 
-    The owners tell, down from the object. One between them of a kind that is not listed, such as
-    a RayCluster, is passed by the labels: then a pod may not be older than its object.
+    The owners tell (``up``: by uid). One between them of a kind that is not listed, such as a
+    RayCluster, is passed by the labels: then a pod may not be older than its object.
     """
-    up = {each["metadata"]["uid"]: owner["uid"] for each in children if (owner := owner_of(each))}
-    named: dict[tuple[str, str], Top] = {}
+    named: dict[tuple[str, object], Top] = {}
     for top in sorted(tops, key=lambda each: each.created):
         launched = (LAUNCH_LABEL, (top.meta.get("labels") or {}).get(LAUNCH_LABEL))
-        rows = ((label, part(top.body, path)) for label, path in READINGS[top.row.kind].pods)
-        named |= {(label, value): top for label, value in (launched, *rows) if value}
+        for label, value in (launched, *READINGS[top.row.kind].names(top)):
+            named[label, value] = top
     found: dict[str, list[Object]] = {uid: [] for uid in ("", *(top.uid for top in tops))}
     for pod in pods:
-        uid = (owner_of(pod) or {}).get("uid", "")
-        while uid in up:
-            uid = up[uid]
+        uid = root_of((owner_of(pod) or {}).get("uid", ""), up)
         labels = pod["metadata"].get("labels") or {}
         by_label = (named[each] for each in labels.items() if each in named)
         made = instant(pod["metadata"].get("creationTimestamp")) or 0.0

@@ -10,13 +10,15 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
-from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child
+from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
 from cockpit.platforms.kubernetes.waits import Wait, wait_of
 from cockpit.runtime.http import HttpError
 
 Object = Mapping[str, Any]
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 PAGE: Final = 500
+SIZED_FOR: Final = 300.0
+"""Seconds for which the sizes of the nodes serve: a large cluster has thousands."""
 MISSING_FOR: Final = 300.0
 """Seconds for which a kind that is not installed is not asked for again."""
 GONE: Final = 500
@@ -74,6 +76,8 @@ class Look(NamedTuple):
     pods: Mapping[str, Sequence[Object]]
     """By the uid of the object that they are of; under "" those that none has made."""
     gone: tuple[Top, ...]
+    up: Mapping[str, str]
+    """The uid of its owner, by that of an object which belongs to one that trains."""
     errors: Mapping[str, HttpError]
     """Why the objects of a kind are not known, by its word (``jobset``)."""
 
@@ -91,6 +95,8 @@ class Namespace:
         self._kept: dict[str, Kept] = {}
         self._missing: dict[str, float] = {}
         self._asking: asyncio.Task[Look] | None = None
+        self._nodes: list[Object] = []
+        self._sized_at = float("-inf")
 
     async def look(self) -> Look:
         """Return what is there now; raises ``HttpError`` where nothing can be told."""
@@ -124,19 +130,26 @@ class Namespace:
         there = {word: each for word, each in kept.items() if word in KINDS and word not in errors}
         tops = [top for word, each in there.items() for top in _tops(KINDS[word], each.items)]
         gone = [top for word, each in there.items() for top in _tops(KINDS[word], each.gone)]
-        children = [body for each in there.values() for body in each.items.values()]
-        pods = by_owner(tops, filter(is_child, children), kept["pods"].items.values())
-        return Look(tuple(tops), pods, tuple(gone), errors)
+        bodies = [body for each in there.values() for body in each.items.values()]
+        up = {each["metadata"]["uid"]: owner["uid"] for each in bodies
+              if is_child(each) and (owner := owner_of(each)) is not None}  # fmt: skip
+        pods = by_owner(tops, up, kept["pods"].items.values())
+        return Look(tuple(tops), pods, tuple(gone), up, errors)
 
-    async def wait(self, job: Job, now: float) -> Wait:
+    async def wait(self, look: Look, job: Job, now: float) -> Wait:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""
         space = await self.cluster.namespace()
-        asked = await asyncio.gather(
+        workloads, events = await asyncio.gather(
             self._items(*(f"/apis/{each}/namespaces/{space}/workloads" for each in KUEUE)),
             self._items(f"/api/v1/namespaces/{space}/events"),
-            self._items("/api/v1/nodes"),
         )
-        return wait_of(job, *asked, now)
+        uids = {job.top.uid, *(pod.uid for pod in job.pods)}
+        own = [each for each in events if root_of(_about(each), look.up) in uids]
+        unplaced = any(not pod.node and not pod.over for pod in job.pods)
+        if unplaced and self._clock.monotonic() - self._sized_at > SIZED_FOR:
+            self._nodes = [_size(node) for node in await self._items("/api/v1/nodes")]
+            self._sized_at = self._clock.monotonic()
+        return wait_of(job, workloads, own, self._nodes, now)
 
     async def _items(self, *paths: str) -> Sequence[Object]:
         """Return the list of the first path that is there and may be read."""
@@ -145,6 +158,14 @@ class Namespace:
                 found: Sequence[Object] = (await self.cluster.get(path, limit=PAGE))["items"]
                 return found
         return ()
+
+
+def _about(event: Object) -> str:
+    return str((event.get("involvedObject") or {}).get("uid") or "")
+
+
+def _size(node: Object) -> Object:
+    return {"status": {"allocatable": (node.get("status") or {}).get("allocatable") or {}}}
 
 
 def _tops(row: ObjectKind, bodies: Mapping[str, Object]) -> list[Top]:

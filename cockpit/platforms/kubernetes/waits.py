@@ -110,7 +110,9 @@ def _of_pods(
         if not pod.node and not pod.status.get("conditions"):
             yield Wait(f"{pod.name} has no node yet, and no scheduler has said why")
         if pod.node:
-            told = [each for each in events if _is_of(each, pod.name)]
+            told = [
+                each for each in events if (each.get("involvedObject") or {}).get("uid") == pod.uid
+            ]
             about = f": {shown(told[-1].get('message'), 200)}" if told else ""
             yield Wait(f"{pod.name} is being made ready on {clean(pod.node, 80)}{about}")
 
@@ -128,7 +130,11 @@ def _unscheduled(
     too_large = _too_large(pod, nodes)
     if not too_large:
         return Wait(text)
-    scaler = [each.get("reason") for each in events if _is_of(each, pod.name)]
+    scaler = [
+        each.get("reason")
+        for each in events
+        if (each.get("involvedObject") or {}).get("uid") == pod.uid
+    ]
     told = next((word for word in _SCALERS if word in scaler), None)
     since = instant(condition.get("lastTransitionTime")) or pod.created
     never = told == "NotTriggerScaleUp" or (told is None and now - since > SCALED)
@@ -184,9 +190,8 @@ def quantity(text: object) -> float:
 
 
 def _without_pods(job: Job, events: Sequence[Object], now: float) -> Iterator[Wait]:
-    name = str(job.top.meta["name"])
     for each in reversed(events):
-        if _is_of(each, name) and each.get("reason") in ("FailedCreate", "FailedCreatePod"):
+        if each.get("reason") in ("FailedCreate", "FailedCreatePod"):
             text = str(each.get("message") or "")
             yield Wait(f"its pods are refused: {shown(text, 300)}", _never_fits(text))
             return
@@ -206,9 +211,3 @@ def _never_fits(message: str) -> bool:
     wanted, limits = (dict(each.split("=", 1) for each in text.split(",") if "=" in each)
         for text in found.groups())  # fmt: skip
     return any(quantity(wanted[name]) > quantity(limits[name]) for name in wanted if name in limits)
-
-
-def _is_of(event: Object, name: str) -> bool:
-    """Tell whether an event is of an object, or of one that its controller has made for it."""
-    about = str((event.get("involvedObject") or {}).get("name") or "")
-    return about == name or about.startswith(f"{name}-")

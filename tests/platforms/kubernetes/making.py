@@ -23,7 +23,8 @@ GROUPS = {"jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org", "ray.io", "
 
 
 def run_of(name: str = "toy", job: str | None = "job/toy", **settings: Any) -> RunSpec:
-    spec = JobSpec.model_validate({"kind": "kubernetes", "name": job, "id": job, **settings})
+    named = {"namespace": "default", "name": job, "id": job, **settings}
+    spec = JobSpec.model_validate({"kind": "kubernetes", **named})
     return RunSpec(name=name, output_root=place_of("/runs/toy"), job=spec)
 
 

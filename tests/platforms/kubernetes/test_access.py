@@ -61,6 +61,9 @@ def test_the_first_file_that_says_a_thing_counts(
     assert (found.namespace, found.user["token"]) == ("ml", SECRET)
     assert find_access(job(context="b")).namespace == "default"
     assert find_access(job(context="b", namespace="mine")).namespace == "mine"
+    assert find_access(job(context="b", namespace="mine")).moves == ""
+    moves = find_access(job()).moves
+    assert moves.startswith("set job.context (now a) and job.namespace (now ml): the kubeconfig")
     with pytest.raises(HttpError, match=r"no kubeconfig has the context gone \(there: a, b\)"):
         find_access(job(context="gone"))
 

@@ -317,12 +317,12 @@ async def test_a_quota_that_refuses_pods(desk: Desk, used: str, never: bool) -> 
         ([condition("QuotaReserved", "Pending", "insufficient quota for nvidia.com/gpu in flavor "
             "h100, request > maximum capacity (32 > 8)", "False")], True, "maximum capacity"),
         ([condition("QuotaReserved", "Pending", "insufficient quota for gpu in flavor a, request > "
-            "maximum capacity (8 > 4), insufficient unused quota for gpu in flavor b, 1 more needed",
+            "maximum capacity (8 > 4), insufficient unused quota for gpu in b, 1 more needed",
             "False")], False, "1 more needed"),
-        ([condition("QuotaReserved", "Misconfigured", "LocalQueue ml doesn't exist", "False")], True,
-            "LocalQueue ml doesn't exist"),
-        ([condition("QuotaReserved", "Suspended", "ClusterQueue ml is stopped", "False")], False,
-            "is stopped"),
+        ([condition("QuotaReserved", "Misconfigured", "LocalQueue ml doesn't exist", "False")],
+            True, "LocalQueue ml doesn't exist"),
+        ([condition("QuotaReserved", "Suspended", "ClusterQueue ml is stopped", "False")],
+            False, "is stopped"),
         ([condition("QuotaReserved"), condition("Admitted"), condition("Evicted", "Why",
             "Exceeded the PodsReady timeout")], False, "evicted, Exceeded the PodsReady timeout"),
         ([condition("QuotaReserved"), condition("Admitted")], False, "still suspended"),
@@ -337,6 +337,14 @@ async def test_what_kueue_says(desk: Desk, rows: list[Json], never: bool, said: 
     value = await desk.job(run_of(job="jobset/toy"))
     assert (value.phase, value.state) == (Phase.WAITING, "Suspended")
     assert value.never is never and said in (value.reason or "")
+
+
+async def test_what_happens_to_a_job_with_a_longer_name_is_not_its_own(desk: Desk) -> None:
+    desk.server.add("jobs", job(parallelism=0))
+    other = desk.server.add("jobs", job("toy-eval", parallelism=0))
+    text = "exceeded quota: q, requested: pods=40, used: pods=0, limited: pods=10"
+    desk.server._event(other, "FailedCreate", "Warning", text)
+    assert (await why(desk)).reason is None
 
 
 async def test_a_suspended_job_waits_for_a_hand(desk: Desk) -> None:
@@ -415,7 +423,19 @@ async def test_a_kind_that_may_not_be_read_is_no_answer_about_the_lineage(desk: 
     desk.server.denied.add(("list", "rayjobs"))
     assert (await desk.job()).phase is Phase.WAITING
     assert 'cannot list resource "rayjobs"' in (await desk.live()).unknown
-    assert (await desk.error(run_of(job="rayjob/toy")))[0] == "forbidden"
+    others = [Query(run=run_of()), Query(run=run_of("other", job="rayjob/toy"))]
+    told = await desk.platform.jobs(others)
+    assert told["toy"].value is not None, "what is wrong with one kind is wrong with its runs alone"
+    assert told["other"].error is not None and told["other"].error.kind.value == "forbidden"
+
+
+async def test_nothing_is_acted_on_where_the_kubeconfig_may_move_the_run(desk: Desk) -> None:
+    """In another namespace, or another cluster, nothing of the lineage would be seen."""
+    desk.server.add("jobs", job())
+    run = run_of(namespace=None)
+    assert (await desk.job(run)).id == "job/toy"
+    assert "set job.namespace (now default)" in (await desk.live(run)).unknown
+    assert (await desk.live()).unknown is None
 
 
 async def test_a_token_that_has_expired_names_its_remedy(
@@ -430,7 +450,7 @@ async def test_a_token_that_has_expired_names_its_remedy(
 async def test_a_server_that_hangs_is_unknown_in_time(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "WITHIN", 0.3)
+    monkeypatch.setattr(api, "PATIENCE", 0.3)
     desk.server.goes_on.clear()
     kind, text = await desk.error()
     assert kind == "timeout" and text.endswith("no answer in time")
