@@ -38,12 +38,15 @@ from cockpit.model.run import (
     CheckpointSpec,
     CockpitFile,
     FinalStepFrom,
+    FinelogSpec,
     HostSpec,
     JobSpec,
+    MetricNames,
     MlflowSpec,
     MonitorSpec,
     RunSpec,
     UiSpec,
+    WandbSpec,
 )
 from cockpit.text.safe import clean
 
@@ -79,6 +82,7 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "trackio": run.trackio and _places(run.trackio, ("db",), host, folder),
         "tensorboard": run.tensorboard and _places(run.tensorboard, ("dir",), host, folder),
         "mlflow": run.mlflow and _places(_mlflow(run.mlflow), ("uri",), host, folder),
+        "finelog": run.finelog and _finelog(run.finelog, run, job),
         "output_root": run.output_root and there(run.output_root),
         "monitor": run.monitor and _monitor(run.monitor, folder),
         "records": _paths(run.records, ("logbook", "run_log"), here),
@@ -133,6 +137,17 @@ def _places(part: S, names: Iterable[str], host: str | None, folder: Path) -> S:
 def _mlflow(part: MlflowSpec) -> MlflowSpec:
     """Return the settings with the file that ``sqlite:///mlflow.db`` means as a path."""
     return part.model_copy(update={"uri": part.uri and sqlite_file(part.uri)})
+
+
+def _finelog(part: FinelogSpec, run: RunSpec, job: JobSpec | None) -> FinelogSpec:
+    """Return the settings with what the job and the W&B run already say."""
+    wandb = run.wandb or WandbSpec()
+    update: dict[str, object] = {"run": part.run or wandb.run_id or run.name}
+    if part.metrics == MetricNames():
+        update["metrics"] = wandb.metrics
+    if job is not None:
+        update["controller"] = job.model_copy(update={"id": None})
+    return part.model_copy(update=update)
 
 
 def _there(place: Place, host: str | None, folder: Path) -> Place:

@@ -31,6 +31,7 @@ from cockpit.model.run import (
     CodeSpec,
     CustomLayout,
     FinalStepFrom,
+    FinelogSpec,
     HostSpec,
     JobSpec,
     MetricNames,
@@ -84,6 +85,8 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.tensorboard.metrics": MetricNames,
     "run.mlflow": MlflowSpec,
     "run.mlflow.metrics": MetricNames,
+    "run.finelog": FinelogSpec,
+    "run.finelog.metrics": MetricNames,
     "run.checkpoints": CheckpointSpec,
     "run.checkpoints.custom": CustomLayout,
     "run.monitor": MonitorSpec,
@@ -105,7 +108,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 
 DERIVED = frozenset((
     "escalation", "final_step_source", "final_step_told", "logs_of_others", "other_logs",
-    "same_tracker", "own_files", "output_folders", "team_signatures",
+    "same_tracker", "own_files", "output_folders", "team_signatures", "controller",
 ))  # fmt: skip
 """Fields of the model that the run file does not write."""
 

@@ -58,7 +58,7 @@ INSTEAD: Final[dict[Key, tuple[Key, ...]]] = {
     ("job", "controller_url"): (("job", "cluster"),),
     ("job", "session"): (("job", "match"), ("job", "pid_file")),
     ("job", "pid_file"): (("job", "match"), ("job", "done_marker"), ("job", "exit_file")),
-    ("wandb", "url"): (("wandb", "id"), ("wandb", "dir"), ("mlflow", "uri")),
+    ("wandb", "url"): (("wandb", "id"), ("wandb", "dir"), ("mlflow", "uri"), ("finelog", "run")),
     ("final_step",): (("final_step_from",),),
 }
 """Settings that do the same: with one of them, the other is not asked for."""
@@ -109,8 +109,12 @@ class Proposal:
         )
         asked = {question.key for question in split}
         needed = tuple(each for each in self._needed() if each.key not in asked)
+        row = PLATFORMS.get(str(self.value("job", "kind")))
+        asked_for = (*ASKED, *(row.beside if row is not None else ()))
         open_ = tuple(
-            Question(key, text) for key, text in ASKED if not self._has(key) and key not in asked
+            Question(key, text)
+            for key, text in asked_for
+            if not self._has(key) and key not in asked
         )
         return (*split, *map(self._with_choices, (*needed, *open_)))
 
@@ -142,7 +146,17 @@ HEAD: Final = (
     "# Written by `cockpit init`; every line says where it was read. Correct what is wrong:",
     "# the cockpit reads this file again when it changes, and never writes to it.",
 )
-TABLES: Final = ("", "job", "wandb", "mlflow", "checkpoints", "monitor", "records", "code")
+TABLES: Final = (
+    "",
+    "job",
+    "wandb",
+    "mlflow",
+    "finelog",
+    "checkpoints",
+    "monitor",
+    "records",
+    "code",
+)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 FIRST: Final = ("name", "kind", "id")
 

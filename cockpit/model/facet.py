@@ -158,7 +158,7 @@ class TrackerKind(NamedTuple):
     ``table`` is its table of the run file. ``records_end``: it writes down that a run has ended.
     Where it does not, a run that is not "finished" there misses nothing. ``own_steps``: rows are
     logged under the trainer's steps, not under a count of calls. ``schemes`` are the places,
-    beside this machine, where it is read.
+    beside this machine, where it is read; ``nowhere`` says what to set where no place is named.
     """
 
     name: str
@@ -166,13 +166,22 @@ class TrackerKind(NamedTuple):
     records_end: bool = True
     own_steps: bool = False
     schemes: tuple[str, ...] = ("ssh",)
+    nowhere: str = ""
 
 
 WANDB: Final = TrackerKind("W&B", "wandb")
 TRACKIO: Final = TrackerKind("trackio", "trackio", records_end=False)
 TENSORBOARD: Final = TrackerKind("TensorBoard", "tensorboard", records_end=False, own_steps=True)
-MLFLOW: Final = TrackerKind("MLflow", "mlflow", own_steps=True, schemes=("ssh", "http", "https"))
-TRACKER_KINDS: Final = {kind.name: kind for kind in (WANDB, TRACKIO, TENSORBOARD, MLFLOW)}
+MLFLOW: Final = TrackerKind(
+    "MLflow", "mlflow", own_steps=True, schemes=("ssh", "http", "https"),
+    nowhere="set mlflow.uri, or MLFLOW_TRACKING_URI",
+)  # fmt: skip
+FINELOG: Final = TrackerKind(
+    "finelog", "finelog", records_end=False, own_steps=True, schemes=("http", "https", "iris"),
+    nowhere="it is asked through the controller of an Iris job: set job.controller_url",
+)  # fmt: skip
+"""Levanter reports the end of its training there, and drops it where the server is slow."""
+TRACKER_KINDS: Final = {kind.name: kind for kind in (FINELOG, WANDB, TRACKIO, TENSORBOARD, MLFLOW)}
 
 
 class TrackerAlert(Frozen):

@@ -20,7 +20,7 @@ from cockpit.model.notify import NotifySpec
 from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
-TRACKER_TABLES: Final = ("wandb", "trackio", "tensorboard", "mlflow")
+TRACKER_TABLES: Final = ("finelog", "wandb", "trackio", "tensorboard", "mlflow")
 """The trackers' tables of the run file; the first that a run has is read."""
 Steps = Annotated[int, Ge(0), Le(10**15)]
 Share = Annotated[float, Ge(0), Le(1)]
@@ -218,6 +218,21 @@ class MlflowSpec(Frozen):
     """The run's id or name; default: the newest of the experiment, if no other logs beside it."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged keys are which."""
+
+
+class FinelogSpec(Frozen):
+    """``[run.finelog]``: what a Levanter run reports through the controller of its Iris job.
+
+    It is preferred to another tracker of the run where it answers: W&B takes no step below the
+    last one before a resume.
+    """
+
+    run: str | None = None
+    """Levanter's run id (trainer.id); default: wandb.id, else the run's name."""
+    metrics: MetricNames = MetricNames.model_construct()
+    """Which logged keys are which; default: as wandb.metrics."""
+    controller: JobSpec | None = None
+    """The controller that is asked: that of the run's job."""
 
 
 class CustomLayout(Frozen):
@@ -478,6 +493,8 @@ class RunSpec(Frozen):
     """The TensorBoard event files of the run."""
     mlflow: MlflowSpec | None = None
     """The MLflow run in which the run is logged."""
+    finelog: FinelogSpec | None = None
+    """The run's metrics in the finelog of its Iris job."""
     escalation: Literal["reaches", "own", "nobody"] = "reaches"
     """Whether an escalation reaches its owner; ``own``: whoever acts here is the owner."""
     logs_of_others: tuple[str, ...] = ()

@@ -27,6 +27,8 @@ class PlatformRow:
     """The other keys of ``[run.job]`` that it reads, beside ``kind`` and those of ``EACH``."""
     needed: tuple[tuple[str, str], ...]
     """The keys that ``init`` asks for, and how: without them its job cannot be seen."""
+    beside: tuple[tuple[tuple[str, str], str], ...]
+    """What else ``init`` asks for, by table and key: it may stay open."""
     address: str | None
     """The key that says where its system is; ``None`` if it is this machine."""
     named_by: str
@@ -58,6 +60,9 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
             ("id", "the Iris job, as in /ada/my-run"),
             ("controller_url", "the controller's address, or set job.cluster"),
         ),
+        beside=(
+            (("finelog", "run"), "Levanter's run id (trainer.id), where it reports to finelog"),
+        ),
         address="controller_url",
         named_by="id",
         spelled=("/USER/JOB", "@ADDRESS"),
@@ -74,6 +79,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
             ("id", "the submission id, as in raysubmit_…"),
             ("address", "the head's dashboard address, as in http://127.0.0.1:8265"),
         ),
+        beside=(),
         address="address",
         named_by="id",
         spelled=("ID", "@ADDRESS"),
@@ -87,6 +93,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         private=("host",),
         public=("id", *SAVING, "diagnostic"),
         needed=(("id", "the job id"),),
+        beside=(),
         address="host",
         named_by="id",
         spelled=("ID", "[@HOST]"),
@@ -100,6 +107,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         private=("context", "namespace"),
         public=("id", "name", "selector", "container", "manifest", *SAVING),
         needed=(("name", "the job as KIND/NAME, as in jobset/llama"),),
+        beside=(),
         address="context",
         named_by="name",
         spelled=("KIND/NAME", "[@CONTEXT]"),
@@ -116,6 +124,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
             ("host", "the ssh host"),
             ("session", "the tmux session, or set job.match or job.pid_file"),
         ),
+        beside=(),
         address="host",
         named_by="session",
         spelled=("SESSION", "@HOST"),
@@ -129,6 +138,7 @@ PLATFORMS: Final[Mapping[str, PlatformRow]] = {
         private=(),
         public=("id", *FILES, *SAVING, "diagnostic"),
         needed=(("log", "the log file"), ("pid_file", "the file with the trainer's process id")),
+        beside=(),
         address=None,
         named_by="log",
         spelled=("LOGFILE", ""),

@@ -15,11 +15,11 @@ import random
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from cockpit.model.clock import Clock
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import httpx
 
 
+T = TypeVar("T")
 LONGEST_WAIT: Final = 3600.0
 SECONDARY_WAIT: Final = 60.0
 """GitHub's advice for a secondary limit that names no time."""
@@ -558,7 +559,11 @@ class BlockingHttp:
 
     def get_all(self, requests: Sequence[Get]) -> list[Answer | HttpError]:
         """Return the answers to requests that are sent at once, each that or its error."""
-        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._running())
+        return self.run(lambda _: self._all(requests))
+
+    def run(self, work: Callable[[Http], Coroutine[Any, Any, T]]) -> T:
+        """Return what a coroutine returns that is given the client, on that thread."""
+        future = asyncio.run_coroutine_threadsafe(work(self._http), self._running())
         return future.result(self._deadline + 2.0)
 
     def _running(self) -> asyncio.AbstractEventLoop:

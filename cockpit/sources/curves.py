@@ -108,6 +108,8 @@ class FileCurves:
         now: Callable[[], float],
     ) -> None:
         """``make`` reads rows under such names; ``names`` are the metrics that were logged."""
+        self.tracker: object = None
+        """What reads them."""
         self._make = make
         self._configured = configured
         self._look_for_names = names
@@ -356,7 +358,11 @@ class CurveReading:
         files = self._trackers.curve_files(run)
         if files is None:
             return None
-        same = former is not None and former[0].trackers == run.trackers
+        same = (
+            former is not None
+            and former[0].trackers == run.trackers
+            and former[1].tracker is files.tracker
+        )
         kept = former if former is not None and same else (run, files)
         self._kept[run.name] = kept
         while len(self._kept) > MOST_RUNS:

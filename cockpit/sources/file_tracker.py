@@ -217,7 +217,7 @@ class FileTracker(TrackedRuns):
             return not_configured(f"[run.{kind.table}]")
         place = self._place_of(spec)
         if place is None:
-            text = f"no place to ask: set {kind.table}.uri, or MLFLOW_TRACKING_URI"
+            text = f"no place to ask: {kind.nowhere}"
             return unknown(ErrorKind.NOT_FOUND, text, "run file", now)
         if not (place.here or place.scheme in kind.schemes):
             at = clean(place.endpoint, 300)

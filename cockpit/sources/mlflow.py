@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from cockpit.model.place import Place
-from cockpit.model.run import MetricNames, MlflowSpec
+from cockpit.model.run import MetricNames
 from cockpit.sources.rowlog import Adapter, Batch, Record
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.run_rows import About
@@ -51,7 +51,7 @@ class StoredRun(NamedTuple):
 
     ``names`` are all its metrics; ``newest`` has the value at its highest step of those that
     matter. ``ended`` is 0 before it has. ``version`` is another one when anything may have been
-    logged.
+    logged, ``identity`` when the run was begun anew under its id.
     """
 
     id: str
@@ -69,6 +69,8 @@ class StoredRun(NamedTuple):
     version: Hashable = None
     url: str | None = None
     notes: tuple[str, ...] = ()
+    producer: str = "MLflow"
+    identity: tuple[Any, ...] = ()
 
 
 class History(NamedTuple):
@@ -97,7 +99,7 @@ class Store(Protocol):
     pages_on: bool
     """Whether a history that was read to its end is cheap to read on."""
 
-    def run(self, spec: MlflowSpec) -> StoredRun:
+    def run(self, spec: Any) -> StoredRun:  # noqa: ANN401 - of the store's own kind
         """Return the run that the settings mean."""
 
     def history(self, run: StoredRun, names: Sequence[str], cursor: Hashable) -> History:
@@ -164,10 +166,10 @@ class _Cursor(NamedTuple):
     left: tuple[tuple[str, Point], ...] = ()
 
 
-class MlflowRun(Adapter):
+class StoredLog(Adapter):
     """Reads one run of a store."""
 
-    def __init__(self, spec: MlflowSpec, store: Callable[[MlflowSpec], Store]) -> None:
+    def __init__(self, spec: Any, store: Callable[[Any], Store]) -> None:  # noqa: ANN401
         """``store`` returns where the run is kept; it may block."""
         self._spec = spec
         self._find = store
@@ -182,10 +184,10 @@ class MlflowRun(Adapter):
             id=run.id,
             name=run.name,
             project=run.experiment,
-            producer="MLflow",
+            producer=run.producer,
             files=run.files,
             mtime=run.mtime,
-            identity=run.id,
+            identity=(run.id, *run.identity),
             version=run.version,
             config={name: _typed(text) for name, text in run.params.items()},
             notes=run.notes,
@@ -316,12 +318,12 @@ def _share(records: Sequence[Record], run: StoredRun) -> float:
     return min(1.0, max(0, last - first + 1) / (last + 1)) if last >= 0 else 1.0
 
 
-def _state(run: StoredRun) -> str:
+def _state(run: StoredRun) -> str | None:
     """Return what has become of a run; one that logs on after its end was taken up again."""
     last = max((point.at for point in run.newest.values()), default=0.0)
     if run.ended and last > run.ended + AGAIN:
         return "running"
-    return STATES.get(run.status, "unknown")
+    return None if not run.status else STATES.get(run.status, "unknown")
 
 
 def _typed(text: str) -> object:

@@ -25,7 +25,6 @@ from cockpit.sources.file_tracker import problem
 from cockpit.sources.logs.stamp import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.run_folders import BadFileError
-from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.history import LossColumns, RowChunk, unreadable
 from cockpit.sources.wandb.run_files import read_run
 from cockpit.text.safe import clean
@@ -50,6 +49,7 @@ from cockpit.verbs.reading import (
     say_left_out,
     write_picture,
 )
+from cockpit.watch.asking import real_trackers
 
 EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
 CADENCE: Final = 900.0
@@ -259,7 +259,7 @@ def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:
 
 async def _take_all(run: RunSpec, found: Backtest) -> None:
     """Take a tracker's rows from the first on."""
-    source = Trackers(SystemClock())
+    source = real_trackers(SystemClock())
     while True:
         try:
             chunk = await source.more_rows(run)

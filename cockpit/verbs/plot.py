@@ -20,7 +20,6 @@ from cockpit.model.run import CockpitFile, RunSpec, WandbSpec
 from cockpit.sources.curve_fold import MOST_ASKED, CurveFold
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.rowfile import RowFile
-from cockpit.sources.trackers import Trackers
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -44,6 +43,7 @@ from cockpit.verbs.reading import (
     say_left_out,
     write_picture,
 )
+from cockpit.watch.asking import real_trackers
 
 EXAMPLE: Final = 'example: cockpit plot my-run loss "grad norm" --steps 1000:2000 --svg loss.svg'
 HEIGHT: Final = 18
@@ -155,7 +155,9 @@ def _holds_rows(what: str) -> bool:
 async def read(spec: RunSpec, metrics: Sequence[str], span: Span) -> Curves:
     """Return the curves once they are read, or as far as they can be (``Curve.share``)."""
     clock = SystemClock()
-    reading, far = CurveReading(Trackers(clock), clock), -1.0
+    trackers = real_trackers(clock)
+    await trackers.settle(spec)
+    reading, far = CurveReading(trackers, clock), -1.0
     while True:
         found = await reading.curves(spec, metrics, span)
         so_far = sum(curve.share for curve in found.curves)

@@ -34,6 +34,8 @@ from cockpit.watch.runstate import RunState
 if TYPE_CHECKING:
     from cockpit.platforms.base import EndpointFinding, Platform
     from cockpit.sources.checkpoints.source import Checkpoints
+    from cockpit.sources.finelog import Reach
+    from cockpit.sources.trackers import Trackers
     from cockpit.sources.wandb.history import RowChunk
 
 
@@ -238,6 +240,18 @@ class Sources:
     """What ``doctor`` says of the systems behind runs' jobs."""
 
 
+def real_trackers(clock: Clock) -> Trackers:
+    """Return the trackers of runs; finelog is asked through Iris controllers, as jobs are."""
+    from cockpit.sources.trackers import Trackers
+
+    def reach() -> Reach:
+        from cockpit.platforms.iris.rpc import controllers
+
+        return controllers(clock)
+
+    return Trackers(clock, reach=reach)
+
+
 def real_sources(clock: Clock) -> Sources:
     """Return the sources that look at the world."""
     from cockpit.platforms.table import Platforms
@@ -248,14 +262,13 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.sources.checkpoints import source as checkpoints
     from cockpit.sources.git import code
     from cockpit.sources.told import Remotes
-    from cockpit.sources.trackers import Trackers
 
     platforms = Platforms(clock)
     issues = github.GitHub(http.Http(clock), clock)
     return Sources(
         job=Bulk(platforms.jobs),
         log=Bulk(platforms.logs),
-        tracker=Trackers(clock),
+        tracker=real_trackers(clock),
         checkpoints=checkpoints.Checkpoints(clock),
         monitor=monitor.Monitors(clock),
         host=Bulk(platforms.hosts),

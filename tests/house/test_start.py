@@ -13,7 +13,7 @@ from tests.terminal_probe import Terminal
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pydantic", "textual", "rich.console", "asyncio", "sqlite3", "ssl", "httpx", "argparse")
 LATER = (
-    *("apprise", "git", "httpx", "plotext", "wandb", "obstore", "tree_sitter"),
+    *("apprise", "git", "httpx", "plotext", "wandb", "obstore", "nanoarrow", "tree_sitter"),
     *("ctypes", "email", "importlib.metadata", "importlib.resources", "zipfile"),
     *("textual.document", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
     *("screens.dialog", "textual.widgets._input", "textual.widgets._label"),

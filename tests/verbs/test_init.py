@@ -156,7 +156,7 @@ def test_without_a_source_it_shows_what_there_is(
 
 def test_a_person_is_asked_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state(folder)
-    answers = io.StringIO("1\ngrug\nhttp://c:1\nada\n\n5000\n\n\n")
+    answers = io.StringIO("1\ngrug\nhttp://c:1\nada\n\n5000\n\n\ngrug-7\n")
     monkeypatch.setattr("cockpit.verbs.init.is_terminal", lambda *_: True)
     monkeypatch.setattr("sys.stdin", answers)
     state(folder, config="")
@@ -164,6 +164,7 @@ def test_a_person_is_asked_on_a_terminal(folder: Path, monkeypatch: pytest.Monke
     (run,) = load(folder / "cockpit.toml").runs
     assert (run.name, run.dri, run.final_step) == ("grug", "ada", 5000)
     assert run.job is not None and run.job.controller_url == "http://c:1"
+    assert run.finelog is not None and run.finelog.run == "grug-7"
     assert "# output_root = " in (folder / "cockpit.toml").read_text()
 
 

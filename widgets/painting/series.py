@@ -17,7 +17,6 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.run import TRACKER_TABLES
 from cockpit.model.wording import glyph, percent
 from widgets.painting.line import text
 
@@ -123,7 +122,7 @@ def why_no_curve(report: RunReport) -> str:
     if value.step is None and value.last_step_at is None:
         return "nothing was logged yet"
     if value.loss is None and value.scanned >= 1:
-        table = next(iter(report.spec.trackers), TRACKER_TABLES[0])
+        table = next(iter(report.spec.trackers), "wandb")
         return f"no loss among the logged metrics: name it in [run.{table}] metrics"
     return f"not read yet ({percent(value.scanned)})"
 

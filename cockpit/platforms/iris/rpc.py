@@ -525,6 +525,19 @@ class Controller:
         raise HttpError(kind, text, status=status)
 
 
+def controllers(clock: Clock) -> Callable[[Http, JobSpec], Controller]:
+    """Return what reaches controllers; it raises ``HttpError`` where one cannot be asked at all."""
+    tokens = Tokens(clock)
+
+    def reached(http: Http, job: JobSpec) -> Controller:
+        try:
+            return Controller(http, tokens, job, address_of(job))
+        except AccessError as error:
+            raise HttpError(error.kind, str(error)) from None
+
+    return reached
+
+
 def _text_field(found: object, name: str) -> str:
     value = found.get(name) if isinstance(found, dict) else None
     return value if isinstance(value, str) else ""

@@ -123,6 +123,11 @@ class Wandb:
         """Return the newest rows, without those before them."""
         return await self._rows(run).recent(run, rows)
 
+    def rewind(self, run: str) -> None:
+        """Give out every row of a run from the first one again."""
+        self._files.rewind(run)
+        self._server.rewind(run)
+
     def forget(self, names: Iterable[str]) -> None:
         """Start again with runs: the next rows of each are its first ones."""
         for name in names:

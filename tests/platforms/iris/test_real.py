@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import signal
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,14 +14,16 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.run import RunSpec
+from cockpit.model.run import FinelogSpec, JobSpec, RunSpec
 from cockpit.platforms.iris import jobs as iris_jobs
 from cockpit.platforms.iris.platform import IrisPlatform
+from cockpit.watch.asking import real_trackers
 from tests.platforms.iris.making import facet, facets, platform_of, run_of, value
-from tests.platforms.iris.real import Rig, controller_in
+from tests.platforms.iris.real import IRIS, Rig, controller_in
 
 TRAIN = "for i in $(seq 600); do echo step $i loss 0.$((900 - i)); sleep 0.2; done"
 
@@ -150,3 +155,53 @@ async def test_a_stopped_controller_is_unknown_and_comes_back(
 async def test_doctor_hears_who_we_are(rig: Rig) -> None:
     (found,) = await platform_of().findings([run_of(rig.url, "/ada/stays")])
     assert "answers as anonymous (admin), of October 2026" in found.text and found.remedy is None
+
+
+REPORTS = """
+import sys, time
+from dataclasses import dataclass
+from typing import ClassVar
+from finelog.client import LogClient
+
+@dataclass(frozen=True)
+class Row:
+    key_column: ClassVar[str] = "timestamp_ms"
+    timestamp_ms: int
+    run_id: str
+    execution_uid: str | None
+    job_id: str | None
+    step: int | None
+    name: str
+    kind: str
+    value: float | None
+
+client = LogClient.connect(sys.argv[1] + "/proxy/system.log-server")
+table = client.get_table("levanter.metrics.hero-toy", Row)
+for uid, first, last in (("iris:a", 0, 40), ("iris:b", 25, 60)):
+    for step in range(first, last):
+        loss = float("nan") if step == 59 else 5 / (step + 1)
+        for name, value in (("train_loss", loss), ("progress_time_seconds", time.time())):
+            now = time.time_ns() // 1_000_000
+            table.write([Row(now, "hero-toy", uid, "/ada/hero-toy", step, name, "scalar", value)])
+print(table.flush(20.0).value)
+client.close()
+"""
+"""As Levanter's own tracker writes, with the columns that matter here."""
+
+
+async def test_what_levanter_reports_to_finelog_is_read(rig: Rig, tmp_path: Path) -> None:
+    pytest.importorskip("nanoarrow", reason="install the extra finelog (nanoarrow)")
+    done = subprocess.run(  # noqa: ASYNC221 - nothing else runs here
+        [str(IRIS.with_name("python")), "-c", REPORTS, rig.url], capture_output=True, text=True,
+        env={**os.environ, "HOME": str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "succeeded", done.stderr[-500:]
+    job = JobSpec(kind="iris", id="/ada/hero-toy", controller_url=rig.url)
+    spec = FinelogSpec(run="hero-toy", controller=job.model_copy(update={"id": None}))
+    run = RunSpec(name="hero-toy", job=job, finelog=spec)
+    source = real_trackers(SystemClock())
+    found = (await source.observe([Query(run=run)]))["hero-toy"]
+    assert found.value is not None, found.error
+    assert found.value.step == 59 and math.isnan(found.value.loss or 0.0)
+    chunk = await source.more_rows(run)
+    assert [row.step for row in chunk.rows] == [*range(40), *range(25, 60)] and chunk.caught_up
