@@ -20,7 +20,8 @@ def made() -> Iterator[tuple[Path, str]]:
     from cockpit.cli import all_verbs
     from cockpit.model.check_rows import table as checks
     from cockpit.model.conditions import table
-    from cockpit.verbs.reference.documents import (
+    from cockpit.verbs.schema import run_file_schema
+    from docs.reference import (
         described,
         exit_codes,
         manual,
@@ -28,7 +29,6 @@ def made() -> Iterator[tuple[Path, str]]:
         sections,
         settings,
     )
-    from cockpit.verbs.schema import run_file_schema
     from screens.keys import key_table
 
     pages = described(all_verbs())
@@ -47,9 +47,10 @@ def _filled(path: Path, parts: dict[str, str]) -> str:
     text = path.read_text(encoding="utf-8")
     for name, part in parts.items():
         mark = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.S)
-        if not mark.search(text):
+        found = mark.search(text)
+        if found is None:
             raise ValueError(f"{path.name} has no place for {name}")
-        text = mark.sub(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
+        text = f"{text[: found.end(1)]}\n{part}\n\n{text[found.start(2) :]}"
     return text
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cockpit.hosts.notes import start_ticks, started_at
+from cockpit.runtime.process import process_facts
 
 SLACK = 5.0
 """Seconds by which a noted start may differ from the kernel's."""
@@ -44,7 +45,7 @@ class Noted:
     @property
     def alive(self) -> bool:
         """True while that very process runs (a zombie has ended)."""
-        if _is_zombie(self.pid) or not _is_leader(self.pid):
+        if process_facts(self.pid).zombie or not _is_leader(self.pid):
             return False
         if self.ticks is not None:
             return start_ticks(self.pid) in (None, self.ticks)
@@ -104,11 +105,3 @@ def _is_leader(pid: int) -> bool:
         return os.getpgid(pid) == pid
     except ProcessLookupError:
         return False
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return False
-    return fields[:1] in ([b"Z"], [b"X"])

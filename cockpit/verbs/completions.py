@@ -16,7 +16,6 @@ from typing import Any, Final
 from cockpit.runtime.own_path import Library
 from cockpit.verbs.common import OK, UsageError, put_figures
 from cockpit.verbs.completing import print_values
-from cockpit.verbs.reference.documents import ANSWERS, VerbRow
 
 SHELLS: Final = ("bash", "zsh", "fish")
 EXAMPLE: Final = (
@@ -64,6 +63,16 @@ _TAKES: Final[Mapping[str, Any]] = {
 }
 """How a place is completed, by its name in the synopsis."""
 _STEPS: Final = frozenset((("rollback", "--to"), ("lineage", "--from")))
+ANSWERS: Final = {
+    ("relaunch", "--save-first"): ("yes",),
+    ("rollback", "--move"): ("yes", "no"),
+    ("stop", "--save-first"): ("yes",),
+    ("stop", "--successors"): ("yes",),
+    ("stop", "--only"): ("held",),
+    ("requeue", "--save-first"): ("yes",),
+    ("ack", "--until"): ("15m", "1h", "8h", "now"),
+}
+"""The words that an action's own options take, which are free text to the parser."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _parser(verbs: Iterable[VerbRow]) -> argparse.ArgumentParser:
+def _parser(verbs: Iterable[Any]) -> argparse.ArgumentParser:
     """Return one parser of all verbs; without a verb it has the options of ``open``."""
     whole = argparse.ArgumentParser(prog="cockpit")
     whole.add_argument("--version", action="version")

@@ -238,16 +238,10 @@ class Pair(NamedTuple):
     certain: bool
 
 
-def find_sharers(states: Iterable[RunState]) -> dict[str, tuple[Sharer, ...]]:
-    """Return, for each run that has any, the other runs that write to its place."""
-    by_name = {state.spec.name: state for state in states}
-    return sharers_of(by_name, pairs_of(state.spec for state in by_name.values()))
-
-
 def sharers_of(
     states: Mapping[str, RunState], pairs: Iterable[Pair]
 ) -> dict[str, tuple[Sharer, ...]]:
-    """Return the same where the pairs are known: they follow from the run file alone."""
+    """Return, for each run that has any, the other runs that write to its place."""
     found: dict[str, list[Sharer]] = defaultdict(list)
     for pair in pairs:
         one, other = states[pair.one], states[pair.other]

@@ -23,7 +23,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from cockpit.app.cell_output import CellOutput, colours_here, placed, wanted_here
-from cockpit.app.output.encoder import PLAIN, Pen, blank, cells_of, runs_of
+from cockpit.app.output.encoder import Pen, cells_of
 from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured, stage_here
 from tests.app.recorded import Line
 from tests.emulator import Emulator
@@ -140,12 +140,6 @@ def test_controls_in_a_text_never_reach_the_terminal() -> None:
         "\u200d\u0301", "\u200d\u0301"
     )
     assert all(each.isprintable() or each in "\u200d" for each, _ in cells_of("\x00é\x85世"))
-
-
-def test_cells_can_be_kept_as_texts_and_made_again() -> None:
-    row = [*cells_of("loss 世界 2.5 ", INK), *cells_of("e\u0301 ", PLAIN), blank(INK)]
-    again = [cell for text, pen in runs_of(row) for cell in cells_of(text, Pen(*pen))]
-    assert again == row
 
 
 TERMS = [

@@ -13,7 +13,7 @@ import pytest
 from cockpit import __version__
 from cockpit.cli import all_verbs, main
 from cockpit.verbs.completing import candidates
-from cockpit.verbs.reference.documents import Argument, VerbPage, described, manual
+from docs.reference import Argument, VerbPage, described, manual
 from tests.e2e.tmux import Tmux
 
 ROOT = Path(__file__).resolve().parents[2]

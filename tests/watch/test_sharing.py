@@ -8,17 +8,23 @@ import pytest
 
 from cockpit.config.advice import shared_places
 from cockpit.model.facet import known
+from cockpit.model.history import Sharer
 from cockpit.model.lineage import shared_place
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RunSpec, WandbSpec
-from cockpit.watch.common_causes import find_sharers
+from cockpit.watch.common_causes import pairs_of, sharers_of
 from cockpit.watch.runstate import RunState
 
 
 def run(name: str, root: str | None = None, **wandb: Any) -> RunSpec:
     spec = WandbSpec(**wandb) if wandb else None
     return RunSpec(name=name, output_root=root, job=JobSpec(kind="local"), wandb=spec)
+
+
+def find_sharers(states: list[RunState]) -> dict[str, tuple[Sharer, ...]]:
+    by_name = {state.spec.name: state for state in states}
+    return sharers_of(by_name, pairs_of(state.spec for state in states))
 
 
 def state(spec: RunSpec, pid: int, phase: Phase = Phase.RUNNING, *below: int) -> RunState:

@@ -15,7 +15,6 @@ from tests.widgets.anything import columns
 from widgets.painting.chart import LABELS, Drawing, paint
 from widgets.painting.series import (
     StepAxis,
-    block_line,
     fold,
     loss_columns,
     plot,
@@ -48,11 +47,6 @@ def test_a_single_non_number_marks_its_column_and_no_other() -> None:
     assert [at for at, each in enumerate(series.bins) if each.bad] == [20]
 
 
-def test_the_line_shows_marks_where_there_are_no_numbers() -> None:
-    series = fold([point(0, 1.0), point(1, 2.0), Column(2, 2, None, None, None, 1)], 3)
-    assert block_line(series, 3, "$spark").plain == "▁█×"
-
-
 @pytest.mark.parametrize("count", [1, 2, 69, 139, 140, 141, 3000])
 def test_the_last_bin_lies_in_the_last_dot_column(count: int) -> None:
     """However many steps there are for 140 dot columns (SCREENS: a curve fills its own axis)."""
@@ -73,7 +67,6 @@ def test_property_any_columns_can_be_drawn(
     if series is None:
         assert not drawn
         return
-    assert block_line(series, width, "$a").cell_length <= width
     scale = scale_of(series, log)
     rows = plot(series, scale, width, height, "$a", "$b")
     assert [row.cell_length for row in rows] == [width] * height
@@ -136,7 +129,6 @@ def test_one_huge_value_is_marked_at_the_edge_and_flattens_nothing(spike: float)
     assert edge.index(mark) == LABELS + 1 + StepAxis(0, 99, 140).column(60) // 2
     assert f"{mark} 1 beyond, to " in lines[-1]
     assert max(float(line.split()[0]) for line in lines[:-3] if "┤" in line) == 2.6
-    assert mark in block_line(fold(values, 20), 20, "").plain
 
 
 def test_a_curve_that_falls_from_its_start_is_no_outlier() -> None:

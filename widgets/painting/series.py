@@ -20,10 +20,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph, percent
 from widgets.painting.line import text
 
-BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_SPIKE: Final = 0.34
-"""A column whose highest value stands this share of the height above its mean shows that."""
 OUT: Final = "$attention"
 """The ink of the mark of a value that lies beyond the axis."""
 
@@ -256,8 +253,8 @@ FEW = 4
 def scale_of(series: Series, log: bool | None = None, flat: float = FLAT) -> Scale:
     """Return the scale on which most of ``series`` can be read; ``log`` ``None`` decides itself.
 
-    A few values far from all others lie beyond it: ``plot`` and ``block_line`` mark those at
-    the edge. Where all are equal they lie in the middle.
+    A few values far from all others lie beyond it: ``plot`` marks those at the
+    edge. Where all are equal they lie in the middle.
     """
     bins = [each for each in series.bins if each.low is not None]
     if not bins:
@@ -301,25 +298,6 @@ def _plain(value: float) -> float:
 
 def _log(value: float) -> float:
     return math.log(max(value, 5e-324))
-
-
-def block_line(series: Series | None, width: int, ink: str, bad: str = "$critical") -> Content:
-    """Return one row of blocks, at most ``width`` cells; ``×`` where a value was no number."""
-    if series is None:
-        return Content("")
-    scale = scale_of(series)
-    return row_of([_block(each, scale, ink, bad) for each in series.line(scale)[:width]])
-
-
-def _block(each: Bin, scale: Scale, ink: str, bad: str) -> Cell:
-    if each.bad:
-        return glyph("nonfinite"), bad
-    if each.mean is None or each.high is None or each.low is None:
-        return " ", ""
-    if each.high > scale.high or each.low < scale.low:
-        return glyph("above" if each.high > scale.high else "below"), OUT
-    middle, top = scale(each.mean), scale(each.high)
-    return BLOCKS[min(7, int((top if top - middle > _SPIKE else middle) * 8))], ink
 
 
 class Canvas:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, split_graphemes
@@ -146,12 +146,6 @@ def cells_of(text: str, pen: Pen = PLAIN) -> list[Cell]:
     if text.isascii() or _simple(text):
         return list(map(letters.__getitem__, text))
     return [letters[each] for each in _clusters(text)]
-
-
-def runs_of(row: Iterable[Cell]) -> Iterator[tuple[str, Pen]]:
-    """Yield a row's texts with their pens: what ``cells_of`` makes the same cells of."""
-    for pen, cells in groupby(row, key=lambda cell: cell[1]):
-        yield "".join(letter for letter, _ in cells), pen
 
 
 def doubtful(letter: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Callable, Mapping
@@ -274,11 +273,6 @@ Pread = Callable[[int, int], bytes]
 """Returns so many bytes from a place on, fewer at the file's end; raises ``OSError``."""
 
 
-def read_archive(fd: int, size: int) -> ArchiveSays:
-    """Return what the file says; never raises."""
-    return archive_says(lambda count, at: os.pread(fd, count, at), size)
-
-
 def archive_says(pread: Pread, size: int) -> ArchiveSays:
     """Return what a file says that is read by ``pread``, wherever it lies; never raises."""
     import zipfile  # most layouts have none
@@ -303,13 +297,8 @@ LEGACY: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """What a file of ``torch.save`` that is no zip begins with: the pickle of its magic number."""
 
 
-def read_legacy(fd: int) -> ArchiveSays | None:
-    """Return what a file of the older form says, ``None`` for one of no such form; never raises."""
-    return legacy_says(lambda count, at: os.pread(fd, count, at))
-
-
 def legacy_says(pread: Pread) -> ArchiveSays | None:
-    """Return that of a file that is read by ``pread``; never raises."""
+    """Return what a file of the older form says, ``None`` for one of no such form; never raises."""
     try:
         if pread(len(LEGACY), 0) != LEGACY:
             return None

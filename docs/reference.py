@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cockpit.actions.core.table import TABLE
+from cockpit.cli import Verb
+from cockpit.verbs.completions import ANSWERS
 
 
 @dataclass(frozen=True)
@@ -59,47 +61,17 @@ class VerbPage:
         return " ".join(("cockpit", self.name, *(each.usage for each in self.arguments)))
 
 
-class VerbRow(Protocol):
-    """A row of the table of verbs."""
-
-    @property
-    def name(self) -> str:
-        """Return the verb."""
-
-    @property
-    def module(self) -> str:
-        """Return where it is."""
-
-    @property
-    def summary(self) -> str:
-        """Return what it does, in a few words."""
-
-    @property
-    def guarded(self) -> bool:
-        """Return whether it is an action."""
-
-
-ANSWERS: Final = {
-    ("relaunch", "--save-first"): ("yes",),
-    ("rollback", "--move"): ("yes", "no"),
-    ("stop", "--save-first"): ("yes",),
-    ("stop", "--successors"): ("yes",),
-    ("stop", "--only"): ("held",),
-    ("requeue", "--save-first"): ("yes",),
-    ("ack", "--until"): ("15m", "1h", "8h", "now"),
-}
-"""The words that an action's own options take, which are free text to the parser."""
 _NEEDED: Final = {
     (row.verb, f"--{param.name}") for row in TABLE for param in row.params if param.required
 }
 
 
-def described(verbs: Iterable[VerbRow]) -> tuple[VerbPage, ...]:
+def described(verbs: Iterable[Verb]) -> tuple[VerbPage, ...]:
     """Return every verb's page, in the table's order; imports each verb's module."""
     return tuple(map(_page, verbs))
 
 
-def _page(verb: VerbRow) -> VerbPage:
+def _page(verb: Verb) -> VerbPage:
     parser = argparse.ArgumentParser(prog=f"cockpit {verb.name}")
     module = importlib.import_module(verb.module)
     module.add_arguments(parser, *((verb.name,) if verb.guarded else ()))

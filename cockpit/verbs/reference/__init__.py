@@ -1,1 +1,0 @@
-"""What the parsers say, as a page, a manual page and shell completions."""
