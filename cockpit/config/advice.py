@@ -15,7 +15,7 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.text.safe import clean
 
-UNREAD: Final[Mapping[str, tuple[str, ...]]] = {"run.job": ("manifest",)}
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {}
 """The keys that nothing reads, by the table in which they are written."""
 FORMER_ACTIONS: Final = frozenset({"ack_take", "ack_why", "ack_longer", "ack_shorter"})
 """Actions of earlier versions that ``[keys]`` may still name: the UI opens, and says so."""

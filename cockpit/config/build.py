@@ -75,6 +75,9 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
 
     job = run.job and _with_job(run.job, run.workdir, folder)
     host = None if job is None else job.host
+    manifest = None if job is None or job.manifest is None else job.manifest.path
+    whole = None if manifest is None else ("kubectl", "create", "-f", manifest)
+    resubmit = whole if run.resubmit is None else run.resubmit
     parts: dict[str, Any] = {
         "job": job,
         "workdir": job.workdir if job is not None else run.workdir and there(run.workdir),
@@ -89,7 +92,8 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "code": run.code and _places(run.code, ("repo",), None, folder),
         "teardown": run.teardown and _paths(run.teardown, ("pulled_to",), here),
         "checkpoints": run.checkpoints and _with_checkpoints(run.checkpoints, folder),
-        "launch": run.resubmit if run.launch is None else run.launch,
+        "resubmit": resubmit,
+        "launch": resubmit if run.launch is None else run.launch,
         "tier": run.tier if "tier" in run.model_fields_set else _tier(run),
         **{name: clean(text, 2000) for name in _SPOKEN if (text := getattr(run, name))},
     }
@@ -163,6 +167,7 @@ def _with_job(job: JobSpec, workdir: Place | None, folder: Path) -> JobSpec:
     own = job.workdir or workdir or (Place("file", "", str(folder)) if job.host is None else None)
     job = job.model_copy(update={"workdir": own})
     job = _places(job, _ON_HOST, job.host, folder)
+    job = _places(job, ("manifest",), None, folder)
     if job.other_logs:
         others = tuple(_there(each, job.host, folder) for each in job.other_logs)
         job = job.model_copy(update={"other_logs": others})

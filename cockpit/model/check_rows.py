@@ -326,6 +326,13 @@ RAY_LAUNCH_ID = CheckRow("ray:launch-id", LAUNCHES, "the submitter names its job
     blocks="it does not: it could be launched twice", basis=RECORDED)
 RAY_NO_WAIT = CheckRow("ray:no-wait", LAUNCHES, "the submitter follows its job",
     blocks="it would be ended by force", passes=False, basis=RECORDED)
+KUBERNETES_OBJECT = CheckRow("kubernetes:object", LAUNCHES,
+    "one object is created suspended, under the launch id",
+    blocks="it cannot be held, or the command would undo that", basis=RECORDED)
+KUBERNETES_AGAIN = CheckRow("kubernetes:again", LAUNCHES, "the cluster starts the trainer again",
+    warns="it may, beside a former one that still saves", passes=False, basis=RECORDED)
+KUBERNETES_TTL = CheckRow("kubernetes:ttl", LAUNCHES, "the object is deleted after its end",
+    warns="so soon that its end may not be seen", passes=False, basis=RECORDED)
 IRIS_JOB_NAME = CheckRow("iris:job-name", LAUNCHES, "each launch has a job name of its own",
     warns="the name is fixed, or a script sets it",
     blocks="nothing could tell whether a launch whose answer was lost has started", basis=RECORDED)

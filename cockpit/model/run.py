@@ -56,7 +56,8 @@ class JobSpec(Frozen):
     container: str | None = None
     """kubernetes: the container that trains, where a pod has several."""
     manifest: Place | None = None
-    """kubernetes: the file (YAML or JSON) with the object that a launch creates."""
+    """kubernetes: the file (YAML or JSON) with the object that a launch creates; resubmit, if it is
+    given, is the command of its container."""
     controller_url: str | None = None
     """iris: the controller's address, such as http://127.0.0.1:10000."""
     cluster: str | None = None

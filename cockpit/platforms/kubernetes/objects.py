@@ -38,8 +38,10 @@ class ObjectKind(NamedTuple):
     holds: tuple[tuple[str, object], ...]
     """Paths below ``spec`` with the values that keep it from starting: the first that the server
     keeps counts, since an older one drops a field that it does not know."""
-    trainer: str = ""
-    """The path below ``spec`` of the one place for command and environment, where it is no pod."""
+    command: str = ""
+    """The path below ``spec`` of the words that train; empty: they are those of the pods."""
+    env: str = ""
+    """The path below ``spec`` of the environment, beside that of the pods."""
     demands: tuple[tuple[str, object], ...] = ()
     """Paths below ``spec`` with the values without which it cannot be held."""
 
@@ -53,10 +55,13 @@ _SUSPEND: Final = (("suspend", True),)
 _ROWS: Final = (
     ObjectKind("batch", "v1", "jobs", "Job", (*_SUSPEND, ("parallelism", 0))),
     ObjectKind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", _SUSPEND),
-    ObjectKind("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", _SUSPEND, "trainer"),
+    ObjectKind(
+        "trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", _SUSPEND,
+        command="trainer.command", env="trainer.env",
+    ),
     ObjectKind("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", (("runPolicy.suspend", True),)),
     ObjectKind(
-        "ray.io", "v1", "rayjobs", "RayJob", _SUSPEND,
+        "ray.io", "v1", "rayjobs", "RayJob", _SUSPEND, command="entrypoint",
         demands=(("shutdownAfterJobFinishes", True), ("clusterSelector", None)),
     ),
 )  # fmt: skip
@@ -80,6 +85,17 @@ def part(document: object, path: str) -> object:
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
     return document
+
+
+def put(document: dict[str, Any], path: str, value: object) -> None:
+    """Write a value at a dotted path; ``None`` takes it away."""
+    *parents, last = path.split(".")
+    for key in parents:
+        document = document.setdefault(key, {})
+    if value is None:
+        document.pop(last, None)
+    else:
+        document[last] = value
 
 
 def kept_hold(row: ObjectKind, found: Mapping[str, Any]) -> tuple[str, object] | None:

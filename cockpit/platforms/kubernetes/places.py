@@ -20,7 +20,7 @@ from cockpit.text.scrub import shown
 
 VERBS: Final = (
     ("", "pods", "", "list watch"), ("", "pods", "log", "get"), ("", "events", "", "list"),
-    ("", "configmaps", "", "get create"), ("kueue.x-k8s.io", "workloads", "", "list"),
+    ("", "configmaps", "", "list get create patch"), ("kueue.x-k8s.io", "workloads", "", "list"),
     ("", "nodes", "", "get list"),
 )  # fmt: skip
 """What is needed beside the kinds of objects: group, resource, part of it, verbs."""

@@ -11,7 +11,8 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding, Platform
+from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.kubernetes.acting import KubernetesActing
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_job, started
 from cockpit.platforms.kubernetes.logs import PodLogs
@@ -32,7 +33,7 @@ DELETED: Final = "it was deleted before its end"
 REMOVED: Final = "it was deleted, or removed some time after its end (ttlSecondsAfterFinished)"
 
 
-class KubernetesPlatform(Platform):
+class KubernetesPlatform(KubernetesActing):
     """Jobs of one or many clusters."""
 
     kind: ClassVar[str] = "kubernetes"
@@ -44,6 +45,11 @@ class KubernetesPlatform(Platform):
         self._spaces: dict[tuple[str | None, str | None], Namespace] = {}
         self._looks: dict[Namespace, tuple[float, Look]] = {}
         self._pod_logs = PodLogs(clock, logs)
+
+    def space_of(self, run: RunSpec) -> Namespace:
+        """Return the namespace that a run is in."""
+        assert run.job is not None
+        return self._space(run.job)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the cluster and the namespace: who may read one may not read another."""

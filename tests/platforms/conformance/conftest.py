@@ -12,11 +12,14 @@ from cockpit.platforms.iris import acting as iris_acting
 from cockpit.platforms.iris import jobs as iris_jobs
 from cockpit.platforms.iris import lookup
 from cockpit.platforms.iris import platform as iris_platform
+from cockpit.platforms.kubernetes import api
 from cockpit.platforms.ray import head as heads
 from tests.platforms.conformance.clusters import IrisSeat, RayHeadSeat, RaySeat, SlurmSeat
 from tests.platforms.conformance.hosts import BoxSeat, LocalSeat
+from tests.platforms.conformance.kubernetes import KubernetesRigSeat, KubernetesSeat
 from tests.platforms.conformance.seat import Seat
 from tests.platforms.iris.controller import Controller, running
+from tests.platforms.kubernetes.server import serving
 from tests.platforms.ray.real_head import TOKEN
 from tests.platforms.ray.recorded import head as recorded_head
 from tests.sshd import needs_sshd
@@ -28,12 +31,15 @@ SEATS: dict[str, type[Seat]] = {
     "ray": RaySeat,
     "ray head": RayHeadSeat,
     "iris": IrisSeat,
+    "kubernetes": KubernetesSeat,
+    "kubernetes rig": KubernetesRigSeat,
 }
-SYSTEMS = {"box": "box", "slurm": "slurm", "ray head": "head"}
+SYSTEMS = {"box": "box", "slurm": "slurm", "ray head": "head", "kubernetes rig": "cluster"}
 """The fixtures that are real systems."""
 IMPATIENT = (
     *((heads, "ACT_WITHIN"), (iris_acting, "LOOKUP_WITHIN"), (lookup, "LOOKUP_WITHIN")),
     *((iris_acting, "ASK_WITHIN"), (iris_jobs, "PATIENT"), (iris_platform, "PATIENT")),
+    (api, "WITHIN"),
 )
 """Deadlines that are waited out where a system stands still."""
 ROWS = [pytest.param(name, marks=needs_sshd if name == "box" else ()) for name in SEATS]
@@ -70,6 +76,12 @@ async def seat(
             real = served
         elif name == "iris":
             real = await stack.enter_async_context(running(Controller()))
+        elif name == "kubernetes":
+            real = stack.enter_context(serving())
+            config = real.kubeconfig(tmp_path / "kubeconfig")
+            monkeypatch.setenv("KUBECONFIG", str(config))
+        elif name == "kubernetes rig":
+            monkeypatch.setenv("KUBECONFIG", str(getattr(real, "kubeconfig")))  # noqa: B009
         made = SEATS[name](tmp_path) if real is None else SEATS[name](tmp_path, real)  # type: ignore[call-arg]
         try:
             yield made

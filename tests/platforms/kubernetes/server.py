@@ -87,7 +87,11 @@ class Server:
         self.denied: set[tuple[str, str]] = set()
         """Verbs and plurals that nobody may use."""
         self.drops: list[tuple[str, str, str]] = []
-        """Method, part of the path, and ``before`` or ``after``: that once gets no answer."""
+        """Method, end of the path, and ``before``, ``after`` or ``late``: that once gets no answer,
+        and is done never, at once, or when a test says so (``arrive``)."""
+        self.late: list[tuple[str, str, str, bytes]] = []
+        self.before: list[tuple[str, str, Callable[[], object]]] = []
+        """Method, end of the path, and what is done once right before such a request."""
         self.logs: dict[str, str] = {}
         self.asked: list[str] = []
         self.goes_on = threading.Event()
@@ -155,8 +159,13 @@ class Server:
                 method, target = head.decode().split(" ", 2)[:2]
                 self.asked.append(f"{method} {target}")
                 dropped = self._dropped(method, target)
-                if dropped == "before":
+                if dropped == "late":
+                    self.late.append((method, target, head.decode(), body))
+                if dropped in ("before", "late"):
                     return
+                for each in [each for each in self.before if _fits(each, method, target)]:
+                    self.before.remove(each)
+                    each[2]()
                 code, answer = self._answer(method, target, head.decode(), body)
                 if dropped:
                     return
@@ -176,7 +185,7 @@ class Server:
 
     def _dropped(self, method: str, target: str) -> str:
         for each in self.drops:
-            if each[0] == method and each[1] in target:
+            if _fits(each, method, target):
                 self.drops.remove(each)
                 return each[2]
         return ""
@@ -347,6 +356,12 @@ class Server:
             if version > since and plural == request.plural and space == request.space
         ]
 
+    def arrive(self) -> list[int]:
+        """Do what has come late; return how it was answered to nobody."""
+        arrived = [self._answer(*each)[0] for each in self.late]
+        self.late.clear()
+        return arrived
+
     def forget(self, version: int) -> None:
         """Forget what was before a version: whoever watches from there must list again."""
         self.forgotten = version
@@ -390,9 +405,10 @@ class Server:
                 self._note("DELETED", key[0], document)
         elif document["kind"] == "Job":
             self._control_job(document, owned)
-        elif document["kind"] in CHILDREN and not owned and not _suspended(document):
+        elif document["kind"] in CHILDREN and not owned and _starts(document):
             for name, plural, spec in CHILDREN[document["kind"]](document):
-                self._make(document, plural, f"{meta['name']}-{name}", spec)
+                self._make(document, plural, f"{meta['name']}{name}", spec)
+            self._note("MODIFIED", key[0], document)
 
     def _control_job(self, job: Json, pods: list[Json]) -> None:
         spec, status = job["spec"], job["status"]
@@ -458,23 +474,38 @@ class Server:
         self._create(request)
 
 
+def _fits(row: tuple[str, str, object], method: str, target: str) -> bool:
+    return row[0] == method and target.endswith(row[1])
+
+
 def _owner(document: Json) -> str | None:
     owners = document["metadata"].get("ownerReferences") or []
     return owners[0]["uid"] if owners else None
 
 
-def _suspended(document: Json) -> bool:
-    spec = document["spec"]
-    return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
+def _starts(document: Json) -> bool:
+    spec, status = document["spec"], document.get("status") or {}
+    suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend")
+    return not suspended and "rayClusterName" not in status
 
 
 Child = tuple[str, str, Json]
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
+
+
+def _labelled(template: Json, label: str, value: str) -> Json:
+    """Return a pod template with the label that an operator puts on its pods."""
+    made: Json = copy.deepcopy(template)
+    made.setdefault("metadata", {}).setdefault("labels", {})[label] = value
+    return made
 
 
 def _of_jobset(document: Json) -> Iterator[Child]:
     for each in document["spec"]["replicatedJobs"]:
+        job, name = copy.deepcopy(each["template"]), document["metadata"]["name"]
+        job["spec"]["template"] = _labelled(job["spec"]["template"], JOBSET, name)
         for number in range(each.get("replicas", 1)):
-            yield f"{each['name']}-{number}", "jobs", copy.deepcopy(each["template"])
+            yield f"-{each['name']}-{number}", "jobs", copy.deepcopy(job)
 
 
 def _of_trainjob(document: Json) -> Iterator[Child]:
@@ -482,18 +513,22 @@ def _of_trainjob(document: Json) -> Iterator[Child]:
     words = {key: trainer[key] for key in ("image", "command", "args", "env") if key in trainer}
     pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "node", **words}]}}
     job = {"spec": {"parallelism": trainer.get("numNodes", 1), "template": pod}}
-    yield "set", "jobsets", {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}}
+    yield "", "jobsets", {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}}
 
 
 def _of_pytorchjob(document: Json) -> Iterator[Child]:
-    for name, each in document["spec"]["pytorchReplicaSpecs"].items():
+    name = document["metadata"]["name"]
+    for role, each in document["spec"]["pytorchReplicaSpecs"].items():
         for number in range(each.get("replicas", 1)):
-            yield f"{name.lower()}-{number}", "pods", copy.deepcopy(each["template"])
+            pod = _labelled(each["template"], "training.kubeflow.org/job-name", name)
+            yield f"-{role.lower()}-{number}", "pods", pod
 
 
 def _of_rayjob(document: Json) -> Iterator[Child]:
-    cluster = document["spec"]["rayClusterSpec"]
-    yield "head", "pods", copy.deepcopy(cluster["headGroupSpec"]["template"])
+    cluster = f"{document['metadata']['name']}-cluster"
+    document["status"] = {"rayClusterName": cluster, "jobDeploymentStatus": "Initializing"}
+    head = document["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
+    yield "-head", "pods", _labelled(head, "ray.io/cluster", cluster)
 
 
 CHILDREN: dict[str, Callable[[Json], Iterator[Child]]] = {

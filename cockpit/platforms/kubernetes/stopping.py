@@ -1,0 +1,203 @@
+"""Stops objects by uid and waits for the end of their pods; asks trainers to save; evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from cockpit.hosts.here import HERE_LINK
+from cockpit.model.jobs import LiveJob
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.command import NO_WAY, save_by_command
+from cockpit.platforms.kubernetes.api import ApiError, Cluster, Object
+from cockpit.platforms.kubernetes.launching import CHANGED
+from cockpit.platforms.kubernetes.objects import part
+from cockpit.platforms.kubernetes.states import Pod
+from cockpit.platforms.kubernetes.view import Look, Namespace
+from cockpit.platforms.protocol import EndingJobs
+from cockpit.runtime.http import HttpError
+from cockpit.text.safe import clean
+from cockpit.text.scrub import MASK, scrub
+
+UID, PATH = "uid", "path"
+"""What the handle of a living job holds: its uid, and the path of its API."""
+NO_HANDLE: Final = "no object of this cluster: only what stands at the top of its owners is deleted"
+
+
+class Target(NamedTuple):
+    """One object: what people call it, its path and its uid."""
+
+    id: str
+    path: str
+    uid: str
+
+
+def target_of(job: LiveJob) -> Target:
+    """Return what a job is ended by; raises ``CannotError`` for one that is not ours to end."""
+    path, uid = job.handle.get(PATH), job.handle.get(UID)
+    if not path or not uid:
+        raise CannotError(f"{job.id}: {job.beyond or NO_HANDLE}")
+    return Target(job.id, path, uid)
+
+
+class EndingObjects(EndingJobs):
+    """Objects of one namespace that are deleted, each by its uid, after all that they own."""
+
+    slack: ClassVar[float] = 60.0
+
+    def __init__(self, space: Namespace, targets: Sequence[Target]) -> None:
+        self._space = space
+        self._left = list(targets)
+        self._pods: dict[Target, set[str]] = {each: {each.uid} for each in targets}
+        """The uids of the pods that each was seen to have: they are waited for once it is gone."""
+        self._going: set[Target] = set()
+
+    async def left(self) -> Sequence[str]:
+        """Return those that are still there, and the pods that have outlived theirs."""
+        try:
+            look = await self._space.look()
+        except HttpError as error:
+            raise LostError(clean(error, 400)) from error
+        self._going.clear()
+        said = [(target, self._state(target, look)) for target in self._left]
+        self._left = [target for target, text in said if text]
+        return [text for _, text in said if text]
+
+    def _state(self, target: Target, look: Look) -> str:
+        """Return how one lives; nothing once it and its pods are gone, or it is over."""
+        word = target.id.partition("/")[0]
+        if word in look.errors:
+            raise LostError(clean(look.errors[word], 400))
+        top = next((top for top in look.tops if top.uid == target.uid), None)
+        self._pods[target] |= {_uid(body) for body in look.pods.get(target.uid, ())}
+        every = [body for bodies in look.pods.values() for body in bodies]
+        pods = [Pod.of(body, None) for body in every if _uid(body) in self._pods[target]]
+        pods = [pod for pod in pods if not pod.over]
+        state = None if top is None else look.job(top, None).state
+        if not pods and (state is None or state.phase.terminal):
+            return ""
+        body = top.body if top is not None else pods[0].body
+        if (top is None and _uid(body) != target.uid) or body["metadata"].get("deletionTimestamp"):
+            self._going.add(target)
+        names = ", ".join(clean(pod.name, 80) for pod in pods[:5]) or "none"
+        how = "being deleted" if target in self._going else state.word if state else "running"
+        return f"{target.id} ({how}; pods: {names})"
+
+    async def tell(self, *, late: bool) -> None:
+        """Delete each that is there and not being deleted, what it owns first."""
+        for target in self._left:
+            if target in self._going:
+                continue
+            body = {"preconditions": {"uid": target.uid}, "propagationPolicy": "Foreground"}
+            try:
+                await self._space.cluster.delete(target.path, body)
+            except LostError:
+                self.told = True
+                raise
+            except ApiError as error:
+                if error.status in CHANGED:
+                    continue  # it has gone meanwhile: the next look tells
+                raise self.unreached(f"{target.id} was not deleted: {error}") from error
+            except CannotError as error:
+                raise self.unreached(error) from error
+            self.told = True
+
+
+def _uid(body: Object) -> str:
+    return str(body["metadata"]["uid"])
+
+
+# Asking to save.
+
+
+def why_no_save(run: RunSpec) -> str | None:
+    """Return why a trainer cannot be asked, ``None`` if it can."""
+    job = run.job
+    return None if job is not None and (job.save_command or job.save_signal) else NO_WAY
+
+
+async def save(cluster: Cluster, run: RunSpec, live: LiveJob) -> None:
+    """Run ``save_command`` here, or send ``save_signal`` by `kubectl exec` to the first process.
+
+    Raises ``CannotError`` and ``LostError``.
+    """
+    why, job = why_no_save(run), run.job
+    if why is not None or job is None:
+        raise CannotError(why or NO_WAY)
+    if job.save_command is None:
+        words = ["kubectl", "exec", live.id, "-n", await cluster.namespace()]
+        words += ["--context", job.context] if job.context else []
+        words += ["-c", job.container] if job.container else []
+        words += ["--", "kill", f"-{job.save_signal}", "1"]
+        job = job.model_copy(update={"save_command": tuple(words)})
+    await save_by_command(HERE_LINK, run.model_copy(update={"job": job}), live)
+
+
+# Evidence.
+
+MOST: Final = 8
+LINES: Final = 1000
+"""Lines of the end of a pod's log that are kept."""
+HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
+"""Variables whose values are kept; of all others the name alone is evidence."""
+NOISE: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+
+
+async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+    """Return the objects, their pods, events and the ends of their logs, by file name.
+
+    Never raises: what could not be had is said in the file.
+    """
+    cluster, found = space.cluster, dict[str, bytes]()
+    try:
+        look, base = await space.look(), f"/api/v1/namespaces/{await cluster.namespace()}"
+        events = await _listed(cluster, f"{base}/events")
+    except HttpError as error:
+        return {"kubernetes.txt": _file(f"missing: {error}")}
+    for number, job in enumerate(jobs[:MOST], 1):
+        uid = job.handle.get(UID)
+        tops = [top.body for top in look.tops if top.uid == uid]
+        own = [Pod.of(body, None) for body in look.pods.get(uid or "", ())]
+        names = {part(each, "metadata.name") for each in (*tops, *(pod.body for pod in own))}
+        about = [each for each in events if part(each, "involvedObject.name") in names]
+        whole = {"object": tops, "pods": [pod.body for pod in own], "events": about}
+        found[f"kubernetes-{number}.json"] = _file(_shown(whole))
+        for pod in own[:MOST]:
+            try:
+                path = f"{base}/pods/{pod.name}/log"
+                log = await cluster.text(path, container=pod.container, tailLines=LINES)
+                text = scrub(log.decode("utf-8", "replace"))
+            except HttpError as error:
+                text = f"missing: {error}"
+            found[f"kubernetes-{number}-{clean(pod.name, 80)}.log"] = _file(text)
+    return found
+
+
+async def _listed(cluster: Cluster, path: str) -> list[Object]:
+    try:
+        return list((await cluster.get(path))["items"])
+    except HttpError:
+        return []
+
+
+def _file(text: str) -> bytes:
+    return f"{text}\n".encode("utf-8", "replace")
+
+
+def _shown(document: object) -> str:
+    return scrub(json.dumps(_masked(document), indent=1, ensure_ascii=False))
+
+
+def _masked(document: object) -> object:
+    """Return a document without its noise, and without the values of variables."""
+    if isinstance(document, list):
+        return [_masked(each) for each in document]
+    if not isinstance(document, Mapping):
+        return scrub(document) if isinstance(document, str) else document
+    own = {key: value for key, value in document.items() if key not in NOISE}
+    variable = set(own) <= {"name", "value"} and "value" in own
+    if variable and not str(own["name"]).startswith(HARMLESS):
+        return {**own, "value": MASK}
+    return {key: _masked(value) for key, value in own.items()}
