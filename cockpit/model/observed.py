@@ -224,6 +224,8 @@ class JobValue(Frozen):
     """The machine it runs on, where that is not the run's own host."""
     ends_by: Instant | None = Field(default=None, exclude=True)
     """When its time limit ends it (C-26), where it runs under one."""
+    signal_before_end: tuple[str, float] | None = Field(default=None, exclude=True)
+    """The signal that its scheduler sends it before the time limit, and so many seconds before."""
     preempted_at: Instant | None = Field(default=None, exclude=True)
     """When its scheduler told it to make room (C-26), where it still runs after that."""
     expected_start: Instant | None = Field(default=None, exclude=True)

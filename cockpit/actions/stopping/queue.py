@@ -66,7 +66,7 @@ class QueueOrder(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: give the order, log it."""
-        return (Step("order", _give, again=True, seen=_shown), *_records(plan))
+        return (Step("order", _give, seen=_shown), *_records(plan))
 
 
 class Hold(QueueOrder):

@@ -251,6 +251,28 @@ def inside(record: Record, scripts: Mapping[str, str]) -> list[Started]:
     return commands_in(text, record.workdir, record.comment) if text else []
 
 
+_SIGNAL: Final = re.compile(
+    r"(?:^|\s)--signal[= ](?:[RB]+:)?(?:SIG)?([A-Z][A-Z0-9]+|\d{1,2})(?:@(\d{1,6}))?(?=\s|$)", re.I
+)
+"""Such as ``--signal=B:USR1@120``: to the batch shell, 120 s before the time limit."""
+SIGNAL_BEFORE: Final = 60.0
+"""Seconds before the limit where ``--signal`` names none."""
+
+
+def signal_of(run: RunSpec, record: Record, scripts: Mapping[str, str]) -> tuple[str, float] | None:
+    """Return which signal a job asked for before its time limit, and how many seconds before.
+
+    What the command line says beats what the script says, as for sbatch.
+    """
+    script = scripts.get(record.base) or scripts.get(record.script, "")
+    lines = [line for line in script.splitlines() if line.startswith("#SBATCH")]
+    for text in (record.command, *(" ".join(words) for words in recorded_commands(run)), *lines):
+        found = _SIGNAL.search(text)
+        if found is not None:
+            return found[1].upper(), float(found[2] or SIGNAL_BEFORE)
+    return None
+
+
 def own_starts(
     run: RunSpec, records: Sequence[Record], scripts: Mapping[str, str]
 ) -> list[Started]:

@@ -13,7 +13,7 @@ from cockpit.hosts.notes import launch_id_in
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
-from cockpit.model.observed import JobValue
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
@@ -27,7 +27,7 @@ from cockpit.platforms.slurm.ask import (
     scripts_script,
 )
 from cockpit.platforms.slurm.book import Book, Chains, Job, book_of, live_job
-from cockpit.platforms.slurm.command import needles_of, programs_of
+from cockpit.platforms.slurm.command import needles_of, programs_of, signal_of
 from cockpit.platforms.slurm.lineage import Lineage, lineage_of, values_of, words_of
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.value import value_of
@@ -136,15 +136,16 @@ class SlurmJobs:
     async def _scripts(
         self, host: str | None, cluster: _Cluster, runs: Sequence[RunSpec], book: Book
     ) -> dict[str, str]:
-        """Return the batch scripts of my jobs that no run names, each read once (C-25).
+        """Return the batch scripts of my jobs, each read once (C-25, C-26).
 
         A copy of a script, a heredoc and ``--wrap`` are known by what they call alone.
         """
-        claimed, texts = _claimed(runs, cluster), cluster.scripts
+        texts = cluster.scripts
         mine = {main.base: main for _, main in book.living if not book.is_foreign(main)}
         keys = {base: (base, main.submitted) for base, main in mine.items()}
         unread = [base for base in mine if keys[base] not in texts]
-        if any(base not in claimed for base in unread):
+        own, now = _claimed(runs, cluster), self._clock.now()
+        if any(base not in own or _ends_soon(mine[base], now) for base in unread):
             newest = sorted(unread, key=lambda base: -(mine[base].submitted or 0.0))[:MOST_SCRIPTS]
             records = [record for job in cluster.current.values() for record in job.records]
             files = programs_of(runs, records)[:MOST_SCRIPTS]
@@ -181,17 +182,20 @@ class SlurmJobs:
             if found.job is None:
                 facets[run.name] = _unlisted(run, where, told, found, over[run.name], now)
             else:
-                facets[run.name] = self._facet(run, where, found, found.job, self._clusters[host])
+                facets[run.name] = self._facet(
+                    run, where, found, found.job, book, self._clusters[host]
+                )
             await asyncio.sleep(0)  # hundreds of runs: others go on meanwhile
         return facets
 
     def _facet(
-        self, run: RunSpec, where: str, found: Lineage, job: Job, cluster: _Cluster
+        self, run: RunSpec, where: str, found: Lineage, job: Job, book: Book, cluster: _Cluster
     ) -> Facet[JobValue]:
         cluster.current[run.name] = job
         value = value_of(run, job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
-        value = value.model_copy(update=_company(found, where))
+        signal = signal_of(run, job.main, book.scripts)
+        value = value.model_copy(update={**_company(found, where), "signal_before_end": signal})
         why = f"; {found.why}" if found.why else ""
         return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 
@@ -253,6 +257,15 @@ def _stepped(live: LiveJob, told: ClusterRecords, book: Book) -> LiveJob:
     own = {live.id, *(each.id for each in (job.records if job is not None else ()))}
     has = "yes" if own & told.stepped else "no"
     return live.model_copy(update={"handle": {**live.handle, STEPS: has}})
+
+
+ENDS_SOON: Final = 6 * 3600.0
+"""Seconds before a time limit from which on the batch script is read: it may ask for a signal."""
+
+
+def _ends_soon(record: Record, now: float) -> bool:
+    until = record.until
+    return record.phase is Phase.RUNNING and until is not None and 0 < until - now < ENDS_SOON
 
 
 def _claimed(runs: Sequence[RunSpec], cluster: _Cluster) -> dict[str, str]:

@@ -361,15 +361,21 @@ def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
     ends = f"{job.id} reaches its time limit at {wording.moment(job.ends_by)}"
     text = f"the next checkpoint is due at {wording.moment(due)}"
     after = f"; {job.queued[0].id} continues after it" if job.queued else ""
+    severity, lost = Severity.ALERT, "or the steps since its last save are lost"
+    act = f"ask the trainer to save before then, {lost}{after}"
+    if job.signal_before_end is not None:
+        name, before = job.signal_before_end
+        at = wording.moment(job.ends_by - before)
+        severity = Severity.WARNING
+        act = f"see that the trainer saves when it gets {name} at {at}, {lost}{after}"
     return Alert(
         key=f"C-26:{run.name}:{job.id}",
-        severity=Severity.ALERT,
+        severity=severity,
         title="Time limit before the next checkpoint",
         since=due - run.checkpoints.save_every,
         evidence=present.evidence(job_source(history), ends, text),
         confidence="likely",
-        next_action="ask the trainer to save before then, or the steps since its last save are"
-        f" lost{after}",
+        next_action=act,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import LiveJob, SchedulerOrder
+from cockpit.model.jobs import LiveJob, Query, SchedulerOrder
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
@@ -86,6 +86,24 @@ async def test_an_order_whose_answer_was_lost_is_looked_up(slurm: Rig, toy: RunS
     slurm.wait_for(live.id, "PENDING")
     assert await quick().shown_order(toy, live, REQUEUE) == f"job {live.id} is requeued"
     assert await quick().shown_order(toy, live, SchedulerOrder(verb="hold")) is None
+
+
+@pytest.mark.parametrize("where", ["command", "script"])
+async def test_the_signal_before_the_limit_is_read(
+    slurm: Rig, toy: RunSpec, tmp_path: Path, where: str
+) -> None:
+    script = tmp_path / "job.sh"
+    asks = "#SBATCH --signal=B:SIGUSR1@120\n" if where == "script" else ""
+    script.write_text(f"#!/bin/sh\n{asks}exec sleep 60\n")
+    words = [f"--comment={toy.name}-i001", "--mem=10", "--time=10"]
+    if where == "command":
+        words.append("--signal=USR1@120")
+        toy = toy.model_copy(update={"resubmit": ("sbatch", *words, str(script))})
+    job = slurm.told("sbatch", "--parsable", *words, str(script))
+    slurm.wait_for(job, "RUNNING")
+    facet = (await quick().jobs([Query(run=toy)]))[toy.name]
+    assert facet.value is not None
+    assert facet.value.signal_before_end == ("USR1", 120.0)
 
 
 async def test_what_slurm_would_refuse_is_known_before(slurm: Rig, toy: RunSpec) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.model.alert import Severity
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.rules.jobs.jobstate import walltime_short
@@ -25,6 +26,13 @@ def test_a_limit_before_the_next_save_is_said_once_it_is_known() -> None:
     (alert,) = walltime_short(RUN, history(T0 + 1, job=job(ends_by=T0 + 299), checkpoints=SAVED))
     assert alert.id == "C-26" and alert.since == T0
     assert "goes on after it" not in alert.next_action
+
+
+def test_a_job_that_is_signalled_before_its_limit_may_save_then() -> None:
+    value = job(ends_by=T0 + 299, signal_before_end=("USR1", 120.0))
+    (alert,) = walltime_short(RUN, history(T0 + 1, job=value, checkpoints=SAVED))
+    assert alert.severity is Severity.WARNING
+    assert alert.next_action.startswith("see that the trainer saves when it gets USR1 at ")
 
 
 @pytest.mark.parametrize(
