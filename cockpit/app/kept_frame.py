@@ -143,17 +143,10 @@ def save(place: Place, frame: Frame) -> None:
     body = json.dumps({**found, "styles": styles, "rows": rows}, separators=(",", ":")).encode()
     if len(body) > MOST - 16:
         return
-    made = place.path.with_suffix(f".{os.getpid()}.new")
+    from cockpit.app.session_files import replace_private  # loaded by then, and large
+
     with suppress(OSError):
-        place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made.unlink(missing_ok=True)
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(b"%08x\n" % zlib.crc32(body) + body)
-            made.replace(place.path)
-        except OSError:
-            made.unlink(missing_ok=True)
+        replace_private(place.path, b"%08x\n" % zlib.crc32(body) + body)
         _thin_out(place.path.parent)
 
 

@@ -35,7 +35,7 @@ def private_file(folder: Path, run_file: str) -> Path:
     return folder / f"{name}.json"
 
 
-def replace_private(path: Path, words: str) -> None:
+def replace_private(path: Path, words: bytes) -> None:
     """Write a file anew; raises ``OSError``, and leaves it as it was. Blocks.
 
     It is written beside and moved into place: a reader, or a kill, finds the old or the new.
@@ -43,9 +43,13 @@ def replace_private(path: Path, words: str) -> None:
     made = path.with_suffix(f".{os.getpid()}.new")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(words)
-    made.replace(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(words)
+        made.replace(path)
+    except OSError:
+        made.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -96,7 +100,7 @@ class BookmarkFile:
                 mark for mark in kept.values() if mark is not None and _can_be_stored(mark)
             )
             words = _Kept(bookmarks=found[-MOST_OF_ALL:]).model_dump_json()
-            replace_private(self.path, words)
+            replace_private(self.path, words.encode())
 
     def _read(self) -> tuple[Bookmark, ...]:
         """Return what is there, nothing of a file that was not written here; raises ``OSError``."""
@@ -188,7 +192,7 @@ class ViewFile:
     def save(self, view: View) -> None:
         """Keep a view, readable by its owner alone; what cannot be kept is forgotten."""
         with suppress(OSError):
-            replace_private(self.path, view.model_dump_json())
+            replace_private(self.path, view.model_dump_json().encode())
 
 
 class KeptView:

@@ -24,10 +24,9 @@ from cockpit.hosts.own_folder import (
     OWN,
     follow,
     make_folder,
+    put_new,
     read_whole,
     refuse_links,
-    settle_folder,
-    write_whole,
 )
 
 CLAIM = "claim.json"
@@ -124,7 +123,7 @@ def swap_claim(
             return "changed"
         if not nonce:
             return "gone"
-        return "mine" if _put(own / CLAIM, nonce, text) else "changed"
+        return "mine" if put_new(own / CLAIM, text) else "changed"
 
 
 @contextlib.contextmanager
@@ -176,38 +175,6 @@ def _set_aside(place: Path, expected: str) -> bool:
     finally:
         with contextlib.suppress(OSError):
             aside.unlink()
-
-
-def _put(place: Path, nonce: str, text: str) -> bool:
-    """Put a claim there whole if there is none; False if somebody else has."""
-    fresh = place.with_name(f".claim.{os.getpid()}.{nonce[:8]}")
-    try:
-        write_whole(fresh, text)
-        try:
-            os.link(fresh, place)
-        except FileExistsError:
-            return False
-        except OSError:
-            # A lost answer of a network file system, or no links at all.
-            if fresh.stat().st_nlink != 2:
-                return _put_plainly(place, text)
-    finally:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-    settle_folder(place.parent)
-    return True
-
-
-def _put_plainly(place: Path, text: str) -> bool:
-    try:
-        with place.open("x", encoding="utf-8") as file:
-            follow(file.fileno(), place.parent)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        return False
-    return True
 
 
 for _each in (read_claim, swap_claim):

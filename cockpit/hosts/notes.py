@@ -33,6 +33,7 @@ from pathlib import Path
 from cockpit.hosts.own_folder import (
     follow,
     make_folder,
+    put_new,
     read_whole,
     refuse_links,
     settle_folder,
@@ -205,29 +206,9 @@ def claim_launch(folder: Path, launch_id: str, fields: Mapping[str, object]) -> 
     """
     make_folder(folder)
     path = folder / launch_id
-    fresh = folder / f".{launch_id}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        write_whole(fresh, _text(fields))
-        _put(fresh, path, _text(fields))
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-    settle_folder(folder)
+    if not put_new(path, _text(fields)):
+        raise FileExistsError(errno.EEXIST, "it was used before", str(path))
     return path
-
-
-def _put(fresh: Path, path: Path, text: str) -> None:
-    """Make ``path``, whole from its first moment on, where the file system has links."""
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        with path.open("x", encoding="utf-8") as file:
-            follow(file.fileno(), path.parent)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def write_note(path: Path, fields: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 import tempfile
 from contextlib import suppress
@@ -105,13 +106,39 @@ def read_whole(path: Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file of our own and have the disk take it; raises ``OSError``."""
-    with path.open("w", encoding="utf-8") as file:
-        follow(file.fileno(), path.parent)
+def write_whole(path: Path, text: str, base: int | None = None, mode: str = "w") -> None:
+    """Write a file of our own and have the disk take it; raises ``OSError``.
+
+    ``base`` are its rights where the folder adds none and takes none away (``follow``).
+    """
+    with path.open(mode, encoding="utf-8") as file:
+        follow(file.fileno(), path.parent, base)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def put_new(path: Path, text: str, base: int | None = None) -> bool:
+    """Put a file there, whole from its first moment on, if there is none; False if there is one.
+
+    A link to a finished file, which also holds on network file systems; where there are no links,
+    the file is made in its place. Raises ``OSError``.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        write_whole(fresh, text, base)
+        try:
+            os.link(fresh, path)
+        except OSError:
+            if fresh.stat().st_nlink != 2:  # else only the answer was lost
+                write_whole(path, text, base, "x")
+    except FileExistsError:
+        return False
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+    settle_folder(path.parent)
+    return True
 
 
 def settle_folder(folder: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, Final
 
 from cockpit.app.for_verbs import key_actions, theme_names
 from cockpit.config.file import state_dir
 from cockpit.config.schema import schema
+from cockpit.hosts.own_folder import put_whole
 from cockpit.verbs.common import OK, document_text, print_document
 
 EXAMPLE: Final = "example: cockpit schema > cockpit.schema.json"
@@ -45,10 +45,5 @@ def keep_schema() -> Path:
     path, text = state_dir() / FILE, document_text(run_file_schema()) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists() or path.read_text("utf-8", "replace") != text:
-        whole = path.with_name(f".{FILE}.{os.getpid()}")
-        try:
-            whole.write_text(text, "utf-8")
-            whole.replace(path)
-        finally:
-            whole.unlink(missing_ok=True)
+        put_whole(path, text)
     return path

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from pydantic import field_serializer
 
 from cockpit.config.advice import unread_notice
-from cockpit.hosts.own_folder import make_folder, put_whole, settle_folder, written_beside
+from cockpit.hosts.own_folder import make_folder, put_new, put_whole, settle_folder
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport, phase_text
@@ -92,7 +92,7 @@ class StateFile:
     def _claim(self, ours: dict[str, Any]) -> Path:
         for count in range(1, _TRIES):
             path = self._folder / f"{self._stamp}{f'-{count}' if count > 1 else ''}{SUFFIX}"
-            if _create(path, ours):
+            if put_new(path, _text(ours), 0o644):
                 return path
             found = _read(path)  # of the same watch, if that was started again at once
             if found is not None and all(found.get(k) == ours.get(k) for k in ("run", "owner")):
@@ -184,22 +184,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _create(path: Path, document: dict[str, Any]) -> bool:
-    """Create ``path`` with all its content at once; False when it exists already."""
-    temporary = written_beside(path, _text(document))
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if path.exists():
-            return False
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
 
 
 def _replace(path: Path, document: dict[str, Any]) -> None:

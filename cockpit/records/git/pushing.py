@@ -48,7 +48,7 @@ FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-
                  "--no-recurse-submodules")  # fmt: skip
 LANDED_WITHIN: Final = 10.0
 """Seconds in which a remote must say whether a push that was cut off has landed."""
-_PUSH: Final = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no")
+PUSH: Final = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no")
 
 
 class Upstream(NamedTuple):
@@ -116,7 +116,7 @@ async def push(
     It moves from that very commit or not at all: what goes out is what lies between the two,
     whatever has happened here or there since that was looked at.
     """
-    words = (*_PUSH, f"--force-with-lease={to.ref}:{former}", to.remote, f"{commit}:{to.ref}")
+    words = (*PUSH, f"--force-with-lease={to.ref}:{former}", to.remote, f"{commit}:{to.ref}")
     done = await repository.network(to.remote, *words)
     if done.ok:
         await _remember(repository, to, commit)

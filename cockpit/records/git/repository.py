@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,9 +114,12 @@ class Repository:
     ) -> Completed:
         """Run ``git`` in the work tree's root; ``index`` is another index file to use."""
         extra = dict(env or {}) | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
-        return await run_git(
-            self.top, *words, stdin=stdin, env=extra, deadline=deadline or self.limits.local
-        )
+        return await self._git(words, stdin, extra, deadline or self.limits.local)
+
+    async def _git(
+        self, words: Sequence[str], stdin: bytes | None, env: Mapping[str, str], limit: float
+    ) -> Completed:
+        return await run_git(self.top, *words, stdin=stdin, env=env, deadline=limit)
 
     async def ask(
         self,

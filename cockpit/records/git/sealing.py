@@ -12,7 +12,7 @@ from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
 from cockpit.records.git.committing import commit_index, patiently, scratch, start_index
-from cockpit.records.git.pushing import at_remote, remote_now
+from cockpit.records.git.pushing import PUSH, at_remote, remote_now
 from cockpit.records.git.repository import (
     NOT_ASKED,
     NOTHING,
@@ -54,18 +54,11 @@ class HostRepository(Repository):
     host: str = ""
     who: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-    async def run(
-        self,
-        *words: str,
-        stdin: bytes | None = None,
-        index: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        deadline: float | None = None,
+    async def _git(
+        self, words: Sequence[str], stdin: bytes | None, env: Mapping[str, str], limit: float
     ) -> Completed:
         """Run ``git`` there; raises ``HostError``, and ``GitError`` when its time was over."""
-        extra = dict(env or {}) | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
-        limit = deadline or self.limits.local
-        done = await _ran(self, *words, stdin=stdin, env=extra, limit=limit)
+        done = await _ran(self, *words, stdin=stdin, env=env, limit=limit)
         if done.timed_out:
             raise GitError(done)
         return done
@@ -352,10 +345,8 @@ async def _push(repository: Repository, done: SealDone) -> SealDone:
     refs += [] if done.branch is None else [f"refs/heads/{done.branch}"]
     if await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
-    words = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", remote)
-    pushed = await repository.network(
-        remote, *words, *[f"{await repository.oid(ref)}:{ref}" for ref in refs]
-    )
+    words = [f"{await repository.oid(ref)}:{ref}" for ref in refs]
+    pushed = await repository.network(remote, *PUSH, remote, *words)
     if pushed.ok or await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
     return done.model_copy(update={"trouble": await _refusal(repository, remote, refs, pushed)})

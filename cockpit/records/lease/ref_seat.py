@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from cockpit.model.run import RunSpec
-from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, ask_remote, remote_now
+from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, PUSH, ask_remote, remote_now
 from cockpit.records.git.repository import (
     NOT_ASKED,
     Limits,
@@ -87,11 +87,8 @@ class RefSeat(Seat):
         oid = await repository.ask(
             "commit-tree", *parent, "-F", "-", tree, stdin=state.text().encode(), env=_NOBODY
         )
-        done = await repository.network(
-            remote,
-            "push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-            f"--force-with-lease={ref}:{word}", remote, f"{oid}:{ref}",
-        )  # fmt: skip
+        words = (*PUSH, "--no-verify", f"--force-with-lease={ref}:{word}", remote, f"{oid}:{ref}")
+        done = await repository.network(remote, *words)
         if done.ok:
             return True
         if not done.timed_out:
