@@ -116,8 +116,9 @@ INTERRUPTED_ELSEWHERE = CheckRow("journal:*", EVERY,
 SECOND_MACHINE = CheckRow("second-machine", EVERY, "no other cockpit holds the run",
     warns="no guard can be used", blocks="somebody who is gone, or on another machine, holds it",
     approvable=True, about_acting=True)
-HOLDER_LIVES = CheckRow("second-machine", EVERY, "a process of this machine holds the run",
-    blocks="it lives: wait for it, or end it", passes=False, about_acting=True)
+HELD_FOR_GOOD = CheckRow("second-machine", EVERY, "nobody may pass over what holds the run",
+    blocks="a living process of this machine (wait for it, or end it), or what is no lease",
+    passes=False, about_acting=True)
 GUARD_SILENT = CheckRow("second-machine:remote", EVERY, "one of several guards gave no answer",
     warns="another guard holds", passes=False, about_acting=True)
 LAUNCHED_ELSEWHERE = CheckRow("launched-elsewhere", LAUNCHES,

@@ -114,8 +114,9 @@ class Claim(Frozen):
     ``level`` is ``pass`` (it is free, or ours), ``warn`` (it cannot be used here, why is in
     ``text``) or ``block`` (someone else holds it). ``holder`` is who; ``launch_id`` what for.
     ``launched_by`` names another machine that has launched under ``launch_id``. ``unanswered``:
-    whoever keeps the guard was asked and did not tell. ``living``: its holder is a process of this
-    machine that lives, so nobody takes it over.
+    whoever keeps the guard was asked and did not tell. ``final``: nobody passes over it, since its
+    holder is a process of this machine that lives, or since what lies there is no lease.
+    ``promised``: a plan took it for usable, and then it could not be taken.
     """
 
     level: str
@@ -125,7 +126,8 @@ class Claim(Frozen):
     at: Instant | None = None
     launched_by: str | None = None
     unanswered: bool = False
-    living: bool = False
+    final: bool = False
+    promised: bool = False
 
 
 EVIDENCE = 6

@@ -56,15 +56,20 @@ class Claims:
     async def take(
         self, run: RunSpec, launch_id: str | None, what: str, *, over: bool
     ) -> str | None:
-        """Take all; return why not if one is held by somebody else (then none is kept)."""
+        """Take all; return why not if one is held by somebody else (then none is kept).
+
+        Nor may all fail that a plan took for usable: it said that no other cockpit can act.
+        """
+        failed = []
         for guard in self._guards:
             claim = await guard.take(run, launch_id, what, over=over)
+            failed += [claim.text] if claim.promised else []
             if claim.level == Level.BLOCK.value:
                 await self.release(run, used=False)
                 return claim.text
             if claim.level == Level.PASS.value:
                 self._taken.append(guard)
-        return None
+        return "; ".join(failed) if failed and not self._taken else None
 
     async def still_mine(self, run: RunSpec) -> bool:
         """Return whether no claim that was taken has been lost."""
@@ -160,8 +165,8 @@ def _texts(claims: Sequence[Claim]) -> str:
 def _check(claims: Sequence[Claim]) -> Check:
     held = held_text(claims)
     if held is not None:
-        living = any(claim.living for claim in claims)
-        return (rows.HOLDER_LIVES if living else rows.SECOND_MACHINE).check(Level.BLOCK, held)
+        final = any(claim.final for claim in claims)
+        return (rows.HELD_FOR_GOOD if final else rows.SECOND_MACHINE).check(Level.BLOCK, held)
     usable = [claim for claim in claims if claim.level == Level.PASS.value]
     if usable:
         text = f"no other cockpit holds this run: {_texts(usable)}"

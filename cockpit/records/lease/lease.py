@@ -30,10 +30,10 @@ class Lease:
 
     This process (``holder``) takes them for ``operator``; what it has put is known by its nonce.
     ``alive`` tells whether a holder still lives, ``None`` for one on another machine. A lease that
-    could be read when a plan was made and cannot be taken afterwards refuses the action where it is
-    ``needed``, and everywhere where nobody tells whether it was taken: the plan had promised it.
-    From then on plans of this process warn of it, and what they warn of does not refuse; approving
-    ``second-machine`` by name goes on without, too.
+    could be read when a plan was made and cannot be taken afterwards refuses the action: the plan
+    had promised it. Where it is not ``needed``, that is so only if nobody tells whether it was
+    taken, or if no other guard was taken. From then on plans of this process warn of it, and what
+    they warn of does not refuse; approving ``second-machine`` by name goes on without, too.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Lease:
         for _ in range(_TRIES):
             found = await seat.read()
             claim = self._claim(seat, run, found)
-            shown = not found.foreign and found.word == self._seen.get(run.name)
-            if claim.level == Level.BLOCK.value and not (over and shown and not claim.living):
+            shown = found.word == self._seen.get(run.name)
+            if claim.level == Level.BLOCK.value and not (over and shown and not claim.final):
                 return claim
             if found.closed is not None:
                 raise CannotAskError(found.closed)
@@ -188,13 +188,14 @@ class Lease:
             return claim
         self._failed[run.name] = claim
         unsure, told = isinstance(error, UnsureError), self._usable.get(run.name)
-        promised = told is not False if unsure else told is True and self._needed
+        promised = told is not False if unsure else told is True
         if over or not promised:
             return claim
         self._usable[run.name] = False
         text = f"{claim.text}; try again, or go on without the claim by approving"
         text += " second-machine by name"
-        return claim.model_copy(update={"level": Level.BLOCK.value, "text": text})
+        level = Level.BLOCK if unsure or self._needed else Level.WARN
+        return claim.model_copy(update={"level": level.value, "text": text, "promised": True})
 
     def _mine(
         self, run: RunSpec, launch_id: str | None, what: str, former: LeaseState | None
@@ -221,7 +222,8 @@ class Lease:
     def _claim(self, seat: Seat, run: RunSpec, found: Found) -> Claim:
         if found.foreign:
             text = f"{seat.place} is not a lease that this version understands"
-            return _blocking(f"{text}: look who has put it there, then remove it", found.noted)
+            text = f"{text}: look who has put it there, then remove it"
+            return _blocking(text, found.noted).model_copy(update={"final": True})
         state = None if found.state is None else found.state.of(run.name)
         known = highest(run.name, found.noted, None if state is None else state.known_launch_id)
         if state is None:
@@ -257,7 +259,7 @@ class Lease:
             holder=clean(f"{state.operator} on {state.holder.label}", 200),
             launch_id=known,
             at=state.at,
-            living=living,
+            final=living,
         )
 
     def _elsewhere(self, launcher: Holder | None) -> str | None:

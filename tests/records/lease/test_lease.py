@@ -71,7 +71,7 @@ async def test_it_is_taken_seen_elsewhere_and_given_back(rig: Rig) -> None:
         await other.survey(theirs),
         await other.take(theirs, "toy-i004", "stop", over=False),
     ):
-        assert (seen.level, seen.launch_id, seen.living) == ("block", "toy-i003", False)
+        assert (seen.level, seen.launch_id, seen.final) == ("block", "toy-i003", False)
         assert seen.holder == "op1 on here, pid 1"
         assert (
             " is held by op1 on here (pid 1) since 2026-03-11T08:55:00.000Z for relaunch of "
@@ -117,7 +117,7 @@ async def test_a_holder_that_lives_here_is_never_taken_over(rig: Rig) -> None:
     run, ada, bob = rig.run(), rig.lease(pid=7), rig.lease(pid=8)
     await ada.take(run, None, "stop", over=False)
     held = await bob.survey(run)
-    assert held.living and "it lives on this machine" in held.text
+    assert held.final and "it lives on this machine" in held.text
     assert (await bob.take(run, None, "stop", over=True)).level == "block"
     same = rig.lease(pid=7)
     await same.survey(run)
@@ -210,7 +210,7 @@ async def test_what_is_no_lease_of_ours_is_left_alone(rig: Rig, text: str) -> No
     rig.plant(run, text)
     before = rig.text(run)
     for claim in (await mine.survey(run), await mine.take(run, None, "stop", over=True)):
-        assert claim.level == "block"
+        assert claim.level == "block" and claim.final
         assert "is not a lease that this version understands" in claim.text
     await mine.release(run)
     await mine.clear(run)

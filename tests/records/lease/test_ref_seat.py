@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.core.guards import claim_checks
-from cockpit.model.clock import FixedClock
+from cockpit.actions.core.guards import Claims, claim_checks
+from cockpit.model.clock import FixedClock, SystemClock
+from cockpit.model.place import place_of
 from cockpit.model.records import Claim
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.lease.bucket_seat import RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.records.lease.ref_seat import RefSeats, lease_ref
 from tests.records.lease.rigs import holder_of
@@ -80,6 +82,24 @@ async def test_a_remote_that_refuses_says_why(tmp_path: Path) -> None:
     hook(tmp_path / "remote.git", "pre-receive", "echo no refs here; exit 1")
     claim = await service().take(run_of(ada), None, "stop", over=False)
     assert claim.level == "warn" and "no refs here" in claim.text
+
+
+async def test_a_remote_that_refuses_stands_in_the_way_where_nothing_else_guards(
+    tmp_path: Path,
+) -> None:
+    """The plan had said that no other cockpit holds the run, and nothing was taken."""
+    run = run_of(shared(tmp_path)).model_copy(update={"output_root": place_of(str(tmp_path))})
+    hook(tmp_path / "remote.git", "pre-receive", "echo no refs here; exit 1")
+    root = Lease(SystemClock(), RootSeats(SystemClock()), lambda: "ada")
+    both = Claims([root, service()])
+    await both.survey(run)
+    assert await both.take(run, None, "stop", over=False) is None
+    alone = Claims([service()])
+    assert [claim.level for claim in await alone.survey(run)] == ["pass"]
+    why = await alone.take(run, None, "stop", over=False) or ""
+    assert "no refs here" in why and "approving second-machine by name" in why
+    assert [claim.level for claim in await alone.survey(run)] == ["warn"]
+    assert await alone.take(run, None, "stop", over=False) is None, "the plan warned of it"
 
 
 async def test_a_push_whose_answer_was_lost_counts_as_what_it_did(tmp_path: Path) -> None:
