@@ -88,7 +88,8 @@ class Server:
         """Verbs and plurals that nobody may use."""
         self.drops: list[tuple[str, str, str]] = []
         """Method, end of the path, and ``before``, ``after`` or ``late``: that once gets no answer,
-        and is done never, at once, or when a test says so (``arrive``)."""
+        and is done never, at once, or when a test says so (``arrive``). ``504``: it is done, and
+        answered as by a server whose store has not said so in time."""
         self.late: list[tuple[str, str, str, bytes]] = []
         self.before: list[tuple[str, str, Callable[[], object]]] = []
         """Method, end of the path, and what is done once right before such a request."""
@@ -167,7 +168,9 @@ class Server:
                     self.before.remove(each)
                     each[2]()
                 code, answer = self._answer(method, target, head.decode(), body)
-                if dropped:
+                if dropped == "504":
+                    code, answer = 504, RefusedError(504, "Timeout", "request timed out").body
+                elif dropped:
                     return
                 if isinstance(answer, list):
                     await self._watched(writer, answer, target)
@@ -355,6 +358,10 @@ class Server:
             for version, kind, plural, space, document in self.events
             if version > since and plural == request.plural and space == request.space
         ]
+
+    def removed(self, document: Json) -> None:
+        """Tell who watches that an object is gone which a test has taken away."""
+        self._note("DELETED", self._key(document)[0], document)
 
     def arrive(self) -> list[int]:
         """Do what has come late; return how it was answered to nobody."""

@@ -114,6 +114,27 @@ async def test_what_arrives_after_the_id_was_closed_never_runs(desk: Launcher, w
     assert await desk.launch(run, number=2) == "job/toy-i002"
 
 
+WRITES = [
+    ("POST", "/default/configmaps", None), ("POST", "/v1/namespaces/default/jobs", LostError),
+    ("PATCH", "/configmaps/toy-i001", LostError), ("PATCH", "/jobs/toy-i001", LostError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "error"), WRITES)
+async def test_a_write_that_timed_out_inside_the_server_may_have_been_done(
+    desk: Launcher, method: str, path: str, error: type[Exception] | None
+) -> None:
+    run, server = desk.run(), desk.server
+    server.drops.append((method, path, "504"))
+    with pytest.raises(error or CannotError):
+        await desk.launch(run)
+    assert server.drops == []
+    went = path == "/jobs/toy-i001"
+    found = await desk.another().look_up(run, "toy-i001")
+    assert found.found is (LaunchState.LIVE if went else LaunchState.ABSENT), found
+    assert len(server.all("pods")) == went
+
+
 GO = ("PATCH", "/batch/v1/namespaces/default/jobs/toy-i001")
 
 
