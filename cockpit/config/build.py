@@ -27,6 +27,7 @@ from cockpit.config.check import (
     unknown_key,
     value_troubles,
 )
+from cockpit.config.limits import limit_troubles, with_limits
 from cockpit.config.reading import KeyPath, read_within
 from cockpit.config.signatures import signature_troubles
 from cockpit.model.base import Frozen
@@ -98,7 +99,7 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         **{name: clean(text, 2000) for name in _SPOKEN if (text := getattr(run, name))},
     }
     run = _paths(run, ("config_file",), here).model_copy(update=parts)
-    return _with_final_step(run, folder)
+    return _with_final_step(with_limits(run), folder)
 
 
 def local_path(path: str, folder: Path) -> str:
@@ -463,6 +464,7 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
         troubles += run
         return None
     troubles += signature_troubles(run.signature, (*at, "signature"))
+    troubles += limit_troubles(run.limit, (*at, "limit"))
     return run
 
 

@@ -20,7 +20,7 @@ from cockpit.config.reading import KeyPath
 from cockpit.model.base import Duration, Frozen, parse_duration
 from cockpit.model.late_regex import late_regex
 from cockpit.model.notify import NotifySpec, Route
-from cockpit.model.own_rules import SignatureSpec
+from cockpit.model.own_rules import LimitSpec, SignatureSpec
 from cockpit.model.place import server_of
 from cockpit.model.run import (
     EVENT,
@@ -93,6 +93,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.records": RecordsSpec,
     "run.code": CodeSpec,
     "run.signature": SignatureSpec,
+    "run.limit": LimitSpec,
     "run.thresholds": Thresholds,
     "run.teardown": TeardownSpec,
     "run.final_step_from": FinalStepFrom,
@@ -109,6 +110,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 DERIVED = frozenset((
     "escalation", "final_step_source", "final_step_told", "logs_of_others", "other_logs",
     "same_tracker", "own_files", "output_folders", "team_signatures", "controller",
+    "limited",
 ))  # fmt: skip
 """Fields of the model that the run file does not write."""
 
@@ -138,6 +140,7 @@ _EXAMPLES = {
     "file": "config.json",
     "key": "trainer.num_train_steps",
     "class": "bad_node",
+    "metric": "moe/drop_frac",
     "pattern": "Fabric manager lost port",
     "examples": "[fm] Fabric manager lost port 3 on node7",
     "diagnostic": "*-eval*",

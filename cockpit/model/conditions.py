@@ -298,6 +298,21 @@ CONDITIONS: Final = (
             "C-06",
         ),  # no step on the way to the limit
     ),
+    Condition(
+        "C-27",
+        "a metric past its limit",
+        "a `[[run.limit]]`: above or below a figure for a time. Without one: 3 skipped steps "
+        "within 15 min; more than 7 % of the tokens dropped for 15 min; an evaluation loss more "
+        "than 2 % above its best in two evaluations running; MFU under half of its best level "
+        "for 15 min",
+        "warning; the limit's own severity",
+        rules=("metrics.limits:past_limit",),
+        consequence_of=(
+            "C-09",
+            "C-11",
+            "C-05",
+        ),  # the loss is lost or has left its level, or all of it is slow
+    ),
 )
 """Every condition, in SPEC's order."""
 

@@ -305,6 +305,8 @@ class Row(NamedTuple):
     skipped: float | None = None
     lr: float | None = None
     batch: float | None = None
+    limited: tuple[tuple[str, float], ...] | None = None
+    """Values of metrics that have a limit (C-27), by the metric that the limit names."""
 
     @property
     def trains(self) -> bool:

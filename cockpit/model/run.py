@@ -17,13 +17,14 @@ from pydantic import Field
 from cockpit.model.base import Command, Count, Duration, Frozen, Seconds, parse_duration
 from cockpit.model.finalstep import FinalStepSource
 from cockpit.model.notify import NotifySpec
-from cockpit.model.own_rules import SignatureSpec
+from cockpit.model.own_rules import USUAL_LIMITS, LimitSpec, SignatureSpec
+from cockpit.model.own_rules import Share as Share
+from cockpit.model.own_rules import Steps as Steps
+from cockpit.model.own_rules import Thresholds as Thresholds
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
 
 TRACKER_TABLES: Final = ("finelog", "wandb", "trackio", "tensorboard", "mlflow")
 """The trackers' tables of the run file; the first that a run has is read."""
-Steps = Annotated[int, Ge(0), Le(10**15)]
-Share = Annotated[float, Ge(0), Le(1)]
 
 
 class Auth(Frozen):
@@ -125,6 +126,8 @@ class MetricNames(Frozen):
     """Key of the router's entropy (MoE); the usual names are found without it."""
     skipped: str | None = None
     """Key of the flag or count of skipped steps; the usual names are found without it."""
+    limited: tuple[str, ...] = ()
+    """Names of metrics for which the run has a limit."""
 
 
 class WandbSpec(Frozen):
@@ -331,59 +334,6 @@ class CodeSpec(Frozen):
     """Folders that runs save into, from the repository's top."""
 
 
-class Thresholds(Frozen):
-    """``[run.thresholds]``: the figures of SPEC C, each a setting of the run."""
-
-    warmup_steps: Steps | None = None
-    """Steps in which fast changes are expected; default: max(200, 1 % of final_step)."""
-    throughput_drop: Share = 0.25
-    """C-05: how far below its baseline throughput may be (share, 0 to 1)."""
-    throughput_cadences: Count = 3
-    """C-05: for how many cadences."""
-    loss_spike: float = 0.5
-    """C-11: how far above its trend a spike is (share; 0.5 is 50 %)."""
-    spike_rows: Count = 10
-    """C-11: for how many logged rows."""
-    loss_climb: float = 0.3
-    """C-11: how far above its best level a climb is (share; 0.3 is 30 %)."""
-    climb_rows: Count = 100
-    """C-11: for how many logged rows."""
-    loss_step: Share = 0.02
-    """C-11: how far above its former level a lasting step of the loss is at least (share)."""
-    step_rows: Count = 50
-    """C-11: for how many logged rows."""
-    instability_z: float = 6.0
-    """C-10: the robust z-score that is unstable (standard deviations)."""
-    instability_window: Annotated[int, Ge(3), Le(10**6)] = 200
-    """C-10: over how many rows the score is taken."""
-    instability_rows: Count = 10
-    """C-10: for how many rows."""
-    stall_factor: float = 3.0
-    """C-06: after how many usual step times without a step a run stalls."""
-    first_step_within: Duration = 45 * 60.0
-    """C-06: how long the first step may take (a duration)."""
-    pending_after: Duration = 30 * 60.0
-    """C-04: how long a job may wait for capacity (a duration)."""
-    resume_catchup: float = 0.002
-    """C-12: how far replayed steps may differ in loss (share)."""
-    resume_after: float = 0.01
-    """C-12: how far the steps after a resume may differ in loss (share)."""
-    resume_window: int = 500
-    """C-12: for how many steps after the resume."""
-    flap_restarts: Count = 3
-    """C-14: this many restarts are flapping,"""
-    flap_window: Duration = 6 * 3600.0
-    """C-14: within this time (a duration)."""
-    disk_frac: Share = 0.9
-    """C-22: how full a disk may be (share, 0 to 1)."""
-    mem_frac: Share = 0.9
-    """C-22: how full memory may be (share, 0 to 1)."""
-    free_saves: Annotated[float, Ge(0), Le(10**6)] = 2.0
-    """C-22: for how many newest checkpoints there must be room."""
-    billed_after: Duration = 3600.0
-    """C-22: how long after the end a rented box may still answer (a duration)."""
-
-
 class TeardownSpec(Frozen):
     """``[run.teardown]``."""
 
@@ -516,6 +466,8 @@ class RunSpec(Frozen):
     """What lines of your own systems mean; those of [cockpit] signatures count besides."""
     team_signatures: tuple[SignatureSpec, ...] = ()
     """Those of the team's file."""
+    limit: tuple[LimitSpec, ...] = ()
+    """What logged metrics may not pass, beside or in place of the usual limits."""
     teardown: TeardownSpec | None = None
     """How rented machines and storage are given up in the end."""
     agents: RunAgentsSpec = RunAgentsSpec.model_construct()
@@ -574,6 +526,12 @@ class CockpitFile(Frozen):
     ui: UiSpec = UiSpec.model_construct()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def limits_of(run: RunSpec) -> tuple[LimitSpec, ...]:
+    """Return the limits of a run's metrics: its own, and the usual ones of all others."""
+    own = {each.metric for each in run.limit}
+    return (*run.limit, *(each for each in USUAL_LIMITS if each.metric not in own))
 
 
 def own_signatures(run: RunSpec) -> tuple[SignatureSpec, ...]:

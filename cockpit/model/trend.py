@@ -180,6 +180,26 @@ class Skips(Frozen):
     counter: bool = False
 
 
+class LimitTrend(Frozen):
+    """A metric against its limit (C-27), by the metric that the limit names.
+
+    ``count`` values in a row are past ``bound`` since ``since`` (``step``), the newest is
+    ``value``; ``best`` is the lowest value so far, or the best level that was held, ``block`` the
+    newest values within it. Of skipped steps ``times`` are the newest ones.
+    """
+
+    metric: str
+    times: tuple[float, ...] = ()
+    block: tuple[float, ...] = ()
+    best: float | None = None
+    bound: float | None = None
+    count: int = 0
+    since: float | None = None
+    step: int | None = None
+    value: float | None = None
+    is_open: bool = False
+
+
 class Climb(Frozen):
     """The loss's level against the best one that it has held (C-11, a slow climb).
 
@@ -404,6 +424,7 @@ class Trend(Frozen):
     stability: tuple[MetricTrend, ...] = ()
     resumption: Resumption = Resumption.model_construct()
     skips: Skips = Skips.model_construct()
+    limits: tuple[LimitTrend, ...] = ()
     loss_finite: WatchedMetric = WatchedMetric.model_construct()
     grad_finite: WatchedMetric = WatchedMetric.model_construct()
     taints: Taints = Taints.model_construct()

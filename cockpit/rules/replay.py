@@ -13,6 +13,7 @@ from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.stall import step_stalled
+from cockpit.rules.metrics.limits import past_limit
 from cockpit.rules.metrics.loss import loss_spike
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.numerics import TrendFold
@@ -25,6 +26,7 @@ from cockpit.rules.metrics.usual import BLOCK, FEWEST
 SOURCE: Final = "logged rows"
 BY_ROWS: Final = (
     *(non_finite, unstable, loss_spike, stepped_up, resume_mismatch, throughput_collapse),
+    past_limit,
 )
 """The rules whose alerts open and close with a row."""
 MOST: Final = 20_000
@@ -173,9 +175,9 @@ def judge_rows(trend: Trend, standing: Standing, rows: Sequence[Row], run: RunSp
 
 
 JOBLESS: Final = "the rows do not tell whether its job was running or another one started"
-REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
+REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12", "C-27"))
 NOT_REPLAYED: Final = tuple(
-    name for number in range(1, 27) if (name := f"C-{number:02}") not in REPLAYED
+    name for number in range(1, 28) if (name := f"C-{number:02}") not in REPLAYED
 )
 """Conditions that no history of rows tells of."""
 USUAL: Final = 32

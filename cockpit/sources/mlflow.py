@@ -234,7 +234,8 @@ def wanted(names: tuple[str, ...], configured: MetricNames) -> tuple[str, ...]:
     found = [*sorted(found, key=_length)[:MOST_ALIKE], *known]  # of many it is the shortest
     keys = choose([frozenset(found)], configured)
     first = (keys.step, keys.loss, keys.throughput, keys.grad_norm, *keys.other_names)
-    return tuple(name for name in first if name in found) or tuple(sorted(names)[:_SHOWN])
+    read = dict.fromkeys(name for name in first if name in found)  # a loss may have a limit, too
+    return tuple(read) or tuple(sorted(names)[:_SHOWN])
 
 
 def joined(points: Iterable[tuple[str, Point]]) -> list[Record]:

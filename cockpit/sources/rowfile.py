@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, Final
 
 from pydantic_core import from_json
 
 from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
+from cockpit.model.own_rules import limited_by
 
 EVERY: Final = 10.0
 """Seconds between two rows that tell no time."""
@@ -20,6 +21,7 @@ BESIDE: Final = ("z_loss", "router_loss", "router_entropy", "skipped", "lr", "ba
 """Further metrics that a row may have (C-05, C-10, C-12), in a ``Row``'s order."""
 NONE: Final = (None,) * len(BESIDE)
 _BESIDE: Final = frozenset(BESIDE)
+_KNOWN: Final = frozenset(("step", "time", "loss", "throughput", "grad_norm", *BESIDE))
 LONGEST: Final = 1_048_576
 """Bytes of a line: a longer one is no row."""
 
@@ -31,9 +33,11 @@ class RowFile:
     ``every`` seconds after the one before it; its time is ``None`` where ``every`` is.
     """
 
-    def __init__(self, file: BinaryIO, every: float | None = EVERY) -> None:
+    def __init__(
+        self, file: BinaryIO, every: float | None = EVERY, own: tuple[str, ...] = ()
+    ) -> None:
         self._file = file
-        self._every = every
+        self._every, self._own = every, own
         self.bad = 0
         self.first_bad: int | None = None
 
@@ -45,7 +49,7 @@ class RowFile:
             number += 1
             if not line.strip():
                 continue
-            row = _row(line, None if at is None or every is None else at + every)
+            row = _row(line, None if at is None or every is None else at + every, self._own)
             if row is None:
                 self.bad += 1
                 self.first_bad = number if self.first_bad is None else self.first_bad
@@ -54,7 +58,7 @@ class RowFile:
             yield row
 
 
-def _row(line: bytes, otherwise: float | None) -> Row | None:
+def _row(line: bytes, otherwise: float | None, own: tuple[str, ...]) -> Row | None:
     """Return one line's row, ``otherwise`` its time where it tells none; ``None`` for no row."""
     told = _read(line)
     if type(told) is not dict or not told:
@@ -68,14 +72,27 @@ def _row(line: bytes, otherwise: float | None) -> Row | None:
     at = at if type(at) is float else _number(at)
     loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
     beside = NONE if _BESIDE.isdisjoint(told) else map(_number, map(get, BESIDE))
+    others = told.keys() - _KNOWN
     return tuple.__new__(Row, (  # ``Row(…)``, in half the time
         step,
         at if at is not None and EARLIEST < at < LATEST else otherwise,
         loss if type(loss) is float else _number(loss),
         throughput if type(throughput) is float else _number(throughput),
         grad_norm if type(grad_norm) is float else _number(grad_norm),
-        False, *beside,
+        False, *beside, _limited(told, others, own) if others else None,
     ))  # fmt: skip
+
+
+def _limited(
+    told: Mapping[str, object], names: Iterable[str], own: tuple[str, ...]
+) -> tuple[tuple[str, float], ...] | None:
+    """Return the values of metrics that have a limit; of several names the shortest counts."""
+    found: dict[str, float] = {}
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        limit, value = limited_by(name, own), _number(told[name])
+        if limit is not None and value is not None:
+            found.setdefault(limit.metric, limit.factor * value)
+    return tuple(found.items()) or None
 
 
 def _read(line: bytes) -> object:

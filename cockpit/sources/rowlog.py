@@ -248,7 +248,7 @@ def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
         values.get(keys.throughput) if keys.throughput else None,
         values.get(keys.grad_norm) if keys.grad_norm else None,
         False,
-        *[values.get(name) if name else None for name in keys.other_names],
+        *keys.beside([values.get(name) if name else None for name in keys.other_names]),
     )
 
 

@@ -9,17 +9,16 @@ neither is the metric of the whole run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from cockpit.model.late_regex import late_regex
+from cockpit.model.own_rules import words_of as words_of
 from cockpit.text.fields import LabelledNumber
 
 Beside = Literal["z_loss", "router_loss", "router_entropy", "skipped"]
 
-_WORD: Final = re.compile(r"[a-z]+|\d+")
 _ROUTER: Final = frozenset(("router", "routing", "moe", "gate", "gating", "expert", "experts"))
 _BALANCE: Final = frozenset(("lb", "balance", "balancing", "loadbalancing", "loadbalance"))
 _VIOLATION: Final = frozenset(("maxvio", "vio", "violation"))
@@ -53,11 +52,6 @@ class Figures(NamedTuple):
 
 
 NONE: Final = Figures()
-
-
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words and figures of a name, in small letters."""
-    return tuple(_WORD.findall(name.lower()))
 
 
 @lru_cache(maxsize=_NAMES)

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Replays the rules over every logged row of a history as if live, and says what would "
         "have opened and closed, at which step and when. A path needs no run file: a .wandb "
         "file, a W&B run's folder, or JSON lines {step, loss, grad_norm?, lr?, batch_size?, "
-        "throughput?, time?}. "
+        "throughput?, time?}; other keys count where they have a limit (MFU, eval loss). "
         "Exit code: 0 replayed, 2 nothing to replay."
     )
     parser.epilog = EXAMPLE
@@ -236,7 +236,7 @@ def _is_wandb(what: str) -> bool:
 
 def _from_rows(what: str, found: Backtest) -> None:
     with opened(what) as file:
-        rows = RowFile(file)
+        rows = RowFile(file, own=tuple(each.metric for each in found.spec.limit))
         found.add(rows)
     say_left_out(rows)
 

@@ -30,6 +30,7 @@ from cockpit.model.observed import (
     RecordsValue,
     Row,
 )
+from cockpit.model.own_rules import DROPPED
 from cockpit.model.run import CheckpointSpec, CodeSpec, RecordsSpec, RunSpec, WandbSpec
 from cockpit.model.shared_facts import Announced, Loaded, Notice
 from cockpit.rules import judge as judging
@@ -137,6 +138,12 @@ def unstable() -> Case:
     rows = [Row(500 + n, T0 + n, 2.0, None, norm) for n, norm in enumerate(norms)]
     value = tracker(last_step_at=T0 + 309)
     return Case(history(T0 + 310, folded(rows), job=job(), tracker=value))
+
+
+def drops_tokens() -> Case:
+    rows = [Row(n, T0 + 60 * n, 2.0, limited=((DROPPED, 0.1),)) for n in range(16)]
+    now = T0 + 900
+    return Case(history(now, folded(rows), job=job(), tracker=tracker(last_step_at=now)))
 
 
 def resumed_at_zero() -> Case:
@@ -269,6 +276,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "unstable": unstable,
     "loss_spike": spiked,
     "stepped_up": steps_up,
+    "past_limit": drops_tokens,
     "resumed_elsewhere": resumed_at_zero,
     "resume_mismatch": resumed_otherwise,
     "identity_drifts": other_identity,

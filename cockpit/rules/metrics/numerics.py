@@ -16,6 +16,7 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend, timed_steps
+from cockpit.rules.metrics.limits import Limits
 from cockpit.rules.metrics.loss import ClimbFold, SpikeFold
 from cockpit.rules.metrics.nonfinite import (
     KEY_METRIC_ROWS,
@@ -241,6 +242,7 @@ class TrendFold:
         self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+        self.limits = Limits(trend.limits, run)
         self._steady = self.loss.steady and self.grad.steady
         """Another sound row changes nothing of them."""
         self.taints = TaintFold(trend.taints, self.spike, self.climb)
@@ -269,6 +271,8 @@ class TrendFold:
         sound = loss is not None and norm is not None and isfinite(loss + norm)
         if not (sound and self._steady and row.skipped is None):  # most rows are
             skipped = self._finite(row, loss)
+        if anew or row.limited or row.skipped is not None:
+            self.limits.add(row, anew, skipped)
         if self._whole:
             self.stepping.add(row, pace.step, pace.resumed, pace.switched)
             self.taints.add(row, anew, loss, skipped)
@@ -333,6 +337,7 @@ class TrendFold:
             self.stability.opened,
             self.seams.found is None,
             self.throughput.low >= self._low,
+            self.limits.opened,
             self.pace.resumes,
         )
 
@@ -351,6 +356,7 @@ class TrendFold:
             stability=self.stability.freeze(),
             resumption=self.seams.freeze(),
             skips=self.skips.freeze(),
+            limits=self.limits.freeze(),
             loss_finite=self.loss.freeze(),
             grad_finite=self.grad.freeze(),
             taints=self.taints.freeze(),

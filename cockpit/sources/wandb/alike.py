@@ -32,7 +32,7 @@ from cockpit.sources.wandb.decode import (
     whole_number,
 )
 from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.metrics import LATEST, true_time
+from cockpit.sources.wandb.metrics import LATEST, MetricKeys, true_time
 
 _MOST_ITEMS: Final = 64
 """A row of more is read faster by its keys: they are looked for, not read past."""
@@ -67,24 +67,28 @@ def _compiled(spelled: bytes) -> re.Pattern[bytes]:
 class _Shape:
     """The rows of one shape: their expression, and what the figures are that it captures."""
 
-    def __init__(self, spelled: bytes, places: Sequence[int], wanted: int) -> None:
-        """Take the place of each captured figure among the ``wanted`` ones of a reader."""
+    def __init__(self, spelled: bytes, places: Sequence[int], keys: MetricKeys) -> None:
+        """Take the place of each captured figure among those that a reader wants."""
         self.match = _compiled(spelled).fullmatch
-        self._places, self._wanted = places, wanted
+        self._places, self._keys = places, keys
 
     def rows(self, texts: Texts) -> Iterable[Row]:
         """Return the rows whose figures read so: of a shape that fits no record there are none."""
         if not texts:
             return ()
         lines = len(texts)
-        columns: list[Iterable[object]] = [repeat(None, lines) for _ in range(self._wanted)]
+        wanted = _FIRST + len(self._keys.other_names)
+        columns: list[Iterable[Any]] = [repeat(None, lines) for _ in range(wanted)]
         for place, column in zip(self._places, zip(*texts, strict=True), strict=True):
             columns[place] = _COLUMNS.get(place, _numbers)(column)
+        own = wanted - len(self._keys.limited)
+        others = map(self._keys.limited_values, zip(*columns[own:], strict=True))
+        columns[own:] = [others if own < wanted else repeat(None, lines)]
         columns.insert(_FIRST, repeat(False, lines))
         return map(_row, zip(*columns, strict=True))
 
 
-_EMPTY: Final = _Shape(rb"(?!)", (), _FIRST)
+_EMPTY: Final = _Shape(rb"(?!)", (), MetricKeys())
 
 
 class AlikeRows:
@@ -92,13 +96,14 @@ class AlikeRows:
 
     def __init__(self, reader: RowReader, layout: KeyLayout) -> None:
         """Take who reads the others, and the file's layout: its shapes are known from there."""
-        self._needles, self._layout = reader.needles, layout
+        self._needles, self._layout, self._keys = reader.needles, layout, reader.keys
         self._shape, self._shapes = _EMPTY, deque[_Shape](maxlen=_MOST_SHAPES)
         self._learned = 0
 
     def fits(self, reader: RowReader, layout: KeyLayout) -> bool:
         """Tell whether its shapes are those of another reader, too."""
-        return self._layout is layout and self._needles == reader.needles
+        same = self._needles == reader.needles and self._keys.limited == reader.keys.limited
+        return self._layout is layout and same
 
     def read(self, spans: Iterable[Span], other: Callable[[Span], Row | None]) -> list[Row]:
         """Return the rows in order; ``other`` is asked for that of each record not read here."""
@@ -132,14 +137,14 @@ class AlikeRows:
         if not self._layout.knows(message):
             return _EMPTY  # its keys are to be learned first
         self._learned += 1
-        learned = _shape_of(message, self._needles)
+        learned = _shape_of(message, self._needles, self._keys)
         if learned is None:
             return _EMPTY
         self._shapes.append(learned)
         return learned
 
 
-def _shape_of(message: Span, needles: Sequence[Needles]) -> _Shape | None:
+def _shape_of(message: Span, needles: Sequence[Needles], keys: MetricKeys) -> _Shape | None:
     """Return the shape of a row; ``None`` for one that holds more than short figures."""
     try:
         found = list(items(message))
@@ -147,23 +152,21 @@ def _shape_of(message: Span, needles: Sequence[Needles]) -> _Shape | None:
         return None
     if len(found) > _MOST_ITEMS or not all(map(_is_short, found)):
         return None
-    keys, last = [item.key + VALUE for item in found], len(found) - 1
+    spellings, last = [item.key + VALUE for item in found], len(found) - 1
     places: dict[int, int] = {}
     for place, spelled in enumerate(needles):
-        needle = next((each for each in spelled if each in keys), None)
+        needle = next((each for each in spelled if each in spellings), None)
         if needle is None:
             continue
-        at = keys.index(needle)
+        at = spellings.index(needle)
         if at in places:
             return None  # one figure that is two things
         places[at] = place
     parts = (
         rb"\n[\x00-\x7f]%b[\x00-\x7f]%b" % (re.escape(key), _figure(at in places, at == last))
-        for at, key in enumerate(keys)
+        for at, key in enumerate(spellings)
     )
-    return _Shape(
-        b"".join((_ROW, *parts, _STEP)), [places[at] for at in sorted(places)], len(needles)
-    )
+    return _Shape(b"".join((_ROW, *parts, _STEP)), [places[at] for at in sorted(places)], keys)
 
 
 def _figure(wanted: bool, last: bool) -> bytes:

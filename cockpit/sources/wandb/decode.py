@@ -377,7 +377,7 @@ class RowReader:
     """Reads the rows of one file, given its layout and the keys that are wanted."""
 
     def __init__(self, keys: MetricKeys, layout: KeyLayout) -> None:
-        self._keys = keys
+        self.keys = keys
         first = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
         wanted = (*first, *keys.other_names)
         self._names = wanted
@@ -404,16 +404,16 @@ class RowReader:
             None if throughput is None else number(throughput),
             None if grad_norm is None else number(grad_norm),
             False,
-            *[None if text is None else number(text) for text in beside],
+            *self.keys.beside([None if text is None else number(text) for text in beside]),
         )
 
     def evaluates(self, row: Row, message: Span) -> bool:
         """Tell whether a row is an evaluation's, whose step may be none of training's."""
-        if row.trains or not self._keys.trains:
+        if row.trains or not self.keys.trains:
             return False
         if self.needles is None:
-            return evaluates(history(message), self._keys)
-        return evaluates((item.name for item in items(message)), self._keys)
+            return evaluates(history(message), self.keys)
+        return evaluates((item.name for item in items(message)), self.keys)
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
@@ -427,7 +427,8 @@ class RowReader:
         step, at, loss, throughput, grad_norm, *beside = [
             None if name is None else _as_number(row.get(name)) for name in self._names
         ]
-        return Row(step_of(step), true_time(at), loss, throughput, grad_norm, False, *beside)
+        others = self.keys.beside(beside)
+        return Row(step_of(step), true_time(at), loss, throughput, grad_norm, False, *others)
 
 
 def whole_number(text: bytes) -> int | None:

@@ -10,10 +10,12 @@ those itself every few seconds. Where nothing decides it, the clock is taken to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from cockpit.model.own_rules import Limited, limited_by
+from cockpit.model.own_rules import plain_name as plain_name
 from cockpit.model.run import MetricNames
 from cockpit.text.labels import Beside, metric_of, words_of
 
@@ -156,6 +158,8 @@ class MetricKeys(NamedTuple):
     skipped: str | None = None
     lr: str | None = None
     batch: str | None = None
+    limited: tuple[tuple[str, Limited], ...] = ()
+    """The logged names of metrics that have a limit (C-27), and which."""
 
     @property
     def trains(self) -> bool:
@@ -166,7 +170,23 @@ class MetricKeys(NamedTuple):
     def other_names(self) -> tuple[str | None, ...]:
         """The names of what is logged beside loss, rate and gradient, in a row's order."""
         first = (self.z_loss, self.router_loss, self.router_entropy, self.skipped)
-        return (*first, self.lr, self.batch)
+        return (*first, self.lr, self.batch, *(name for name, _ in self.limited))
+
+    def beside(self, values: Sequence[float | None]) -> Sequence[Any]:
+        """Return the fields of a row beside loss, rate and gradient, by ``other_names``."""
+        own = len(values) - len(self.limited)
+        return (*values[:own], self.limited_values(values[own:]))
+
+    def limited_values(
+        self, values: Sequence[float | None]
+    ) -> tuple[tuple[str, float], ...] | None:
+        """Return what a row tells of metrics that have a limit, in the order of ``limited``."""
+        told = tuple(
+            (limit.metric, limit.factor * value)
+            for (_, limit), value in zip(self.limited, values, strict=True)
+            if value is not None
+        )
+        return told or None
 
 
 def evaluates(names: Iterable[str], keys: MetricKeys) -> bool:
@@ -191,7 +211,7 @@ def interesting(name: str, configured: MetricNames) -> bool:
     plain = plain_name(name)
     if plain in USUAL or _loss_like(name) or metric_of(words_of(name)) is not None:
         return True
-    if _is_learning_rate(name) or _is_batch_size(name):
+    if _is_learning_rate(name) or _is_batch_size(name) or limited_by(name, configured.limited):
         return True
     return any(plain == plain_name(key) for key in _configured(configured) if key)
 
@@ -230,7 +250,18 @@ def choose(
         skipped=_file_spelling(configured.skipped, names) or _other_metric("skipped", names),
         lr=_shortest(filter(_is_learning_rate, names)),
         batch=_batch_size(names),
+        limited=tuple(_limited(names, configured.limited)),
     )
+
+
+def _limited(names: Sequence[str], own: tuple[str, ...]) -> Iterator[tuple[str, Limited]]:
+    """Yield the names of metrics that have a limit: of several the shortest, the whole model's."""
+    found: dict[str, tuple[str, Limited]] = {}
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        limit = limited_by(name, own)
+        if limit is not None:
+            found.setdefault(limit.metric, (name, limit))
+    yield from found.values()
 
 
 def _other_metric(kind: Beside, names: Sequence[str]) -> str | None:
@@ -270,11 +301,6 @@ def unit_of(name: str) -> str | None:
     """Return the unit that a throughput's name gives away, or ``None``."""
     plain = plain_name(name)
     return next((unit for pattern, unit in _UNITS if pattern.search(plain)), None)
-
-
-def plain_name(name: str) -> str:
-    """Return a key as it is compared: ``train.loss`` and ``Train/Loss`` are one."""
-    return name.lower().replace(".", "/")
 
 
 USUAL = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))

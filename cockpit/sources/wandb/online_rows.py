@@ -306,9 +306,10 @@ class Names:
             name = prefix + key
             if isinstance(value, dict) and depth < _DEPTH:
                 yield from self._numbers(value, f"{name}.", depth + 1)
-            elif self._matters(name) and (number := number_of(value)) is not None:
+                continue
+            if self._matters(name) and (number := number_of(value)) is not None:
                 yield name, number
-            elif of_evaluation(name):
+            if of_evaluation(name):
                 yield EVALUATION, 1.0
 
     def _matters(self, name: str) -> bool:
