@@ -53,7 +53,7 @@ def current_of(run: RunSpec, look: Look) -> Top | None:
         recorded = number_of(run.name, (job.id or "").partition("/")[2]) if job else None
         later = newest and (_number(run, newest) or 0) >= (recorded or 0)
         return newest if later and (job is None or job.id is None or recorded is not None) else None
-    over = not look.job(named, None).state.phase.lives
+    over = not look.job(named).state.phase.lives
     newer = newest is not None and newest.created > named.created
     return newest if newer and (over or matched is newest) else named
 
@@ -81,7 +81,7 @@ def started(body: Object) -> tuple[Started, tuple[tuple[str, str], ...], str]:
     words: list[str] = words_of(str(part(body, "spec.entrypoint") or ""))
     env: dict[str, str] = {}
     containers = [mapping(part(body, "spec.trainer"))]
-    templates = [body] if "containers" in body.get("spec", {}) else pod_templates(body.get("spec"))
+    templates = [body] if part(body, "spec.containers") else pod_templates(body.get("spec"))
     containers += [each for one in templates for each in one["spec"]["containers"]]
     for each in containers:
         for word in (*(each.get("command") or ()), *(each.get("args") or ())):
@@ -114,7 +114,7 @@ def _candidate(body: Object, job_id: str, path: str, launch_id: str | None = Non
 def lives(look: Look, runs: Sequence[RunSpec]) -> dict[str, Live]:
     """Return what lives of each run's lineage: objects, and pods that no known object has made."""
     found: dict[str, Live] = {}
-    jobs = [look.job(top, None) for top in look.tops]
+    jobs = [look.job(top) for top in look.tops]
     living = [job for job in jobs if not job.state.phase.terminal]
     held = {job.top.uid for job in living if is_held(job.top.row, job.top.body) and not job.pods}
     candidates = [_of_top(job.top) for job in living if job.top.uid not in held]

@@ -43,7 +43,6 @@ class KubernetesPlatform(KubernetesActing):
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)
         self._spaces: dict[tuple[str | None, str | None], Namespace] = {}
-        self._looks: dict[Namespace, tuple[float, Look]] = {}
         self._pod_logs = PodLogs(clock, logs)
 
     def space_of(self, run: RunSpec) -> Namespace:
@@ -78,7 +77,7 @@ class KubernetesPlatform(KubernetesActing):
         for space, queries in self._grouped([Query(run=run) for run in runs]).items():
             own = [query.run for query in queries]
             try:
-                seen = lives(await self._look(space), own)
+                seen = lives(await space.look(), own)
                 if moves := await space.cluster.moves():
                     update = {"unknown": f"{space.cluster.name}: {moves}"}
                     seen = {name: live.model_copy(update=update) for name, live in seen.items()}
@@ -90,10 +89,10 @@ class KubernetesPlatform(KubernetesActing):
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the jobs of the namespace, living ones first; raises ``CannotError``."""
         try:
-            look = await self._look(self._space(job))
+            look = await self._space(job).look()
         except HttpError as error:
             raise CannotError(clean(error, 400)) from None
-        jobs = [look.job(top, None) for top in look.tops]
+        jobs = [look.job(top) for top in look.tops]
         jobs.sort(key=lambda each: (not each.state.phase.lives, -each.top.created))
         return [own_job(each) for each in jobs]
 
@@ -101,14 +100,14 @@ class KubernetesPlatform(KubernetesActing):
         """Return what the namespace has under an id as ``jobset/llama``."""
         assert run.job is not None
         try:
-            look = await self._look(self._space(run.job))
+            look = await self._space(run.job).look()
         except HttpError as error:
             return NamedJob(id=job_id, text=clean(error, 400))
         top = by_id(look.tops, job_id)
         if top is None:
             text = f"the namespace has no {clean(job_id, 120)}"
             return NamedJob(id=job_id, text=text, lives=None if look.errors else False)
-        job, (start, told, _) = look.job(top, None), started(top.body)
+        job, (start, told, _) = look.job(top), started(top.body)
         phase = job.state.phase
         return NamedJob(
             id=top.id,
@@ -154,15 +153,8 @@ class KubernetesPlatform(KubernetesActing):
             name: facet for each in await asyncio.gather(*asked) for name, facet in each.items()
         }
 
-    async def _look(self, space: Namespace, within: float = 0.0) -> Look:
-        at, look = self._looks.get(space, (float("-inf"), None))
-        if look is None or self._clock.monotonic() - at > within:
-            look = await space.look()
-            self._looks[space] = (self._clock.monotonic(), look)
-        return look
-
     async def _jobs(self, space: Namespace, queries: list[Query]) -> dict[str, Facet[JobValue]]:
-        look = await self._look(space)
+        look = await space.look()
         rivals = lives(look, [query.run for query in queries])
         found = {}
         for query in queries:
@@ -174,7 +166,7 @@ class KubernetesPlatform(KubernetesActing):
         top = current_of(run, look)
         gone = None if top is not None else by_id(look.gone, run.job.id if run.job else None)
         if gone is not None:
-            job, source = look.job(gone, _container(run)), f"{name}, as it was when it was deleted"
+            job, source = look.job(gone, run), f"{name}, as it was when it was deleted"
             value = job.value(space.cluster.steady_skew)
             if not value.phase.terminal:
                 ended = {"phase": Phase.CANCELLED, "state": "Deleted", "ended_at": now}
@@ -184,7 +176,7 @@ class KubernetesPlatform(KubernetesActing):
         elif top is None:
             return self._missing(space, look, query, now)
         else:
-            value, source = await self._value(space, look, look.job(top, _container(run))), name
+            value, source = await self._value(space, look, look.job(top, run)), name
         others = tuple(each for each in live.jobs if each.id != value.id)
         possible = tuple(each for each in live.possible if each.id != value.id)
         update: dict[str, object] = {"rivals": others, "possible": possible, "held": live.held}
@@ -223,13 +215,9 @@ class KubernetesPlatform(KubernetesActing):
         return await self._pod_logs.observe(space.cluster, queries, jobs)
 
     async def _current(self, space: Namespace, queries: list[Query]) -> dict[str, Job | None]:
-        look = await self._look(space, RECENT)
-        tops = {query.name: current_of(query.run, look) for query in queries}
-        return {
-            query.name: None if (top := tops[query.name]) is None
-            else look.job(top, _container(query.run))
-            for query in queries
-        }  # fmt: skip
+        look = await space.look(RECENT)
+        tops = [(query.run, current_of(query.run, look)) for query in queries]
+        return {run.name: None if top is None else look.job(top, run) for run, top in tops}
 
     async def _hosts(self, space: Namespace, queries: list[Query]) -> dict[str, Facet[HostValue]]:
         jobs = await self._current(space, queries)
@@ -248,7 +236,3 @@ class KubernetesPlatform(KubernetesActing):
         except ApiError as error:
             return unknown(error.kind, str(error), source, self._clock.now())
         return known(host_of(body), source, self._clock.now())
-
-
-def _container(run: RunSpec) -> str | None:
-    return run.job.container if run.job is not None else None

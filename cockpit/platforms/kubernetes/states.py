@@ -410,10 +410,13 @@ class Job(NamedTuple):
 
     @property
     def ended(self) -> End | None:
-        """How the pod ended that failed first, which the others may only have followed."""
-        found = (end_of(pod) for pod in (*self.pods, *self.former))
-        bad = [each for each in found if each is not None and (each.code or each.reason)]
-        return min(bad, key=lambda end: end.at, default=None)
+        """How that pod of the last attempt ended which failed first: others may have followed."""
+        for pods in (self.pods, self.former):
+            found = (end_of(pod) for pod in pods)
+            bad = [each for each in found if each is not None and (each.code or each.reason)]
+            if bad:
+                return min(bad, key=lambda end: end.at)
+        return None
 
     @property
     def before(self) -> End | None:
@@ -437,7 +440,7 @@ class Job(NamedTuple):
         reasons = [wait or state.reason]
         reasons += [end.text] if end is not None and state.phase is Phase.FAILED else []
         if self.restarts and not over and self.before is not None:
-            reasons.append(f"restarted {self.restarts} times, before: {self.before.text}")
+            reasons.append(f"restarts: {self.restarts}, the attempt before: {self.before.text}")
         halted = [pod for pod in self.pods if not pod.runs and not pod.over]
         if state.phase is Phase.RUNNING and halted:
             reasons.append(f"{len(halted)} of {len(self.pods)} pods do not run: {halted[0].name}")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
+from cockpit.model.run import RunSpec
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
 from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
@@ -81,13 +82,14 @@ class Look(NamedTuple):
     errors: Mapping[str, HttpError]
     """Why the objects of a kind are not known, by its word (``jobset``)."""
 
-    def job(self, top: Top, container: str | None) -> Job:
-        """Return an object with its pods."""
-        return Job.of(top, self.pods.get(top.uid, ()), container)
+    def job(self, top: Top, run: RunSpec | None = None) -> Job:
+        """Return an object with its pods; a run may say which of their containers trains."""
+        wanted = run.job.container if run is not None and run.job is not None else None
+        return Job.of(top, self.pods.get(top.uid, ()), wanted)
 
 
 class Namespace:
-    """One namespace of a cluster; all who ask at once share one answer."""
+    """One namespace of a cluster; those who ask meanwhile share the next answer."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self.cluster = cluster
@@ -95,15 +97,30 @@ class Namespace:
         self._kept: dict[str, Kept] = {}
         self._missing: dict[str, float] = {}
         self._asking: asyncio.Task[Look] | None = None
+        self._last: Look | None = None
+        self._last_at = float("-inf")
+        self._told: tuple[Look, Sequence[Object], Sequence[Object]] | None = None
         self._nodes: list[Object] = []
         self._sized_at = float("-inf")
 
-    async def look(self) -> Look:
-        """Return what is there now; raises ``HttpError`` where nothing can be told."""
-        if self._asking is None or self._asking.done():
+    async def look(self, within: float = 0.0) -> Look:
+        """Return what is there from now on; raises ``HttpError`` where nothing can be told.
+
+        An answer serves for ``within`` seconds. One that was asked for before is waited for, not
+        shared: what has been begun since may be missing in it.
+        """
+        if self._last is not None and self._clock.monotonic() - self._last_at < within:
+            return self._last
+        before = self._asking
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        if self._asking is before:
             self._asking = asyncio.create_task(self._look())
             self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._asking)
+        assert self._asking is not None
+        self._last = await asyncio.shield(self._asking)
+        self._last_at = self._clock.monotonic()
+        return self._last
 
     async def _look(self) -> Look:
         space = await self.cluster.namespace()
@@ -133,16 +150,20 @@ class Namespace:
         bodies = [body for each in there.values() for body in each.items.values()]
         up = {each["metadata"]["uid"]: owner["uid"] for each in bodies
               if is_child(each) and (owner := owner_of(each)) is not None}  # fmt: skip
-        pods = by_owner(tops, up, kept["pods"].items.values())
+        left = by_owner(gone, up, kept["pods"].gone.values())
+        pods = left | by_owner(tops, up, kept["pods"].items.values())
         return Look(tuple(tops), pods, tuple(gone), up, errors)
 
     async def wait(self, look: Look, job: Job, now: float) -> Wait:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""
-        space = await self.cluster.namespace()
-        workloads, events = await asyncio.gather(
-            self._items(*(f"/apis/{each}/namespaces/{space}/workloads" for each in KUEUE)),
-            self._items(f"/api/v1/namespaces/{space}/events"),
-        )
+        if self._told is None or self._told[0] is not look:
+            space = await self.cluster.namespace()
+            workloads, events = await asyncio.gather(
+                self._items(*(f"/apis/{each}/namespaces/{space}/workloads" for each in KUEUE)),
+                self._items(f"/api/v1/namespaces/{space}/events"),
+            )
+            self._told = look, workloads, events
+        _, workloads, events = self._told
         uids = {job.top.uid, *(pod.uid for pod in job.pods)}
         own = [each for each in events if root_of(_about(each), look.up) in uids]
         unplaced = any(not pod.node and not pod.over for pod in job.pods)

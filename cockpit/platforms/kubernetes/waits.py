@@ -63,6 +63,8 @@ def wait_of(
     """Return why a job waits, as far as what was asked for tells; ``now`` by the server's clock."""
     found = [*_of_queue(job, workloads), *_of_pods(job, events, nodes, now)]
     found += () if job.pods else _without_pods(job, events, now)
+    if job.ended is not None and all(pod.over for pod in job.pods):
+        found.append(Wait(f"its controller has not said yet what follows: {job.ended.text}"))
     worst = [each for each in found if each.never] or found
     return worst[0] if worst else Wait("")
 

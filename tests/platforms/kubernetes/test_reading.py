@@ -225,8 +225,19 @@ async def test_restarts_and_how_the_attempt_before_ended(desk: Desk) -> None:
     desk.server.one("jobs", "toy")["metadata"]["creationTimestamp"] = "2026-11-01T08:00:00Z"
     value = await desk.job()
     assert (value.phase, value.restarts) == (Phase.RUNNING, 3)
-    assert "restarted 3 times, before: " in (value.reason or "")
+    assert "restarts: 3, the attempt before: " in (value.reason or "")
     assert (value.reason or "").endswith("exit 1")
+
+
+async def test_the_failure_is_that_of_the_last_attempt(desk: Desk) -> None:
+    desk.server.add("jobs", job(backoffLimit=1))
+    first = desk.pods()[0]
+    first["metadata"]["creationTimestamp"] = "2026-11-01T09:00:00Z"
+    desk.server.finish(first, "Failed", 137, "OOMKilled")
+    desk.server.one("jobs", "toy")["metadata"]["creationTimestamp"] = "2026-11-01T08:00:00Z"
+    desk.server.finish(next(pod for pod in desk.pods() if pod is not first), "Failed", 1)
+    value = await desk.job()
+    assert (value.phase, value.exit_code, value.restarts) == (Phase.FAILED, 1, 1)
 
 
 async def test_a_node_that_does_not_answer_leaves_its_pod_unknown(desk: Desk) -> None:
@@ -392,7 +403,8 @@ async def test_a_deletion_that_was_seen_says_how_the_job_was(desk: Desk, ended: 
     made["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
     desk.server.settle(made)
     value = await desk.job()
-    assert value.phase is (Phase.SUCCEEDED if ended else Phase.CANCELLED)
+    expected = (Phase.SUCCEEDED, 0) if ended else (Phase.CANCELLED, None)
+    assert (value.phase, value.exit_code) == expected
 
 
 async def test_what_is_gone_is_unknown_unless_its_end_was_seen(desk: Desk) -> None:
@@ -456,10 +468,13 @@ async def test_a_server_that_hangs_is_unknown_in_time(
     assert kind == "timeout" and text.endswith("no answer in time")
 
 
-async def test_all_who_ask_at_once_share_one_answer(desk: Desk) -> None:
-    runs = [run_of("a"), run_of("b")]
+async def test_who_asks_meanwhile_shares_the_next_answer_and_never_one_from_before(
+    desk: Desk,
+) -> None:
+    """What has been begun since a look was begun may be missing in it."""
+    runs = [run_of(name) for name in ("a", "b", "c")]
     await asyncio.gather(*(desk.platform.live([run]) for run in runs))
-    assert sum("/pods?" in each for each in desk.server.asked) == 1
+    assert sum("/pods?" in each for each in desk.server.asked) == 2
 
 
 # Which job is the run's, and what lives beside it.
