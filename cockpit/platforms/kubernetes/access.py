@@ -13,7 +13,7 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -23,6 +23,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.runtime.http import HttpError, Route
+from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
@@ -31,12 +32,14 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its own account."""
 IN_CLUSTER: Final = "in-cluster"
 """The ``context`` that means this account, also where a kubeconfig exists."""
+FILE_WITHIN: Final = 2.0
 PLUGIN_WITHIN: Final = 10.0
 """Seconds that an exec plugin has for its answer."""
 KEPT_FOR: Final = 60.0
 """Seconds for which a token is used again whose end is not told; files of tokens are renewed."""
 EARLY: Final = 30.0
 """Seconds before its end from which a token is not used any more."""
+_FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 LOGINS: Final = {
     "aws": "aws sso login", "aws-iam-authenticator": "aws sso login",
     "gke-gcloud-auth-plugin": "gcloud auth login", "kubelogin": "az login",
@@ -55,9 +58,6 @@ class Access:
     namespace: str
     cluster: Mapping[str, Any]
     user: Mapping[str, Any]
-    folder: Path = field(default_factory=Path)
-    """What relative paths of ``user`` start from."""
-    cluster_folder: Path = field(default_factory=Path)
     moves: str = ""
     """Why the same run file may mean another place tomorrow: nothing is acted on then."""
 
@@ -81,14 +81,14 @@ class Access:
         return Route(lambda: self._trust(pair), name or None, proxy or None)
 
     def _trust(self, pair: tuple[str, str] | None) -> ssl.SSLContext:
-        given = _bytes_of(self.cluster, "certificate-authority", self.cluster_folder)
+        given = _bytes_of(self.cluster, "certificate-authority")
         try:
             text = None if given is None else given.decode("ascii")
             trust = ssl.create_default_context(cadata=text)
             if self.cluster.get("insecure-skip-tls-verify") is True:
                 trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-            own = _bytes_of(self.user, "client-certificate", self.folder)
-            key = _bytes_of(self.user, "client-key", self.folder)
+            own = _bytes_of(self.user, "client-certificate")
+            key = _bytes_of(self.user, "client-key")
             if pair is not None:
                 own, key = pair[0].encode(), pair[1].encode()
             if own is not None:
@@ -118,21 +118,23 @@ def _kubeconfigs() -> list[tuple[Path, Mapping[str, Any]]]:
     found = []
     for path in paths:
         try:
-            text = path.read_bytes()
+            found.append((path.absolute().parent, document_of(path.read_bytes())))
+        except ValueError:
+            raise _unusable(f"{clean(path, 200)} is not a kubeconfig: no YAML") from None
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise _unusable(f"{clean(path, 200)}: {clean(error.strerror, 80)}") from None
-        found.append((path.absolute().parent, _document(text, path)))
     return found
 
 
-def _document(text: bytes, path: Path) -> Mapping[str, Any]:
+def document_of(text: str | bytes) -> Mapping[str, Any]:
+    """Return the object in a text of YAML or JSON; raises ``ValueError``."""
     yaml: Any = importlib.import_module("yaml")
     try:
         return mapping(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise _unusable(f"{clean(path, 200)} is not a kubeconfig: no YAML") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("no YAML") from error
 
 
 def _merged(files: Sequence[tuple[Path, Mapping[str, Any]]], job: JobSpec) -> Access:
@@ -141,10 +143,10 @@ def _merged(files: Sequence[tuple[Path, Mapping[str, Any]]], job: JobSpec) -> Ac
     name = job.context or next(filter(None, said), None)
     if name is None:
         raise _unusable("no kubeconfig names a current context: set job.context")
-    _, context = _entry(files, "contexts", "context", name)
-    cluster_folder, cluster = _entry(files, "clusters", "cluster", context.get("cluster"))
-    user_name = context.get("user")
-    folder, user = _entry(files, "users", "user", user_name) if user_name else (Path(), {})
+    context = _entry(files, "contexts", "context", name)
+    cluster = _entry(files, "clusters", "cluster", context.get("cluster"))
+    named = context.get("user")
+    user = _entry(files, "users", "user", named) if named else {}
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise _unusable(f"the cluster of context {clean(name, 120)} has no server")
@@ -153,21 +155,32 @@ def _merged(files: Sequence[tuple[Path, Mapping[str, Any]]], job: JobSpec) -> Ac
     moves = [] if job.context or others == {name} else [f"job.context (now {clean(name, 120)})"]
     moves += [] if job.namespace else [f"job.namespace (now {clean(namespace, 80)})"]
     why = f"set {' and '.join(moves)}: the kubeconfig may name another one later" if moves else ""
-    return Access(str(name), server, namespace, cluster, user, folder, cluster_folder, why)
+    return Access(str(name), server, namespace, cluster, user, why)
 
 
 def _entry(
     files: Sequence[tuple[Path, Mapping[str, Any]]], group: str, kind: str, name: object
-) -> tuple[Path, Mapping[str, Any]]:
+) -> Mapping[str, Any]:
+    """Return the first entry of a name, with its files by their whole paths."""
     names = []
     for folder, document in files:
         rows = document.get(group)
         for row in map(mapping, rows if isinstance(rows, list) else ()):
             names.append(clean(row.get("name"), 80))
             if row.get("name") == name:
-                return folder, mapping(row.get(kind))
+                return _placed(mapping(row.get(kind)), folder)
     there = ", ".join(names[:8]) or "none"
     raise _unusable(f"no kubeconfig has the {kind} {clean(name, 120)} (there: {there})")
+
+
+def _placed(part: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    found: dict[str, object] = {
+        name: str(folder / str(part[name])) for name in _FILES if part.get(name)
+    }
+    plugin = mapping(part.get("exec"))
+    if "/" in str(plugin.get("command")):
+        found["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
+    return {**part, **found}
 
 
 def _in_cluster(job: JobSpec) -> Access:
@@ -219,21 +232,20 @@ class Credentials:
         if user.get("exec"):
             return await self._from_plugin(mapping(user["exec"]))
         if user.get("tokenFile"):
-            path = self._access.folder / str(user["tokenFile"])
+            path = Path(str(user["tokenFile"]))
             try:
-                return path.read_text(encoding="ascii", errors="replace").strip(), None
-            except OSError as error:
+                data = await offload(path.read_bytes, deadline=FILE_WITHIN)
+            except OSError as error:  # and TimeoutError, which is one
                 raise _no_token(f"{clean(path, 200)}: {clean(error.strerror, 80)}") from None
+            return data.decode("ascii", "replace").strip(), None
         if user.get("auth-provider"):
             raise _no_token("the context uses an auth-provider, which kubectl has given up too")
         return (str(user["token"]).strip() if user.get("token") else None), None
 
     async def _from_plugin(self, plugin: Mapping[str, Any]) -> tuple[str | None, float | None]:
         """Run an exec plugin without a terminal and take the credential that it prints."""
-        command, name = str(plugin.get("command") or ""), self._access.plugin or "?"
-        if "/" in command:
-            command = str(self._access.folder / command)
-        words = [command, *(str(word) for word in plugin.get("args") or ())]
+        name = self._access.plugin or "?"
+        words = [str(plugin.get("command") or ""), *map(str, plugin.get("args") or ())]
         rows = map(mapping, plugin.get("env") or ())
         env = {str(row.get("name")): str(row.get("value")) for row in rows}
         env["KUBERNETES_EXEC_INFO"] = json.dumps(self._info(plugin))
@@ -257,7 +269,7 @@ class Credentials:
     def _info(self, plugin: Mapping[str, Any]) -> dict[str, object]:
         spec: dict[str, object] = {"interactive": False}
         if plugin.get("provideClusterInfo"):
-            own = _bytes_of(self._access.cluster, "certificate-authority", self._access.folder)
+            own = _bytes_of(self._access.cluster, "certificate-authority")
             spec["cluster"] = {
                 "server": self._access.server,
                 "certificate-authority-data": own and base64.b64encode(own).decode(),
@@ -266,13 +278,13 @@ class Credentials:
         return {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
 
 
-def _bytes_of(part: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
+def _bytes_of(part: Mapping[str, Any], name: str) -> bytes | None:
     """Return what stands in ``NAME-data``, else in the file that ``NAME`` names."""
     data = part.get(f"{name}-data")
     try:
         if data:
             return base64.b64decode(str(data))
-        return (folder / str(part[name])).read_bytes() if part.get(name) else None
+        return Path(str(part[name])).read_bytes() if part.get(name) else None
     except binascii.Error:
         raise OSError(f"{name}-data is not base64") from None
 

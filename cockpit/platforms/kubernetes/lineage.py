@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from cockpit.hosts.notes import number_of
 from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.alike import Started, program_of
-from cockpit.platforms.kubernetes.access import mapping
+from cockpit.platforms.kubernetes.access import document_of, mapping
 from cockpit.platforms.kubernetes.objects import LINEAGE, is_held, part, pod_templates
 from cockpit.platforms.kubernetes.states import Job, Top, owner_of
 from cockpit.platforms.kubernetes.view import Look
@@ -80,6 +81,9 @@ def started(body: Object) -> tuple[Started, tuple[tuple[str, str], ...], str]:
     """Return what an object starts: its program, its arguments and its lineage."""
     words: list[str] = words_of(str(part(body, "spec.entrypoint") or ""))
     env: dict[str, str] = {}
+    with suppress(ValueError):
+        told = mapping(document_of(str(part(body, "spec.runtimeEnvYAML") or "")).get("env_vars"))
+        env |= {str(name): str(value) for name, value in told.items()}
     containers = [mapping(part(body, "spec.trainer"))]
     templates = [body] if part(body, "spec.containers") else pod_templates(body.get("spec"))
     containers += [each for one in templates for each in one["spec"]["containers"]]

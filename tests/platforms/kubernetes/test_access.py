@@ -68,6 +68,23 @@ def test_the_first_file_that_says_a_thing_counts(
         find_access(job(context="gone"))
 
 
+def test_files_that_a_kubeconfig_names_lie_beside_it(home: Path) -> None:
+    (home / ".kube").mkdir()
+    cluster = {"server": "https://10.0.0.1", "certificate-authority": "pki/ca.crt"}
+    plugin = {"exec": {"command": "./bin/login"}, "client-key": "/keys/own.key"}
+    text = config(
+        **{"current-context": "a"},
+        clusters=[{"name": "c", "cluster": cluster}],
+        users=[{"name": "u", "user": plugin}],
+        contexts=[context("a")],
+    )
+    (home / ".kube" / "config").write_text(text)
+    found = find_access(job())
+    assert found.cluster["certificate-authority"] == str(home / ".kube" / "pki" / "ca.crt")
+    assert found.user["exec"]["command"] == str(home / ".kube" / "bin" / "login")
+    assert found.user["client-key"] == "/keys/own.key"
+
+
 def test_a_file_that_is_none_and_no_file_at_all_are_one_sentence(home: Path) -> None:
     with pytest.raises(HttpError, match=r"there is no kubeconfig \(KUBECONFIG, ~/.kube/config\)"):
         find_access(job())
@@ -102,8 +119,8 @@ def plugin(folder: Path, text: str, **more: Any) -> Credentials:
     script = folder / "aws"
     script.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{text}\n")
     script.chmod(0o755)
-    made = {"exec": {"command": "./aws", "args": ["eks", "get-token"], **more}}
-    return Credentials(Access("a", "https://c", "ml", {}, made, folder), SystemClock())
+    made = {"exec": {"command": str(script), "args": ["eks", "get-token"], **more}}
+    return Credentials(Access("a", "https://c", "ml", {}, made), SystemClock())
 
 
 async def test_a_plugin_is_asked_once_until_its_token_ends(tmp_path: Path) -> None:
@@ -141,7 +158,7 @@ async def test_a_plugin_that_gives_nothing_is_one_sentence(
     assert raised.value.kind is ErrorKind.UNAUTHORIZED
 
 
-async def test_a_certificate_that_is_none_is_said_and_no_key_is_shown(tmp_path: Path) -> None:
+def test_a_certificate_that_is_none_is_said_and_no_key_is_shown() -> None:
     user = {"client-certificate-data": "abcde", "client-key-data": SECRET}
     with pytest.raises(OSError, match="client-certificate-data is not base64"):
-        Access("a", "https://c", "ml", {}, user, tmp_path).route().trust()
+        Access("a", "https://c", "ml", {}, user).route().trust()

@@ -528,6 +528,14 @@ async def test_a_job_by_hand_that_writes_there_is_a_rival(desk: Desk) -> None:
     assert [each.id for each in (await desk.live()).jobs] == ["job/toy", "job/hand"]
 
 
+async def test_a_ray_job_names_the_run_in_its_runtime_environment(desk: Desk) -> None:
+    spec = {"entrypoint": "python t.py", "runtimeEnvYAML": "env_vars:\n  OUTPUT_DIR: /runs/toy\n"}
+    head = {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": pod_spec()}}}}
+    desk.server.add("rayjobs", {"metadata": {"name": "hand"}, "spec": {**spec, **head}})
+    (rival,) = (await desk.live()).jobs
+    assert rival.why == "the output root in its environment (OUTPUT_DIR)"
+
+
 async def test_a_pod_that_has_outlived_its_object_lives(desk: Desk) -> None:
     """An object that is deleted may leave pods that still write."""
     made = desk.server.add("jobs", job("toy", "train.py", "--output_dir", "/runs/toy"))
