@@ -306,7 +306,7 @@ class Launches:
     async def _came(self, run: RunSpec, top: Top) -> LookUp:
         """Return how the object of a launch fares."""
         look = await self._space.look()
-        job = look.job(top, run.job.container if run.job else None)
+        job = look.job(top, run)
         text = f"{self._cluster.name}: {top.id} is {job.state.word}"
         if job.state.phase.terminal:
             return LookUp(found=LaunchState.ENDED, text=text, job_id=top.id)

@@ -75,7 +75,7 @@ class EndingObjects(EndingJobs):
         every = [body for bodies in look.pods.values() for body in bodies]
         pods = [Pod.of(body, None) for body in every if _uid(body) in self._pods[target]]
         pods = [pod for pod in pods if not pod.over]
-        state = None if top is None else look.job(top, None).state
+        state = None if top is None else look.job(top).state
         if not pods and (state is None or state.phase.terminal):
             return ""
         body = top.body if top is not None else pods[0].body

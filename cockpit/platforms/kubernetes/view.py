@@ -77,6 +77,8 @@ class Look(NamedTuple):
     pods: Mapping[str, Sequence[Object]]
     """By the uid of the object that they are of; under "" those that none has made."""
     gone: tuple[Top, ...]
+    left: Mapping[str, Sequence[Object]]
+    """The pods of what is gone, as they were when they were deleted."""
     up: Mapping[str, str]
     """The uid of its owner, by that of an object which belongs to one that trains."""
     errors: Mapping[str, HttpError]
@@ -85,7 +87,7 @@ class Look(NamedTuple):
     def job(self, top: Top, run: RunSpec | None = None) -> Job:
         """Return an object with its pods; a run may say which of their containers trains."""
         wanted = run.job.container if run is not None and run.job is not None else None
-        return Job.of(top, self.pods.get(top.uid, ()), wanted)
+        return Job.of(top, self.pods.get(top.uid) or self.left.get(top.uid, ()), wanted)
 
 
 class Namespace:
@@ -151,8 +153,8 @@ class Namespace:
         up = {each["metadata"]["uid"]: owner["uid"] for each in bodies
               if is_child(each) and (owner := owner_of(each)) is not None}  # fmt: skip
         left = by_owner(gone, up, kept["pods"].gone.values())
-        pods = left | by_owner(tops, up, kept["pods"].items.values())
-        return Look(tuple(tops), pods, tuple(gone), up, errors)
+        pods = by_owner(tops, up, kept["pods"].items.values())
+        return Look(tuple(tops), pods, tuple(gone), left, up, errors)
 
     async def wait(self, look: Look, job: Job, now: float) -> Wait:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""
