@@ -11,7 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step, StepError
+from cockpit.actions.core.action import (
+    ActionContext,
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+    asked,
+)
 from cockpit.actions.core.execution import ordered
 from cockpit.model import check_rows as rows
 from cockpit.model.plan import Check, Plan
@@ -22,6 +29,7 @@ from cockpit.records.git.committing import Edit
 from cockpit.records.logbook.reading import Logbook, value_of
 from cockpit.records.logbook.run_logs import new_run_log, run_log_of, with_results, with_status
 from cockpit.runtime.offload import offload
+from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.logbook_lines import message_lines
 from cockpit.text.scrub import scrub
@@ -284,8 +292,7 @@ def status_step(make: Callable[[Execution], str], commit: str) -> Step:
 
     async def write(execution: Execution) -> str:
         at, text = execution.entry.begun_at, scrub(make(execution))
-        begun = begin(execution, path := run_log_path(execution.context.spec, at))
-        return await save(execution, path, lambda data: with_status(begun(data), at, text), commit)
+        return await save_run_log(execution, at, lambda data: with_status(data, at, text), commit)
 
     return Step(RUN_LOG, write, records=True)
 
@@ -298,20 +305,18 @@ def results_step(
     """Return the step that fills ``## Results`` and says the end in ``## Status``."""
 
     async def write(execution: Execution) -> str:
-        at, values, line = (
-            execution.entry.begun_at,
-            _masked(results(execution)),
-            scrub(status(execution)),
-        )
-        begun = begin(execution, path := run_log_path(execution.context.spec, at))
-        return await save(
-            execution,
-            path,
-            lambda data: with_results(with_status(begun(data), at, line), values),
-            commit,
-        )
+        at, line = execution.entry.begun_at, scrub(status(execution))
+        values = _masked(results(execution))
+        edit = lambda data: with_results(with_status(data, at, line), values)  # noqa: E731
+        return await save_run_log(execution, at, edit, commit)
 
     return Step(RUN_LOG, write, records=True)
+
+
+async def save_run_log(execution: Execution, at: float, edit: Edit, commit: str) -> str:
+    """Save an edit of the run log, which is begun where its file is empty; raises as ``save``."""
+    begun = begin(execution, path := run_log_path(execution.context.spec, at))
+    return await save(execution, path, lambda data: edit(begun(data)), commit)
 
 
 def run_log_path(run: RunSpec, at: float) -> Path:
@@ -344,6 +349,17 @@ def begin(execution: Execution, path: Path, used: tuple[str, str] | None = None)
 
 def _masked(values: Mapping[str, str]) -> dict[str, str]:
     return {label: scrub(value) for label, value in values.items()}
+
+
+async def stored(execution: Execution, write: Callable[[Store], object], what: str = "it") -> None:
+    """Write something into the store, off the loop; raises ``StepError`` where it cannot be."""
+    store = execution.context.parts.store
+    if store is None:
+        raise StepError(f"there is no store to remember {what} in")
+    try:
+        await asked(write, store)
+    except StoreError as error:
+        raise StepError(f"{what} could not be written: {error}") from error
 
 
 async def save(execution: Execution, path: Path, edit: Edit, message: str) -> str:

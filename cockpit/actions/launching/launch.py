@@ -28,6 +28,7 @@ from cockpit.actions.core.recording import (
     linked_issue,
     log_step,
     logbook_check,
+    stored,
 )
 from cockpit.actions.launching.compared import WouldRun, output_checks
 from cockpit.actions.launching.launch_records import (
@@ -36,7 +37,6 @@ from cockpit.actions.launching.launch_records import (
     launched_step,
     record_steps,
     state_file_step,
-    stored,
     trouble_step,
 )
 from cockpit.actions.launching.relaunch import (

@@ -19,6 +19,8 @@ from cockpit.actions.core.recording import (
     log_step,
     run_log_path,
     save,
+    save_run_log,
+    stored,
 )
 from cockpit.actions.core.recovery import DIED
 from cockpit.actions.launching.compared import instance_fields, recorded_code
@@ -147,15 +149,6 @@ def trouble_step(name: str, word: str) -> Step:
 
     step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
     return looking_first(replace(step, name="log-trouble"), has_trouble)
-
-
-async def stored(execution: Execution, write: Callable[[Store], None]) -> None:
-    """Write into the store, off the loop; raises ``StoreError``."""
-    store = execution.context.parts.store
-    if store is None:
-        raise StepError("there is no store to remember it in")
-    kept = store
-    await offload(lambda: write(kept), deadline=DEADLINE)
 
 
 async def _record_failure(execution: Execution) -> str:
@@ -383,18 +376,13 @@ def resumed_step(run: str) -> Step:
     """Return the step that appends ``## Job (resumed)`` after a relaunch (HPC, Resumptions)."""
 
     async def write(execution: Execution) -> str:
-        path = run_log_path(execution.context.spec, submitted_at(execution))
+        at = submitted_at(execution)
         used, fields = snapshot_in(execution), _submitted(execution, "submitted")
         if used.checkpoint is not None:
             step = "unknown" if used.checkpoint.step is None else used.checkpoint.step
             fields["resumed from"] = f"`{used.checkpoint.path}` (step {step})"
-        begun = begin(execution, path)
-        return await save(
-            execution,
-            path,
-            lambda data: with_resumed_job(begun(data), fields),
-            f"{run}: log relaunch in the run log",
-        )
+        edit = lambda data: with_resumed_job(data, fields)  # noqa: E731
+        return await save_run_log(execution, at, edit, f"{run}: log relaunch in the run log")
 
     return Step(RUN_LOG, write, records=True)
 

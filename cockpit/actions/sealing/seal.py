@@ -20,7 +20,13 @@ from cockpit.actions.core.action import (
     looking_first,
     safe,
 )
-from cockpit.actions.core.recording import approvals_text, comment_step, log_step, results_step
+from cockpit.actions.core.recording import (
+    approvals_text,
+    comment_step,
+    log_step,
+    results_step,
+    stored,
+)
 from cockpit.actions.sealing import code as seal_code
 from cockpit.actions.sealing.code import CodeToSeal
 from cockpit.model import check_rows as rows
@@ -36,7 +42,6 @@ from cockpit.records.issue.text import sealed
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import Endings
-from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, finding, lacking, passed, warned
 from cockpit.text.logbook_scan import read_entries
 
@@ -190,7 +195,6 @@ def _is_ours(owner: str | None, watched_by: str | None) -> bool:
 
 TITLE: Final = "final seal"
 DEADLINE: Final = 10.0
-STORE_WITHIN: Final = 15.0
 COMMIT: Final = "commit"
 FIGURES: Final = {"last_step": "Last step", "loss": "Loss", "throughput": "Throughput"}
 
@@ -359,17 +363,11 @@ async def _tag_stands(execution: Execution) -> str | None:
 
 async def _end(execution: Execution) -> str:
     """Tell the watch, here or in another process, that a person knows of the end (SPEC W)."""
-    store, key = execution.context.parts.store, execution.context.key
-    if store is None:
+    if execution.context.parts.store is None:
         raise SkipStep("there is no store")
     who, at = execution.entry.operator, execution.entry.begun_at
-    try:
-        await offload(
-            lambda: Endings(store).acknowledge(key, *job_in(execution.facts), who, at),
-            deadline=STORE_WITHIN,
-        )
-    except (StoreError, TimeoutError) as error:
-        raise StepError(f"the end could not be acknowledged: {error}") from error
+    told = (execution.context.key, *job_in(execution.facts), who, at)
+    await stored(execution, lambda store: Endings(store).acknowledge(*told), "the end")
     watched = execution.context.report.watched_by
     return f"the watch of {watched} ends" if watched else "the end is acknowledged"
 

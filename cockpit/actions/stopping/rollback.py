@@ -27,6 +27,7 @@ from cockpit.actions.core.recording import (
     intent_step,
     log_step,
     status_step,
+    stored,
 )
 from cockpit.actions.retention.at_rest import (
     RunRoots,
@@ -53,9 +54,7 @@ from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 from cockpit.records.issue.text import rolled_back
-from cockpit.runtime.offload import offload
 from cockpit.store.launches import Rejections
-from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.logbook_lines import rejection_lines
 
@@ -217,9 +216,6 @@ async def _see_what_lies_aside(execution: Execution) -> None:
         there, unknown = await _moved(execution)
         execution.facts[THERE] = "\n".join(there)
         execution.facts[UNKNOWN] = "\n".join(unknown)
-
-
-DEADLINE: Final = 15.0
 
 
 class Rollback(Action):
@@ -407,14 +403,8 @@ def rejected_by(execution: Execution) -> tuple[Rejected, ...]:
 
 
 async def _reject(execution: Execution) -> str:
-    store, key = execution.context.parts.store, execution.context.key
-    if store is None:
-        raise StepError("no store to remember the rejection in; nothing was changed")
-    rejected = rejected_by(execution)
-    try:
-        await offload(lambda: Rejections(store).add(key, rejected), deadline=DEADLINE)
-    except (StoreError, TimeoutError) as error:
-        raise StepError(f"the rejection cannot be remembered: {error}") from error
+    key, rejected = execution.context.key, rejected_by(execution)
+    await stored(execution, lambda store: Rejections(store).add(key, rejected), "the rejection")
     return f"{plural(len(rejected), 'checkpoint')} rejected"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from cockpit.actions.core.action import (
@@ -30,6 +31,7 @@ from cockpit.actions.core.recording import (
     issue_check,
     log_step,
     logbook_check,
+    stored,
 )
 from cockpit.model import check_rows as rows
 from cockpit.model.alert import Acknowledgement, Alert, Severity
@@ -49,7 +51,6 @@ from cockpit.model.shared_facts import (
 from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue.text import escalated
-from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.launches import Endings
 from cockpit.store.store import Store, StoreError
@@ -58,7 +59,6 @@ from cockpit.text.scrub import scrub
 
 END: Final = "end"
 NOW: Final = "now"
-DEADLINE: Final = 15.0
 _PLAIN: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
 
 
@@ -176,13 +176,7 @@ def _open(context: ActionContext, key: str) -> Alert | None:
 
 
 async def _take(execution: Execution) -> str:
-    store = execution.context.parts.store
-    if store is None:
-        raise StepError("no store to write the acknowledgement into")
-    try:
-        await offload(lambda: _write(execution, store), deadline=DEADLINE)
-    except (StoreError, TimeoutError) as error:
-        raise StepError(f"it could not be written: {error}") from error
+    await stored(execution, partial(_write, execution), "the acknowledgement")
     return f"{execution.facts['key']} acknowledged by {_whose(execution)}"
 
 

@@ -14,10 +14,9 @@ from cockpit.actions.core.action import (
     PageAction,
     RefuseError,
     Step,
-    StepError,
     text_param,
 )
-from cockpit.actions.core.recording import NO_LOGBOOK, log_step
+from cockpit.actions.core.recording import NO_LOGBOOK, log_step, stored
 from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
@@ -33,7 +32,7 @@ from cockpit.records.logbook.writing import preview
 from cockpit.rules.lineage.success import entry_every
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AUTOLOG, Consent, Consents
-from cockpit.store.store import StoreError
+from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
@@ -373,20 +372,15 @@ async def _how_far(run: RunSpec) -> list[Check]:
 
 
 async def _allow(execution: Execution) -> str:
-    store, file = execution.context.parts.store, execution.context.file.path
-    if store is None:
-        raise StepError("there is no store to keep the consent in")
-    consents, who = Consents(store), execution.entry.operator
+    file, who = execution.context.file.path, execution.entry.operator
     off = execution.plan.facts["off"] == YES
 
-    def keep() -> None:
+    def keep(store: Store) -> None:
         if off:
-            consents.withdraw(file, AUTOLOG)
+            Consents(store).withdraw(file, AUTOLOG)
         else:
-            consents.give(file, AUTOLOG, Consent(who=who, at=execution.entry.begun_at))
+            given = Consent(who=who, at=execution.entry.begun_at)
+            Consents(store).give(file, AUTOLOG, given)
 
-    try:
-        await offload(keep, deadline=CONSENT_DEADLINE)
-    except (StoreError, TimeoutError) as error:
-        raise StepError(f"it could not be written: {error}") from error
+    await stored(execution, keep, "the consent")
     return "no automatic entries any more" if off else f"automatic entries allowed by {who}"
