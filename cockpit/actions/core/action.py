@@ -20,7 +20,7 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import OWNER, own_word, typist
 from cockpit.model.wording import duration
 from cockpit.model.wording import plural as plural
-from cockpit.platforms.base import Platform
+from cockpit.platforms.base import CannotError, Platform
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store, StoreError
@@ -241,6 +241,19 @@ class Execution:
     def launch_id(self) -> str:
         """The launch id that this action was given."""
         return self.entry.launch_id or ""
+
+    @property
+    def platform(self) -> Platform:
+        """Its platform; raises ``CannotError`` where this version cannot act on its jobs."""
+        found = self.context.acting_platform
+        if found is None:
+            raise CannotError("this kind of job is not supported yet")
+        return found
+
+    async def live(self, run: RunSpec | None = None) -> Live:
+        """Return what lives of a run (this one, if none is named) at this moment."""
+        asked_for = run or self.context.spec
+        return (await self.platform.live([asked_for]))[asked_for.name]
 
     async def note(self, **facts: str) -> None:
         """Write into the journal what was learned, before going on."""

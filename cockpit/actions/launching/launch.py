@@ -48,7 +48,7 @@ from cockpit.actions.launching.relaunch import (
     store_there,
     template_of,
 )
-from cockpit.actions.launching.submitting import CONFIRM, FILE_ID, platform_of, submit
+from cockpit.actions.launching.submitting import CONFIRM, FILE_ID, submit
 from cockpit.actions.stopping.stop import evidence
 from cockpit.model import check_rows as rows
 from cockpit.model.jobs import NamedJob
@@ -301,7 +301,7 @@ class Adopt(Action):
 
 async def _adopt(execution: Execution) -> str:
     """See on the system that the very job that was shown lives; raises ``StepError``."""
-    platform, facts = platform_of(execution), execution.plan.facts
+    platform, facts = execution.platform, execution.plan.facts
     run, job = execution.context.spec, await platform.named_job(execution.context.spec, facts[JOB])
     if job.lives is None:
         raise StepUnknownError(f"cannot tell whether {job.id} lives: {job.text}")

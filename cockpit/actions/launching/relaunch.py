@@ -41,7 +41,7 @@ from cockpit.actions.launching.launch_records import (
     resumed_step,
     trouble_step,
 )
-from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, platform_of, submit, verify
+from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, submit, verify
 from cockpit.actions.stopping.losses import LOST, loss_of
 from cockpit.actions.stopping.stop import (
     SAVE,
@@ -118,7 +118,7 @@ async def startable(execution: Execution) -> None:
     words, _ = filled(run, run.resubmit, execution, execution.plan.checkpoint)
     submission = Submission(run=run.name, launch_id=execution.launch_id, command=words)
     try:
-        await platform_of(execution).try_start(run, submission)
+        await execution.platform.try_start(run, submission)
     except (CannotError, LostError, TimeoutError) as error:
         raise StepError(f"nothing was stopped: a start would fail: {error}") from error
 
@@ -155,7 +155,7 @@ async def nothing_lives(execution: Execution, run: RunSpec) -> None:
 
     Raises ``StepError``.
     """
-    live = (await platform_of(execution).live([run]))[run.name]
+    live = await execution.live(run)
     if live.unknown is not None or live.jobs:
         left = live.unknown or ", ".join(job.name for job in live.jobs)
         raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
@@ -262,7 +262,7 @@ def filled(
     template = _words(command)
     try:
         values = values_for(run, execution.launch_id, pick)
-        return as_sent(platform_of(execution), run, template, values), template
+        return as_sent(execution.platform, run, template, values), template
     except (CommandError, CannotError) as error:
         raise StepError(f"not started: {error}") from error
 

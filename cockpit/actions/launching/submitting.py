@@ -17,7 +17,7 @@ from cockpit.actions.core.execution import Pace, look_up, settled, where_to_look
 from cockpit.actions.core.recovery import ACCEPTED, DIED, HANDLE, handle_in
 from cockpit.model.jobs import LaunchState, LookUp, Submission
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.platforms.base import LostError
 from cockpit.store.memory import Snapshot
 from cockpit.store.store import StoreError, unpack
 from cockpit.text.scrub import shown
@@ -37,14 +37,6 @@ TAIL: Final = 3
 _UNWRITTEN: Final = "the journal could not be written"
 
 
-def platform_of(execution: Execution) -> Platform:
-    """Return the platform; raises ``CannotError`` where this version cannot act on its jobs."""
-    found = execution.context.acting_platform
-    if found is None:
-        raise CannotError("this kind of job is not supported yet")
-    return found
-
-
 def snapshot_in(execution: Execution) -> Snapshot:
     """Return what was noted; raises ``StepError`` if another version of the cockpit noted it."""
     used = unpack(Snapshot, execution.facts.get(SNAPSHOT, "{}"))
@@ -62,7 +54,7 @@ async def submit(
     execution: Execution, run: RunSpec, words: Sequence[str], env: dict[str, str] | None = None
 ) -> str:
     """Start the job under the action's launch id; at most once, whatever becomes of the answer."""
-    platform = platform_of(execution)
+    platform = execution.platform
     now = execution.context.parts.clock.now()
     try:
         named = (run.job.id if run.job is not None else None) or ""
@@ -119,14 +111,14 @@ async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
 
 async def _ask_platform(execution: Execution, run: RunSpec) -> LookUp:
     """Look the launch up by what the journal keeps of it; what never came is closed by looking."""
-    platform, handle = platform_of(execution), handle_in(execution.facts)
+    platform, handle = execution.platform, handle_in(execution.facts)
     return await look_up(platform, run, execution.launch_id, handle)
 
 
 async def _settled(execution: Execution, run: RunSpec) -> LookUp:
     """Look up until it is known, for a while: it may be starting at this very moment."""
     clock, handle = execution.context.parts.clock, handle_in(execution.facts)
-    return await settled(platform_of(execution), run, execution.launch_id, clock, handle)
+    return await settled(execution.platform, run, execution.launch_id, clock, handle)
 
 
 async def _settle_by_look_up(execution: Execution, run: RunSpec, why: str) -> str:
@@ -136,7 +128,7 @@ async def _settle_by_look_up(execution: Execution, run: RunSpec, why: str) -> st
         raise StepError(f"{said}; nothing was started")
     if found.found is LaunchState.UNKNOWN:
         accepted = execution.facts.get(ACCEPTED)
-        where = where_to_look(platform_of(execution), run, execution.launch_id, accepted)
+        where = where_to_look(execution.platform, run, execution.launch_id, accepted)
         raise StepUnknownError(f"{said}; {where}")
     return found.job_id or execution.launch_id
 
@@ -147,7 +139,7 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     One that was accepted and waits for its turn is a success too, however long it waits. Bad
     news is noted for the records first; ``confirm`` makes it the action's outcome.
     """
-    clock, platform = execution.context.parts.clock, platform_of(execution)
+    clock, platform = execution.context.parts.clock, execution.platform
     pace = Pace(clock, platform)
     until = pace.until(SEEN_WITHIN)
     since: float | None = None

@@ -38,7 +38,6 @@ from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import Verdict
 from cockpit.model.wording import duration
-from cockpit.platforms.base import CannotError, Platform
 from cockpit.text.checks import blocked, passed
 from cockpit.text.safe import clean
 
@@ -193,17 +192,9 @@ def _resumes(context: ActionContext) -> list[Check]:
     return [blocked(rows.CHECKPOINT, f"{text}; relaunch instead")]
 
 
-def _platform(execution: Execution) -> Platform:
-    found = execution.context.acting_platform
-    if found is None:
-        raise CannotError("this kind of job is not supported yet")
-    return found
-
-
 async def _planned_job(execution: Execution) -> LiveJob | None:
     """Return the job of the plan as it lives now; raises ``StepError``."""
-    run, wanted = execution.context.spec, execution.plan.facts[STOPS]
-    live = (await _platform(execution).live([run]))[run.name]
+    live, wanted = await execution.live(), execution.plan.facts[STOPS]
     found = next((job for job in live.jobs if job.id == wanted), None)
     if found is None and live.unknown is not None:
         raise StepUnknownError(f"cannot tell which jobs are alive: {live.unknown}")
@@ -220,7 +211,7 @@ async def _give(execution: Execution) -> str:
         raise StepError("the job is not alive any more: nothing was ordered")
     began = "" if job.started_at is None else f"{job.started_at:.3f}"
     await execution.note(began=began)
-    said = await _platform(execution).order(execution.context.spec, job, _asked_for(execution))
+    said = await execution.platform.order(execution.context.spec, job, _asked_for(execution))
     await execution.note(**{SAID: said})
     return said
 
@@ -233,7 +224,7 @@ async def _shown(execution: Execution) -> str | None:
     began = execution.facts.get("began")
     before = job.model_copy(update={"started_at": float(began) if began else None})
     run = execution.context.spec
-    return await _platform(execution).shown_order(run, before, _asked_for(execution))
+    return await execution.platform.shown_order(run, before, _asked_for(execution))
 
 
 def _records(plan: Plan) -> tuple[Step, Step]:

@@ -59,7 +59,6 @@ from cockpit.model.plan import (
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps
-from cockpit.platforms.base import CannotError, Platform
 from cockpit.runtime.moment import Awake
 from cockpit.text.checks import blocked, finding, passed, warned
 
@@ -139,10 +138,7 @@ async def _cancelled(execution: Execution, live: Live) -> str:
 
 
 async def _live(execution: Execution, *, told: bool = False) -> Live:
-    platform, spec = execution.context.acting_platform, execution.context.spec
-    if platform is None:
-        raise CannotError("this kind of job is not supported yet")
-    live = (await platform.live([spec]))[spec.name]
+    live = await execution.live()
     if live.unknown is not None:
         text = f"cannot tell which jobs are held: {live.unknown}"
         raise StepUnknownError(text) if told else StepError(text)
@@ -445,7 +441,7 @@ async def evidence(execution: Execution) -> str:
     """Archive log, orchestrator's answer and device state before anything is stopped (SPEC A)."""
     context, jobs = execution.context, await _mine(execution)
     live = context.live.model_copy(update={"jobs": jobs})
-    archived = await archive(context.spec, context.report, _platform(execution), live)
+    archived = await archive(context.spec, context.report, execution.platform, live)
     await execution.note(evidence=safe(archived.path or "none could be kept"))
     return archived.text
 
@@ -461,7 +457,7 @@ async def save_first(execution: Execution) -> str:
     except SavesUnknownError as error:
         raise StepError(f"no save was requested, since none would be seen: {error}") from error
     for job in await _mine(execution):
-        await _platform(execution).save(run, job)
+        await execution.platform.save(run, job)
     try:
         new = await saves.new(before, save_within(execution.context), lambda: _some(execution))
     except NoSaveError as error:
@@ -487,7 +483,7 @@ async def stop(execution: Execution) -> str:
             "nothing was running" if only_queued else "they ended by themselves meanwhile"
         )
     await order(execution, jobs)
-    await _platform(execution).stop(run, jobs)
+    await execution.platform.stop(run, jobs)
     await _see_gone(execution, jobs)
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(map(job_name, jobs))}"
 
@@ -501,7 +497,7 @@ async def _see_gone(execution: Execution, jobs: Sequence[LiveJob]) -> None:
     expected = {*planned(execution), *(job.id for job in queued_jobs(execution.context))}
     expected |= set(await jobs_of_others(execution.context))
     while True:
-        after = (await _platform(execution).live([run]))[run.name]
+        after = await execution.live(run)
         left = [job_name(job) for job in after.jobs if job.id in {each.id for each in jobs}]
         if left:
             raise StepError(f"still alive after the stop: {', '.join(left)}")
@@ -553,7 +549,7 @@ async def gone_and_measured(execution: Execution) -> str | None:
     said, run = await gone(execution), execution.context.spec
     if said is None or not ordered(execution):
         return said
-    if (await _platform(execution).live([run]))[run.name].jobs:  # the steps are another one's now
+    if (await execution.live(run)).jobs:  # the steps are another one's now
         return said
     return "; ".join(filter(None, (said, await measure(execution))))
 
@@ -561,15 +557,7 @@ async def gone_and_measured(execution: Execution) -> str | None:
 async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
     """Return the jobs of the plan that are alive now: nothing that appeared since."""
     wanted = planned(execution)
-    spec = execution.context.spec
-    live = (await _platform(execution).live([spec]))[spec.name]
+    live = await execution.live()
     if live.unknown is not None:
         raise StepError(f"cannot tell which jobs are alive: {live.unknown}")
     return tuple(job for job in live.jobs if job.id in wanted)
-
-
-def _platform(execution: Execution) -> Platform:
-    found = execution.context.acting_platform
-    if found is None:
-        raise CannotError("this kind of job is not supported yet")
-    return found
