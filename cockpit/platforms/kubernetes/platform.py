@@ -100,13 +100,14 @@ class KubernetesPlatform(KubernetesActing):
         """Return what the namespace has under an id as ``jobset/llama``."""
         assert run.job is not None
         try:
-            look = await self._space(run.job).look()
+            space = self._space(run.job)
+            look, moves = await space.look(), await space.cluster.moves()
         except HttpError as error:
             return NamedJob(id=job_id, text=clean(error, 400))
         top = by_id(look.tops, job_id)
         if top is None:
             text = f"the namespace has no {clean(job_id, 120)}"
-            return NamedJob(id=job_id, text=text, lives=None if look.errors else False)
+            return NamedJob(id=job_id, text=text, lives=None if look.errors or moves else False)
         job, (start, told, _) = look.job(top), started(top.body)
         phase = job.state.phase
         return NamedJob(

@@ -597,6 +597,22 @@ async def test_the_log_of_rank_0_is_shown_and_all_are_there_for_a_diagnosis(desk
     assert lines_of(facet) == ["from master 0"] and len(facet.value.others) == 2
 
 
+async def test_the_log_of_the_attempt_before_is_there_for_a_diagnosis(desk: Desk) -> None:
+    desk.server.add("jobs", job())
+    pod = desk.pods()[0]
+    desk.server.run(pod)
+    pod["status"]["containerStatuses"][0]["restartCount"] = 1
+    desk.server.settle(pod)
+    desk.server.logs[pod["metadata"]["name"]] = stamped("step 1")
+    facet = await desk.log()
+    assert lines_of(facet) == ["step 1"] and len(facet.value.others) == 1
+    asked = [each for each in desk.server.asked if "/log?" in each]
+    assert sorted("previous=true" in each for each in asked) == [False, True]
+    await desk.log()
+    later = [each for each in desk.server.asked if "previous=true" in each]
+    assert len(later) == 1, "what is over is fetched once"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("unable to retrieve container logs for containerd://abc", "has no log of"), ("", "no log")],
@@ -648,6 +664,8 @@ async def test_what_init_and_a_person_are_told(desk: Desk) -> None:
     named = await desk.platform.named_job(run_of(), "job/llama")
     assert (named.lives, named.text) == (True, "job/llama is Pending")
     assert (await desk.platform.named_job(run_of(), "job/none")).lives is False
+    elsewhere = await desk.platform.named_job(run_of(namespace=None), "job/none")
+    assert elsewhere.lives is None, "it may live where the kubeconfig pointed before"
 
 
 @pytest.mark.parametrize("denied", [(), (("delete", "jobs"), ("get", "nodes"))])
