@@ -44,6 +44,9 @@ Spec = Any
 class RunReader(Hashable, Protocol):
     """Reads one run of a tracker. Methods block; they raise ``OSError`` and ``BadFileError``."""
 
+    draws: bool
+    """Whether the loss is folded for ``value``."""
+
     @property
     def keys(self) -> MetricKeys:
         """Which logged name is which, as far as anything was read."""
@@ -93,6 +96,7 @@ class TrackedRuns(ABC):
     def reader(self, spec: Spec, names: MetricNames) -> RunReader:
         """Return a reader of all rows that a run's settings name, from the first one on."""
         found: RunReader = self._reader(spec.model_copy(update={"metrics": names}))
+        found.draws = False
         return found
 
     async def more_rows(self, run: RunSpec) -> RowChunk:

@@ -147,6 +147,8 @@ class RunRows:
     """The rows of one run and what is known by them; safe from any thread."""
 
     def __init__(self, log: RowLog) -> None:
+        self.draws = True
+        """Whether the loss is folded for ``value``: who only wants rows has no use for it."""
         self._log = log
         self._lock = Lock()
         self._reading = _Reading(None, log.keys)
@@ -201,6 +203,8 @@ class RunRows:
         batch = self._log.next()
         if not self._reading.rows:
             self._reading.keys = self._log.keys
+        if self.draws:
+            self._reading.columns.add(batch.rows)
         self._reading.take(batch)
 
     @property
@@ -302,7 +306,6 @@ class _Reading:
 
     def take(self, batch: RowBatch) -> None:
         """Keep what was read until it is given out."""
-        self.columns.add(batch.rows)
         self.ready += batch.rows
         self.rows += len(batch.rows)
         _, self.caught_up, self.share, self.skipped, self.later = batch

@@ -247,6 +247,7 @@ def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:
     Rows that go from one processor's cache to another's cost a tenth of all that a replay does.
     """
     files = read_run(spec)
+    files.draws = False
     while True:
         try:
             chunk = files.more()

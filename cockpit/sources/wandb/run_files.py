@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Final
 
@@ -41,11 +42,11 @@ def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
     tail = fragment.latest(keys)
     if not fragment.offset:
         return tail
-    (newest,) = fragment.on_our_clock([tail.row])
+    (newest,) = fragment.on_our_clock([tail.known])
     at = tail.record_at
     at = None if at is None else min(at - fragment.file.skew, fragment.mtime)
     rows = tuple(fragment.on_our_clock(tail.rows))
-    return tail.with_row(newest)._replace(rows=rows, record_at=at)
+    return tail._replace(known=newest, rows=rows, record_at=at)
 
 
 def _still_writing(
@@ -75,15 +76,6 @@ def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:
     """Return the seconds per step of the newest launch that has enough rows to say."""
     paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
     return next((pace for pace in paces if pace is not None), None)
-
-
-def _joined(tails: Sequence[Latest]) -> Latest:
-    """Return the newest of everything over all launches."""
-    known = Row(None, None)
-    for tail in reversed(tails):
-        known = older(known, tail.row)
-    times = [tail.record_at for tail in tails if tail.record_at is not None]
-    return tails[-1].with_row(known)._replace(record_at=max(times, default=None))
 
 
 def newest_head(fragments: Sequence[Fragment]) -> Head:
@@ -149,11 +141,10 @@ class RunFiles(RowLog):
     def newest(self) -> Newest:
         """Return the newest of everything over all launches."""
         tails = self._tails = [_on_our_clock(one, self.keys) for one in self._order]
-        joined = _joined(tails)
         return Newest(
             [row for tail in tails for row in tail.rows],
-            joined.row,
-            joined.record_at,
+            reduce(older, [tail.known for tail in reversed(tails)]),
+            max((tail.record_at for tail in tails if tail.record_at is not None), default=None),
             _usual_step_seconds(tails),
             counts_calls=self.keys.step == WANDB_STEP,
             skipped=sum(tail.skipped for tail in tails),

@@ -59,38 +59,19 @@ class Head(NamedTuple):
 class Latest(NamedTuple):
     """The newest of everything, up to ``offset`` in a file that had ``size`` bytes.
 
-    Each value is from the newest row that has it, the step and its time ``at`` from one that is no
-    evaluation's. ``record_at`` is the time of the last record that carries one;
+    Each value in ``known`` is from the newest row that has it, the step and its time from one that
+    is no evaluation's. ``record_at`` is the time of the last record that carries one;
     ``rows`` are the last ``RECENT_ROWS``, oldest first.
     """
 
     size: int = 0
     offset: int = 0
     rows: tuple[Row, ...] = ()
-    step: int | None = None
-    at: float | None = None
-    loss: float | None = None
-    throughput: float | None = None
-    grad_norm: float | None = None
+    known: Row = Row(None, None)
     record_at: float | None = None
     exit_code: int | None = None
     skipped: int = 0
     stamps: Stamps = Stamps()
-
-    @property
-    def row(self) -> Row:
-        """The newest values as one row."""
-        return Row(self.step, self.at, self.loss, self.throughput, self.grad_norm)
-
-    def with_row(self, row: Row) -> Latest:
-        """Return the same with other newest values."""
-        return self._replace(
-            step=row.step,
-            at=row.at,
-            loss=row.loss,
-            throughput=row.throughput,
-            grad_norm=row.grad_norm,
-        )
 
 
 def messages(spans: Iterable[Span]) -> Iterator[Span]:
@@ -278,7 +259,8 @@ class _Newest:
             exit_code=former.exit_code if self._exit is None else self._exit,
             skipped=former.skipped + skipped,
             stamps=self._joined_stamps(former.stamps),
-        ).with_row(older(self._known, former.row))
+            known=older(self._known, former.known),
+        )
 
     def _joined_stamps(self, former: Stamps) -> Stamps:
         """Return the stamps, those of a former look where nothing newer was written since."""

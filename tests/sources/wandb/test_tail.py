@@ -53,7 +53,7 @@ def newest(path: Path, former: tail.Latest | None = None) -> tail.Latest:
 def test_a_hung_run_is_found_behind_days_of_heartbeats(tmp_path: Path) -> None:
     beats = [writer.stats(T0 + 100 + 15 * beat) for beat in range(60_000)]
     found = newest(on_disk(tmp_path, START + rows(0, 100) + beats))
-    assert (found.step, found.at, found.loss) == (99, T0 + 99, 2.0)
+    assert found.known[:3] == (99, T0 + 99, 2.0)
     assert found.record_at == T0 + 100 + 15 * 59_999
 
 
@@ -76,7 +76,7 @@ def test_whatever_is_cut_off_the_rest_is_read(tmp_path: Path, cut: int) -> None:
     in_file = list(tail.read_rows(spans, reader_of(path)))
     assert found.rows == tuple(in_file)[len(in_file) - len(found.rows) :]
     assert len(found.rows) >= min(8, len(in_file))
-    assert found.step == (in_file[-1].step if in_file else None)
+    assert found.known.step == (in_file[-1].step if in_file else None)
 
 
 def test_a_loss_that_is_logged_every_hundredth_row_is_learned(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_loss_that_is_logged_every_hundredth_row_is_learned(tmp_path: Path) ->
         for step in range(5000)
     ]
     found = newest(on_disk(tmp_path, records))
-    assert (found.step, found.loss) == (4999, 2.5)
+    assert (found.known.step, found.known.loss) == (4999, 2.5)
 
 
 def test_a_sample_is_spread_over_the_whole_file(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
     big = '"' + "x" * 90_000 + '"'
     records = START + [writer.row(step, "1.5", T0 + step, note=big) for step in range(200)]
     path = on_disk(tmp_path, records)
-    assert newest(path).step == 199
+    assert newest(path).known.step == 199
     with WandbFile(str(path)) as log:
         assert len(tail.sample(log, reader_of(path), 120)) > 60
         recent, start = tail.newest_rows(log, reader_of(path), 10)
@@ -130,6 +130,6 @@ def test_the_head_of_a_run_with_a_large_configuration(tmp_path: Path) -> None:
 def test_garbage_that_verifies_is_passed_over(tmp_path: Path) -> None:
     broken = writer.record(5, 2, b"\x0a\x7fshort")
     path = on_disk(tmp_path, [*START, *rows(0, 5), broken, *rows(5, 6)])
-    assert newest(path).step == 5
+    assert newest(path).known.step == 5
     with WandbFile(str(path)) as log:
         assert len(tail.sample(log, RowReader(MetricKeys(), KeyLayout(MetricNames())), 9)) == 0
