@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
@@ -22,11 +22,12 @@ from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
+from cockpit.sources.figures import figure_of, leaves
 from cockpit.sources.file_tracker import RunReader
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb
-from cockpit.sources.wandb.online_rows import mapping, number_of
+from cockpit.sources.wandb.online_rows import mapping
 from cockpit.sources.wandb.server import Document
 from cockpit.text.safe import clean
 
@@ -185,7 +186,6 @@ SAMPLES: Final = 1000
 FRESH: Final = 20.0
 """Seconds for which an answer is used again: what is new comes to the server every 15 s."""
 MOST_KEPT: Final = 64
-_DEPTH: Final = 4
 
 
 class SampledCurves:
@@ -234,7 +234,8 @@ class SampledCurves:
         kept = self._names.get(run.name)
         if kept is None or self._clock.monotonic() - kept[0] > FRESH:
             fields = await self._server.ask_run(run, lambda _: "summaryMetrics")
-            names = offered(_numbers(mapping(fields.get("summaryMetrics")) or {}, "", 0))
+            summary = leaves(mapping(fields.get("summaryMetrics")) or {}, ".")
+            names = offered(name for name, value in summary if figure_of(value) is not None)
             kept = self._names[run.name] = (self._clock.monotonic(), names)
         return kept[1]
 
@@ -287,20 +288,12 @@ def _folded(rows: object, raw: str, keys: MetricKeys) -> CurveFold:
 def _values(rows: object, raw: str, keys: MetricKeys) -> Iterator[tuple[int, float | None, float]]:
     for each in rows if isinstance(rows, list) else []:
         row = mapping(each) or {}
-        value = number_of(row.get(raw))
-        step = step_of(number_of(row.get(keys.step))) if keys.step in row else None
+        value = figure_of(row.get(raw))
+        step = step_of(figure_of(row.get(keys.step))) if keys.step in row else None
         if step is None:
-            step = step_of(number_of(row.get(WANDB_STEP)))
+            step = step_of(figure_of(row.get(WANDB_STEP)))
         if value is not None and step is not None:
-            yield step, true_time(number_of(row.get(WANDB_TIME))), value
-
-
-def _numbers(raw: Mapping[str, Any], prefix: str, depth: int) -> Iterator[str]:
-    for key, value in raw.items():
-        if isinstance(value, dict) and depth < _DEPTH:
-            yield from _numbers(value, f"{prefix}{key}.", depth + 1)
-        elif number_of(value) is not None:
-            yield prefix + key
+            yield step, true_time(figure_of(row.get(WANDB_TIME))), value
 
 
 TURN: Final = 0.2

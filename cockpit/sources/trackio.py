@@ -6,7 +6,6 @@ trackio opens and closes its database with every write, so no open file tells wh
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
+from cockpit.sources.figures import figure_of, leaves
 from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside
 from cockpit.sources.run_rows import About
@@ -95,9 +95,7 @@ SUFFIX: Final = ".db"
 DATABASES: Final = f"*{SUFFIX}"
 ALERTS: Final = 20
 _SHOWN: Final = 5
-_DEPTH: Final = 4
 _LONGEST: Final = 1_000_000
-_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 T = TypeVar("T")
 
 
@@ -324,19 +322,10 @@ def _records(rows: Sequence[Any]) -> tuple[list[Record], int]:
         document = _json(raw)
         if isinstance(document, dict):
             number = step if isinstance(step, int) else None
-            records.append(Record(number, _instant(at), dict(_figures(document, "", 0))))
+            figures = ((name, figure_of(value)) for name, value in leaves(document, "/"))
+            found = {name: figure for name, figure in figures if figure is not None}
+            records.append(Record(number, _instant(at), found))
     return records, len(rows) - len(records)
-
-
-def _figures(document: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, float]]:
-    for name, value in document.items():
-        if isinstance(value, dict) and depth < _DEPTH:
-            yield from _figures(value, f"{prefix}{name}/", depth + 1)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            with suppress(OverflowError):
-                yield f"{prefix}{name}", float(value)
-        elif isinstance(value, str) and value in _WORDS:
-            yield f"{prefix}{name}", _WORDS[value]
 
 
 def _json(raw: object) -> object:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import MetricNames
+from cockpit.sources.figures import figure_of, leaves
 from cockpit.sources.rowlog import Record
 from cockpit.sources.wandb.metrics import (
     WANDB_STEP,
@@ -214,9 +215,7 @@ def rows_of(parts: Iterable[Sequence[Raw]]) -> list[Raw]:
 SUMMARY_TIME: Final = (WANDB_STEP, WANDB_TIME)
 EVALUATION: Final = "_evaluation"
 """Stands in a row for the metrics of an evaluation, whose names do not matter."""
-_DEPTH: Final = 4
 _MOST_NAMES: Final = 20_000
-_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class Head(NamedTuple):
@@ -296,18 +295,11 @@ class Names:
 
     def numbers(self, raw: object) -> Raw:
         """Return the numbers that matter of one row or summary (JSON text or an object)."""
-        found = mapping(raw)
-        return {} if found is None else dict(self._numbers(found, "", 0))
+        return dict(self._numbers(mapping(raw) or {}))
 
-    def _numbers(
-        self, raw: Mapping[str, Any], prefix: str, depth: int
-    ) -> Iterator[tuple[str, float]]:
-        for key, value in raw.items():
-            name = prefix + key
-            if isinstance(value, dict) and depth < _DEPTH:
-                yield from self._numbers(value, f"{name}.", depth + 1)
-                continue
-            if self._matters(name) and (number := number_of(value)) is not None:
+    def _numbers(self, raw: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+        for name, value in leaves(raw, "."):
+            if self._matters(name) and (number := figure_of(value)) is not None:
                 yield name, number
             if of_evaluation(name):
                 yield EVALUATION, 1.0
@@ -319,18 +311,6 @@ class Names:
             if len(self._known) < _MOST_NAMES:
                 self._known[name] = known
         return known
-
-
-def number_of(value: object) -> float | None:
-    """Return a JSON value as a number; NaN and infinities may come as words."""
-    if isinstance(value, str):
-        return _WORDS.get(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def rows_in(raw: object, names: Names) -> list[Raw]:

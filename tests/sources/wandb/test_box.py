@@ -210,58 +210,6 @@ async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> N
     assert seen + [row.step for row in (await source.more_rows(run)).rows] == [*range(2010)]
 
 
-@pytest.mark.usefixtures("processes_are_seen")
-async def test_an_evaluation_begun_later_does_not_hide_the_run_that_a_process_writes(
-    tmp_path: Path,
-) -> None:
-    train = launch(tmp_path, "train", *rows(0, 50))
-    later = launch(tmp_path, "eval", *rows(0, 3), day=2)
-    os.utime(train, (T0, T0))
-    os.utime(later, (T0 + 9, T0 + 9))
-    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path)
-    assert (await value(source, run)).id == "eval", "neither is written now"
-    (tmp_path / "away").symlink_to(tmp_path)  # the writer knows it by another name
-    with (tmp_path / "away" / train.relative_to(tmp_path)).open("ab"):
-        found = await value(source, run)
-    assert (found.id, found.step) == ("train", 49)
-    assert found.notes == ("eval lies there too; train is read",)
-    with train.open("rb"):
-        assert (await value(source, run)).id == "eval", "a reader is none"
-
-
-async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
-    tmp_path: Path,
-) -> None:
-    train, later = launch(tmp_path, "train", *rows(0, 50)), launch(tmp_path, "eval", day=2)
-    os.utime(later, (T0, T0))
-    os.utime(train, (T0 + 60, T0 + 60))
-    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path)
-    with later.open("ab"):
-        assert (await value(source, run)).id == "train"
-
-
-@pytest.mark.usefixtures("processes_are_seen")
-async def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
-    first, second = (launch(tmp_path, "same", *rows(0, 5), day=day) for day in (1, 2))
-    source, run = OfflineWandb(SystemClock(), CallsHere()), spec(tmp_path, id="same")
-    assert (await value(source, run)).writers == ()
-    with first.open("ab"), second.open("ab"):
-        (found,) = (await value(source, run)).writers
-    assert found.name == first.parent.name
-
-
-async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
-    path = launch(tmp_path, "abc", *rows(0, 500))
-    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), CallsHere())
-    assert (await value(source, run)).step == 499
-    await every_row(source, run)
-    path.unlink()
-    path.parent.rmdir()
-    launch(tmp_path, "abc", *rows(7, 9))
-    assert (await value(source, run)).step == 8
-    assert [row.step for row in await every_row(source, run)] == [7, 8]
-
-
 async def test_a_loss_far_from_the_end_is_found_by_a_closer_look(tmp_path: Path) -> None:
     launch(tmp_path, "abc", *rows(0, 900), *rows(900, 9000, None))
     calls, run = CallsHere(), spec(tmp_path, id="abc")
@@ -409,29 +357,6 @@ async def test_an_agent_that_cannot_answer_is_unknown(tmp_path: Path) -> None:
     assert found.error.message == "box: no thread is left there"
     calls.edit = CallsHere().edit
     assert (await value(source, run)).step == 4
-
-
-async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
-    launch(tmp_path / "good", "abc", *rows(0, 5))
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "run-abc.wandb").write_bytes(b"PK\x03\x04 no such file at all")
-    (tmp_path / "file").write_text("x")
-    places = {"good": "abc", "gone": "abc", "odd": "abc", "file/below": "abc"}
-    runs = [spec(tmp_path / place, place, id=run_id) for place, run_id in places.items()]
-    runs += [spec(tmp_path / "good", "other", id="zzz"), spec("/x", "two").model_copy()]
-    found = await OfflineWandb(SystemClock(), CallsHere()).observe(queries_of(runs))
-    assert found["good"].value is not None and found["good"].value.step == 4
-    errors = {name: each.error for name, each in found.items() if each.error is not None}
-    said = {name: error.message.replace(str(tmp_path), "") for name, error in errors.items()}
-    assert said == {
-        "gone": "there is no ssh://box/gone",
-        "file/below": "there is no ssh://box/file/below",
-        "odd": 'ssh://box/odd: not a .wandb file: it does not begin with ":W&B"',
-        "other": "no W&B run zzz in ssh://box/good; there: abc (newest first; without wandb.id"
-        " the newest is read)",
-        "two": "there is no ssh://box/x",
-    }
-    assert errors["gone"].kind is ErrorKind.NOT_FOUND
 
 
 async def test_a_bucket_is_not_read_and_said_so() -> None:
