@@ -23,7 +23,7 @@ from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
 from cockpit.sources.figures import figure_of, leaves
-from cockpit.sources.file_tracker import RunReader
+from cockpit.sources.run_rows import RunRows
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb
@@ -43,7 +43,7 @@ class _Reading:
     ``masked``: a zero can stand for a loss that is no number (``Row.true_loss``).
     """
 
-    def __init__(self, rows: RunReader, *, masked: bool) -> None:
+    def __init__(self, rows: RunRows, *, masked: bool) -> None:
         self.rows = rows
         self._masked = masked
         self.share = 0.0
@@ -103,7 +103,7 @@ class FileCurves:
 
     def __init__(
         self,
-        make: Callable[[MetricNames], RunReader],
+        make: Callable[[MetricNames], RunRows],
         configured: MetricNames,
         names: Callable[[], Iterable[str]],
         now: Callable[[], float],
@@ -182,7 +182,7 @@ class FileCurves:
 
 
 SAMPLES: Final = 1000
-"""RunReader of one metric that are asked for: more than a screen has columns."""
+"""Rows of one metric that are asked for: more than a screen has columns."""
 FRESH: Final = 20.0
 """Seconds for which an answer is used again: what is new comes to the server every 15 s."""
 MOST_KEPT: Final = 64

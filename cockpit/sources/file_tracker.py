@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import (
@@ -28,8 +27,8 @@ from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.run_folders import Away, BadFileError, OnHost
-from cockpit.sources.wandb.history import Delivery, RowChunk, unreadable
-from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.run_rows import RunRows
+from cockpit.sources.wandb.history import RowChunk, unreadable
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 5.0
@@ -41,61 +40,29 @@ Spec = Any
 """The settings of one kind of tracker: a place, and ``metrics``."""
 
 
-class RunReader(Hashable, Protocol):
-    """Reads one run of a tracker. Methods block; they raise ``OSError`` and ``BadFileError``."""
-
-    draws: bool
-    """Whether the loss is folded for ``value``."""
-
-    @property
-    def keys(self) -> MetricKeys:
-        """Which logged name is which, as far as anything was read."""
-
-    @property
-    def read_out(self) -> bool:
-        """Whether by the last ``value`` every row that was there had been given out."""
-
-    def value(self, clock: Clock) -> TrackerValue:
-        """Return what is known now: the newest rows, the loss over all rows as far as read."""
-
-    def more(self) -> RowChunk:
-        """Return the next rows in order, from the very first, then only what is new."""
-
-    def recent(self, most: int) -> RowChunk:
-        """Return the newest rows; from then on ``keys`` are known."""
-
-    def rewind(self) -> None:
-        """Give out every row from the first one again: another source has stood in meanwhile."""
-
-    def names(self) -> set[str]:
-        """Return the metrics that were logged; of a reader that reads nothing else."""
-
-
-@dataclass(frozen=True)
-class _Own:
-    """What one run's settings name, what reads it, and its rows on their way."""
+class _Own(NamedTuple):
+    """What one run's settings name, and what reads it."""
 
     spec: Spec
-    reader: RunReader
-    delivery: Delivery
+    reader: RunRows
 
 
 class TrackedRuns(ABC):
-    """The runs of one kind of tracker, each read by a ``RunReader``; no method raises.
+    """The runs of one kind of tracker, each read by a ``RunRows``; no method raises.
 
     Methods that read look for what is new; ``observe`` of what is made of it tells more.
     """
 
-    def __init__(self, clock: Clock, kind: TrackerKind, reader: Callable[[Any], Any]) -> None:
-        """``reader`` makes a ``RunReader`` of what a run's settings name of this kind."""
+    def __init__(self, clock: Clock, kind: TrackerKind, reader: Callable[[Any], RunRows]) -> None:
+        """``reader`` makes it of what a run's settings name of this kind."""
         self._clock = clock
         self._kind = kind
         self._reader = reader
         self._runs: dict[str, _Own] = {}
 
-    def reader(self, spec: Spec, names: MetricNames) -> RunReader:
+    def reader(self, spec: Spec, names: MetricNames) -> RunRows:
         """Return a reader of all rows that a run's settings name, from the first one on."""
-        found: RunReader = self._reader(spec.model_copy(update={"metrics": names}))
+        found = self._reader(spec.model_copy(update={"metrics": names}))
         found.draws = False
         return found
 
@@ -105,14 +72,14 @@ class TrackedRuns(ABC):
         Call it until ``caught_up``, and again when there may be more. What a read that took too
         long has read comes with the next call.
         """
-        return await self._chunk(run, lambda own, deadline: own.delivery.next(deadline))
+        return await self._chunk(run, lambda own, deadline: own.reader.deliver(deadline))
 
     def may_have_rows(self, run: RunSpec) -> bool:
         """Return whether ``more_rows`` might give any, as far as the last look tells."""
         own = self._runs.get(run.name)
         if own is None or own.spec != self.spec(run):
             return True
-        return not own.reader.read_out or own.delivery.waiting
+        return not own.reader.read_out or own.reader.late
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
@@ -123,7 +90,7 @@ class TrackedRuns(ABC):
     def rewind(self, run: str) -> None:
         """Give out every row of a run from the first one again."""
         if run in self._runs:
-            self._runs[run].delivery.rewind()
+            self._runs[run].reader.rewind()
 
     def forget(self, names: Iterable[str]) -> None:
         """Begin anew with runs: the next rows of each are its first ones."""
@@ -167,9 +134,7 @@ class TrackedRuns(ABC):
         spec: Any = self.spec(run)
         former = self._runs.get(run.name)
         if former is None or former.spec != spec:
-            reader = self._reader(spec)
-            delivery = Delivery(reader.more, reader.rewind)
-            former = self._runs[run.name] = _Own(spec, reader, delivery)
+            former = self._runs[run.name] = _Own(spec, self._reader(spec))
         return former
 
 
@@ -185,7 +150,7 @@ class FileTracker(TrackedRuns):
         clock: Clock,
         kind: TrackerKind,
         place_of: Callable[[Any], Place | None],
-        reader: Callable[[Any], RunReader],
+        reader: Callable[[Any], RunRows],
         away: Away[Any],
         sought: Callable[[Any], OnHost | None],
         title: str = "",

@@ -121,7 +121,6 @@ class RecordLog(RowLog):
         self._read_to: Hashable = None
         """The version of the log all of which was read; ``None`` while more is there."""
         self._identity: Hashable = None
-        self._under = self.keys
         self._waiting: list[Record] = []
         self._tail: deque[Record] = deque(maxlen=TAIL)
         self._rate = StepRate()
@@ -193,9 +192,7 @@ class RecordLog(RowLog):
             return
         batch = self._adapter.after(self._cursor)
         self._learn(batch.records)
-        if self._cursor is None:
-            self._identity, self._under = about.identity, self.keys
-        self._cursor = batch.cursor
+        self._cursor, self._identity = batch.cursor, about.identity
         self._read_to = about.version if batch.caught_up else None
         self._records += len(batch.records)
         self._skipped += batch.skipped
@@ -207,7 +204,7 @@ class RecordLog(RowLog):
     def _last(self, count: int) -> tuple[list[Record], float]:
         """Return the last records: once all was read those that were read last."""
         kept = count <= TAIL and self._adapter.reads_on and self._read_to is not None
-        if kept and (self._identity, self._under) == (self.about().identity, self.keys):
+        if kept and self._identity == self.about().identity:
             self._read()
             if self._read_to is not None:
                 records = [*self._tail][-count:]

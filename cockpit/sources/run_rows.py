@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import TrackerAlert, TrackerKind
 from cockpit.model.observed import Row, TrackerValue, Writer
+from cockpit.runtime.offload import offload
 from cockpit.sources.shown_config import ShownConfig
 from cockpit.sources.wandb.decode import STEPS_UNIT
 from cockpit.sources.wandb.history import LossColumns, RowChunk, Series
@@ -150,7 +151,9 @@ class RunRows:
         self.draws = True
         """Whether the loss is folded for ``value``: who only wants rows has no use for it."""
         self._log = log
-        self._lock = Lock()
+        self._lock, self._delivering = Lock(), Lock()
+        self._kept: RowChunk | None = None
+        self._again = False
         self._reading = _Reading(None, log.keys)
         self._restarted = False
         self._config = ShownConfig()
@@ -173,7 +176,7 @@ class RunRows:
             if self._log.at_hand:
                 self._read(identity)
             goes_on = self._reading.goes_on(identity, self._log.keys)
-            given = not self._reading.ready and not self._restarted
+            given = not (self._reading.ready or self._restarted or self._again)
             self.read_out = goes_on and given and self._log.read_out
             seen = (about.version, self._log.keys, self._reading.progress, self._log.offset)
             if self._value is None or self._value[0] != seen:
@@ -181,9 +184,33 @@ class RunRows:
             ended = about.state in ENDED
             return self._value[1] if ended else with_state(self._value[1], clock.now())
 
+    async def deliver(self, deadline: float) -> RowChunk:
+        """Return ``more`` in time; raises ``TimeoutError`` and what ``more`` raises.
+
+        A read that is given up goes on in its thread: what it has read comes with the next call.
+        One caller at a time.
+        """
+        chunk = await offload(self._deliver, deadline=deadline)
+        self._kept = None  # no other read is under way: that would wait for this one
+        return chunk
+
+    def _deliver(self) -> RowChunk:
+        with self._delivering:
+            if self._kept is None or self._again:
+                self._kept = self.more()
+            return self._kept
+
+    @property
+    def late(self) -> bool:
+        """Whether the next delivery gives, or may give, what no look can tell of."""
+        return self._again or self._delivering.locked() or self._kept is not None
+
     def more(self) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
         with self._lock:
+            if self._again:
+                self._again, self._restarted = False, True
+                self._begin(self._reading.identity)
             identity = self._log.look()
             goes_on = self._reading.goes_on(identity, self._log.keys)
             if not self._reading.ready or not goes_on:
@@ -220,11 +247,8 @@ class RunRows:
             return RowChunk(tuple(rows), True, False, share)
 
     def rewind(self) -> None:
-        """Give out every row from the first one again: another source has stood in meanwhile."""
-        with self._lock:
-            self._begin(self._reading.identity)
-            self._restarted = True
-            self.read_out = False
+        """Have the next rows be the first ones again; does not wait for a read that hangs."""
+        self._again = True
 
     def names(self) -> set[str]:
         """Return the metrics that were logged; of a reader that reads nothing else."""

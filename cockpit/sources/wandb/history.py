@@ -1,8 +1,7 @@
 """The loss over every logged row of a run, and the chunks in which rows are given out.
 
 The curve takes bounded memory: extremes, mean and count of values that are no numbers per column,
-exact as far as rows were read and sampled beyond. ``Delivery`` gives each chunk of rows once to
-whoever folds them.
+exact as far as rows were read and sampled beyond.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from threading import Lock
 from typing import NamedTuple
 
 from cockpit.model.base import STEPS
 from cockpit.model.curve import PackedColumns
 from cockpit.model.observed import Column, Row
-from cockpit.runtime.offload import offload
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
@@ -280,49 +277,6 @@ class RowChunk(NamedTuple):
 def unreadable(why: str) -> RowChunk:
     """Return that rows could not be read at this time."""
     return RowChunk((), caught_up=False, restarted=False, share=0.0, unread=why)
-
-
-class Delivery:
-    """Gives out the chunks that ``more`` reads, in order.
-
-    A read that is given up goes on in its thread and moves its cursor: what it has read is kept
-    and given out by the next call. One caller at a time.
-    """
-
-    def __init__(
-        self, more: Callable[[], RowChunk], rewind: Callable[[], None] | None = None
-    ) -> None:
-        """``rewind`` has ``more`` begin at the first row again; both block."""
-        self._more = more
-        self._rewind = rewind
-        self._lock = Lock()
-        self._kept: RowChunk | None = None
-        self._again = False
-
-    async def next(self, deadline: float) -> RowChunk:
-        """Return the next chunk; raises ``TimeoutError`` and what ``more`` raises."""
-        chunk = await offload(self._read, deadline=deadline)
-        self._kept = None  # no other read is under way: that would wait for this one
-        return chunk
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the next call gives, or may give, what no look at the files can tell of."""
-        return self._again or self._lock.locked() or self._kept is not None
-
-    def rewind(self) -> None:
-        """Have the next call begin at the first row again; does not wait for one that hangs."""
-        self._again = True
-
-    def _read(self) -> RowChunk:
-        with self._lock:
-            if self._again:
-                self._again, self._kept = False, None
-                if self._rewind is not None:
-                    self._rewind()
-            if self._kept is None:
-                self._kept = self._more()
-            return self._kept
 
 
 POINTS = 120

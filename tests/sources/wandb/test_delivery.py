@@ -12,7 +12,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.history import Delivery, RowChunk
+from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.run_files import read_run
 from tests.queries import queries_of
 from tests.sources.wandb import writer
@@ -29,32 +29,33 @@ class SlowFolder:
         rows = [writer.row(step, "2.5", T0 + step) for step in range(5)]
         self.path.write_bytes(writer.log([writer.run("abc", T0), *rows]))
         self.asked, self.answer = Event(), Event()
-        self._files = read_run(WandbSpec(dir=str(folder)))
-        self.rows = Delivery(self._more, self._files.rewind)
+        self.rows = read_run(WandbSpec(dir=str(folder)))
+        self._read = self.rows.more
+        self.rows.more = self._more  # type: ignore[method-assign]
 
     def _more(self) -> RowChunk:
         self.asked.set()
         assert self.answer.wait(LONG)
-        return self._files.more()
+        return self._read()
 
     async def steps(self, deadline: float = LONG) -> list[int | None]:
-        return [row.step for row in (await self.rows.next(deadline)).rows]
+        return [row.step for row in (await self.rows.deliver(deadline)).rows]
 
 
 async def test_rows_that_came_too_late_are_waiting(tmp_path: Path) -> None:
     slow = SlowFolder(tmp_path)
-    waiting = [slow.rows.waiting]
+    waiting = [slow.rows.late]
     caller = asyncio.create_task(slow.steps())
     await asyncio.to_thread(slow.asked.wait, LONG)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
-    waiting.append(slow.rows.waiting)
+    waiting.append(slow.rows.late)
     slow.answer.set()
     assert len(await slow.steps()) == 5
-    waiting.append(slow.rows.waiting)
+    waiting.append(slow.rows.late)
     slow.rows.rewind()
-    assert [*waiting, slow.rows.waiting] == [False, True, False, True]
+    assert [*waiting, slow.rows.late] == [False, True, False, True]
 
 
 async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> N
         await slow.steps(0.01)
     slow.rows.rewind()
     slow.answer.set()
-    again = await slow.rows.next(LONG)
+    again = await slow.rows.deliver(LONG)
     assert [row.step for row in again.rows] == [0, 1, 2, 3, 4] and again.restarted
     assert await slow.steps() == []
 
