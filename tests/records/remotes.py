@@ -39,6 +39,19 @@ def clone(root: Path, name: str) -> Path:
     return root / name
 
 
+def second_place(root: Path) -> Path:
+    """Make a copy of the remote."""
+    git(root, "clone", "-q", "--bare", "remote.git", "second.git")
+    return root / "second.git"
+
+
+def push_twice(folder: Path) -> None:
+    """Let ``origin`` of a clone be pushed to the remote and to its copy."""
+    for place in ("remote.git", "second.git"):
+        words = ("remote", "set-url", "--add", "--push", "origin")
+        git(folder, *words, str(folder.parent / place))
+
+
 def disturb(folder: Path) -> None:
     """Leave staged, changed, half-staged, removed and untracked files of a person's."""
     (folder / "staged.py").write_text("new = 1\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -125,6 +126,10 @@ async def push(
         return Landed.NO, of_command(done, f"push to {to.remote}")
     if done.timed_out:
         return await _looked_up(repository, to, commit, done)
+    places = await repository.push_places(to.remote)
+    if len(places) > 1 and await _is_at_any(repository, places, to.ref, commit):
+        text = f"not every place that {to.remote} is pushed to has taken it"
+        return Landed.NO, f"{text}: {of_rejection(done, to.remote)}"
     if _RACED.search(done.text):
         return Landed.RACED, of_rejection(done, to.remote)
     return Landed.NO, of_rejection(done, to.remote)
@@ -146,6 +151,11 @@ async def ask_remote(
     done = await repository.network(remote, "ls-remote", place, *refs, within=within)
     pairs = (line.partition("\t") for line in done.text.splitlines())
     return done, {ref: oid for oid, _, ref in pairs}
+
+
+async def _is_at_any(repository: Repository, places: Sequence[str], ref: str, commit: str) -> bool:
+    found = [await at_remote(repository, place, ref, within=LANDED_WITHIN) for place in places]
+    return any(each is not None and each.get(ref) == commit for each in found)
 
 
 async def _looked_up(

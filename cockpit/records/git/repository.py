@@ -166,21 +166,29 @@ class Repository:
         return done.text.strip() or None if done.ok else None
 
     async def pushed_to(self, remote: str) -> str:
-        """Return what to name to ask the place that ``remote`` is pushed to.
+        """Return what to name to ask the place that ``remote`` is pushed to, of several the first.
+
+        Raises ``GitError`` where git does not tell.
+        """
+        return (await self.push_places(remote))[0]
+
+    async def push_places(self, remote: str) -> tuple[str, ...]:
+        """Return what to name to ask each place that ``remote`` is pushed to.
 
         That is the remote itself, unless a ``pushurl`` or ``pushInsteadOf`` leads elsewhere: what
-        was pushed there is not found where the remote is fetched from. Raises ``GitError`` where
-        git does not tell.
+        was pushed there is not found where the remote is fetched from. There may be several. Raises
+        ``GitError`` where git does not tell.
         """
         names = await self.run("config", "--name-only", "--get-regexp", _PUSH_URLS)
         if names.rc == 1 and not names.timed_out:
-            return remote
-        known = [await self.run("remote", "get-url", *how, remote) for how in ((), ("--push",))]
+            return (remote,)
+        pushing = ("--push", "--all")
+        known = [await self.run("remote", "get-url", *how, remote) for how in ((), pushing)]
         silent = next((each for each in (names, *known) if each.timed_out), None)
         if silent is not None:
             raise GitError(silent)
-        fetched, pushed = ([*each.text.splitlines(), ""][0] for each in known)
-        return pushed if pushed and pushed != fetched else remote
+        fetched, pushed = (each.text.splitlines() for each in known)
+        return (remote,) if pushed in ([], fetched) else tuple(dict.fromkeys(pushed))
 
     async def oid(self, name: str) -> str | None:
         """Return the commit (or object) that a name stands for."""

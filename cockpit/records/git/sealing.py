@@ -245,7 +245,9 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
         raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
     status = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
     remote = await remote_now(repository)
-    there = None if remote is None else await at_remote(repository, remote, _full(run, step))
+    places = () if remote is None else await repository.push_places(remote)
+    asked = [await at_remote(repository, place, _full(run, step)) for place in places]
+    there = [each for each in asked if each is not None]
     tag_at = await repository.oid(f"{_full(run, step)}^{{}}")
     branch_at = await repository.oid(_branch(run))
     tips = [each for each in (tag_at or sha, branch_at) if each is not None]
@@ -258,7 +260,7 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
         branch_at=branch_at,
         unpublished=() if remote is None else await _unpublished(repository, remote, tips),
         remote=remote,
-        on_remote=None if there is None else _full(run, step) in there,
+        on_remote=all(_full(run, step) in each for each in there) if there == asked != [] else None,
     )
 
 
@@ -268,14 +270,18 @@ async def _unpublished(
     here = not isinstance(repository, HostRepository)
     limit = repository.limits.local
     own = await offload(own_commits, repository.common, deadline=limit) if here else frozenset()
-    known = [f"--remotes={remote}"]
-    if await repository.pushed_to(remote) != remote:
-        there = await at_remote(repository, remote)
-        known = ["--ignore-missing", *(there or {}).values()]
-    found = await others_among(repository.run, own, *tips, "--not", *known)
-    if found is None:
-        raise _StopError("git does not tell which commits the tag would publish")
-    return found
+    places = await repository.push_places(remote)
+    found: dict[str, OtherCommit] = {}
+    for place in places:
+        known = [f"--remotes={remote}"]
+        if place != remote:
+            there = await at_remote(repository, place)
+            known = ["--ignore-missing", *(there or {}).values()]
+        others = await others_among(repository.run, own, *tips, "--not", *known)
+        if others is None:
+            raise _StopError("git does not tell which commits the tag would publish")
+        found |= {each.oid: each for each in others}
+    return tuple(found.values())
 
 
 async def _commit(

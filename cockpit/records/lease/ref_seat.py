@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -10,6 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.records.git.pushing import FETCH, LANDED_WITHIN, PUSH, ask_remote, remote_now
 from cockpit.records.git.repository import (
     NOT_ASKED,
+    GitError,
     Limits,
     Repository,
     locate,
@@ -17,8 +20,9 @@ from cockpit.records.git.repository import (
     of_rejection,
 )
 from cockpit.records.lease.seat import CannotAskError, Found, NoAnswerError, Seat, UnsureError
-from cockpit.records.lease.state import LeaseState, read_state
+from cockpit.records.lease.state import LeaseState, highest, read_state, this_holder
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 PREFIX: Final = "refs/cockpit/lease/"
 DEADLINE: Final = 6.0
@@ -49,7 +53,9 @@ class RefSeats:
         remote = await remote_now(at.repository)
         if remote is None:
             raise CannotAskError("the logbook's repository has no remote for a lease")
-        return RefSeat(at.repository, remote, lease_ref(run.name))
+        names = await at.repository.push_places(remote)
+        seats = [RefSeat(at.repository, name, lease_ref(run.name)) for name in names]
+        return seats[0] if len(seats) == 1 else EveryPlaceSeat(f"the lease on {remote}", seats)
 
 
 class RefSeat(Seat):
@@ -58,15 +64,16 @@ class RefSeat(Seat):
     def __init__(self, repository: Repository, remote: str, ref: str) -> None:
         self._repository, self._remote, self._ref = repository, remote, ref
         self._within: float | None = None
-        self.name = f"the lease on {clean(remote)}"
-        self.place = f"{ref} on {clean(remote)}"
+        self._named = scrub(clean(remote, 200))
+        self.name = f"the lease on {self._named}"
+        self.place = f"{ref} on {self._named}"
 
     async def read(self) -> Found:
         """Return what the ref is on the remote at this moment."""
         repository, remote, ref = self._repository, self._remote, self._ref
         done, there = await ask_remote(repository, remote, ref, within=self._within)
         if not done.ok:
-            raise NoAnswerError(of_command(done, f"ask {remote} for the lease"))
+            raise NoAnswerError(of_command(done, f"ask {self._named} for the lease"))
         oid = there.get(ref, "")
         if not oid:
             return Found()
@@ -74,30 +81,90 @@ class RefSeat(Seat):
             at = await repository.pushed_to(remote)
             done = await repository.network(remote, *FETCH, at, ref)
             if not done.ok:
-                raise NoAnswerError(of_command(done, f"read the lease from {remote}"))
+                raise NoAnswerError(of_command(done, f"read the lease from {self._named}"))
         answer = await repository.run("cat-file", "commit", oid)
         state = read_state(answer.text.partition("\n\n")[2]) if answer.ok else None
         return Found(oid, state, foreign=state is None)
 
     async def swap(self, word: str, state: LeaseState) -> bool:
         """Push a commit that says ``state`` in the place of the commit ``word`` (empty: none)."""
-        repository, remote, ref = self._repository, self._remote, self._ref
-        tree = await repository.ask("hash-object", "-w", "-t", "tree", "--stdin", stdin=b"")
+        tree = await self._repository.ask("hash-object", "-w", "-t", "tree", "--stdin", stdin=b"")
         parent = ("-p", word) if word else ()
-        oid = await repository.ask(
-            "commit-tree", *parent, "-F", "-", tree, stdin=state.text().encode(), env=_NOBODY
-        )
-        words = (*PUSH, "--no-verify", f"--force-with-lease={ref}:{word}", remote, f"{oid}:{ref}")
-        done = await repository.network(remote, *words)
+        told = ("commit-tree", *parent, "-F", "-", tree)
+        oid = await self._repository.ask(*told, stdin=state.text().encode(), env=_NOBODY)
+        return await self.move(word, oid)
+
+    async def move(self, word: str, oid: str) -> bool:
+        """Push a commit (empty: remove the ref) in the place of ``word``, as ``swap`` does."""
+        expected = f"--force-with-lease={self._ref}:{word}"
+        words = (*PUSH, "--no-verify", expected, self._remote, f"{oid}:{self._ref}")
+        done = await self._repository.network(self._remote, *words)
         if done.ok:
             return True
         if not done.timed_out:
-            raise CannotAskError(f"the lease: {of_rejection(done, remote)}")
-        why = of_command(done, f"take the lease on {remote}")
+            raise CannotAskError(f"the lease: {of_rejection(done, self._named)}")
+        why = of_command(done, f"take the lease on {self._named}")
         if done.rc == NOT_ASKED:
             raise NoAnswerError(why)
         self._within = LANDED_WITHIN  # else a remote that was silent just now is not asked
         raise UnsureError(why)
+
+
+class EveryPlaceSeat(Seat):
+    """All places that one remote is pushed to: another machine may push to one of them alone.
+
+    What lies there is held where any of it is, and by another machine where any of it is.
+    """
+
+    def __init__(self, name: str, seats: Sequence[RefSeat]) -> None:
+        self._seats = seats
+        self.name = clean(name)
+        self.place = " and ".join(seat.place for seat in seats)
+
+    async def read(self) -> Found:
+        """Return what lies at all places together."""
+        found = [await seat.read() for seat in self._seats]
+        words = [each.word or _NOTHING for each in found]
+        word = "" if set(words) == {_NOTHING} else " ".join(words)
+        states = [each.state for each in found if each.state is not None]
+        if not states or any(each.foreign for each in found):
+            return Found(word, None, foreign=bool(states))
+        mine = this_holder()
+
+        def worth(state: LeaseState) -> tuple[bool, bool, float]:
+            here = (state.holder.host, state.holder.machine) == (mine.host, mine.machine)
+            return state.is_held, not here, state.at
+
+        state = max(states, key=worth)
+        others = (one for one in states if one.nonce != state.nonce)
+        noted = highest(state.run, *(each for one in others for each in one.launch_ids))
+        return Found(word, state, noted=noted)
+
+    async def swap(self, word: str, state: LeaseState) -> bool:
+        """Put a state at each place, or at none."""
+        former = [each.removeprefix(_NOTHING) for each in word.split()] or [""] * len(self._seats)
+        done: list[tuple[RefSeat, str]] = []
+        try:
+            for seat, its in zip(self._seats, former, strict=True):
+                if not await seat.swap(its, state):
+                    break
+                done.append((seat, its))
+        finally:
+            if len(done) < len(self._seats):
+                await _put_back(done, state)
+        return len(done) == len(self._seats)
+
+
+_NOTHING: Final = "-"
+"""What stands for an empty place among the words of several."""
+
+
+async def _put_back(done: Sequence[tuple[RefSeat, str]], state: LeaseState) -> None:
+    for seat, former in done:
+        with suppress(CannotAskError, GitError):
+            now = await seat.read()
+            if now.state is not None and now.state.nonce == state.nonce:
+                await seat.move(now.word, former)
 
 
 def lease_ref(run: str) -> str:

@@ -36,7 +36,9 @@ from tests.records.remotes import (
     entry,
     git,
     hook,
+    push_twice,
     remote_logbook,
+    second_place,
     shared,
     snapshot,
 )
@@ -588,6 +590,17 @@ async def test_a_git_that_does_not_tell_where_it_pushes_is_not_asked_elsewhere(
     for silenced[0] in ("config", "remote"):
         with pytest.raises(GitError):
             await found.pushed_to("origin")
+
+
+async def test_a_place_of_the_remote_that_did_not_take_a_record_is_said(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    second = second_place(tmp_path)
+    push_twice(ada)
+    assert (await save(ada, entry("one"))).stage is SaveStage.PUSHED
+    second.rename(tmp_path / "away")
+    done = await save(ada, entry("two"))
+    assert done.stage is SaveStage.COMMITTED
+    assert "not every place that origin is pushed to has taken it" in str(done.trouble)
 
 
 async def test_a_remote_branch_that_is_checked_out_is_said(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from cockpit.model.place import place_of
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
-from tests.records.remotes import disturb, git, hook, shared, snapshot
+from tests.records.remotes import disturb, git, hook, push_twice, second_place, shared, snapshot
 
 RUN = "demo-run"
 QUICK = Limits(local=60, hook=60, network=60, locked=0.3)
@@ -64,6 +64,19 @@ async def test_what_a_tag_publishes_is_told_of_the_place_that_it_is_pushed_to(
     facts = await seal_plan(place, RUN, 100)
     assert [each.subject for each in facts.unpublished] == ["private"]
     assert (await sealed(ada)).pushed and (await seal_plan(place, RUN, 100)).on_remote
+
+
+async def test_a_tag_is_where_each_place_of_its_remote_has_it(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    second = second_place(tmp_path)
+    push_twice(ada)
+    git(ada, "commit", "-q", "--allow-empty", "-m", "private")
+    git(ada, "push", "-q", str(tmp_path / "remote.git"), "main")
+    facts = await seal_plan(place_of(str(ada)), RUN, 100)
+    assert [each.subject for each in facts.unpublished] == ["private"], "the second lacks it"
+    assert (await sealed(ada)).pushed
+    git(second, "tag", "-d", git(second, "tag").strip())
+    assert (await seal_plan(place_of(str(ada)), RUN, 100)).on_remote is False
 
 
 async def test_sealing_twice_changes_nothing(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.store.journal import Holder
 from tests.records.lease.racer import run_at
-from tests.records.remotes import clone, git, shared
+from tests.records.remotes import clone, git, push_twice, second_place, shared
 from tests.sources.checkpoints.store_server import Handler, ObjectStore
 
 REPO = Path(__file__).resolve().parents[3]
@@ -213,9 +213,12 @@ def folder_rig(kind: str, folder: Path, host: str | None = None) -> Rig:
     return Rig(kind, str(on_host(host, str(folder))))
 
 
-def ref_rig(folder: Path) -> Rig:
-    shared(folder)
-    clone(folder, "bob")
+def ref_rig(folder: Path, *, twice: bool = False) -> Rig:
+    clones = shared(folder), clone(folder, "bob")
+    if twice:
+        second_place(folder)
+        for each in clones:
+            push_twice(each)
     return Rig("ref", str(folder), needed=False)
 
 

@@ -23,7 +23,7 @@ from tests.sshd import needs_sshd, reachable
 
 FAULTY = ["here", pytest.param("host", marks=needs_sshd), "s3", "gs", "ref"]
 """The places of which answers can be lost."""
-ALL = [*FAULTY, pytest.param("moto", marks=needs_moto)]
+ALL = [*FAULTY, "ref, two places", pytest.param("moto", marks=needs_moto)]
 faulty = pytest.mark.parametrize("rig", FAULTY, indirect=True)
 racing = contextmanager(racers)
 
@@ -39,8 +39,8 @@ def rig(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Rig]:
     kind = request.param
-    if kind == "ref":
-        yield ref_rig(tmp_path)
+    if kind.startswith("ref"):
+        yield ref_rig(tmp_path, twice=kind != "ref")
     elif kind == "host":
         yield folder_rig(kind, tmp_path, request.getfixturevalue("host"))
     elif kind == "here":

@@ -17,7 +17,13 @@ from cockpit.records.lease.bucket_seat import RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.records.lease.ref_seat import RefSeats, lease_ref
 from tests.records.lease.rigs import holder_of
-from tests.records.remotes import LOGBOOK, git, hook, shared, snapshot
+from tests.records.remotes import (
+    LOGBOOK,
+    git,
+    hook,
+    shared,
+    snapshot,
+)
 
 
 def service(host: str = "here", pid: int = 1, deadline: float = 60.0) -> Lease:
