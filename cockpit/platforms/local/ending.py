@@ -33,6 +33,7 @@ from cockpit.platforms.local.census import MOST, Census, Process, descendants
 from cockpit.platforms.local.lookup import TICKS, TOLD, pid_of
 from cockpit.platforms.local.programs import (
     arguments,
+    contained,
     is_cockpit,
     is_helper,
     is_shell,
@@ -116,7 +117,7 @@ class Ending:
         inside = {one.pid for one in alive}
         also = [one for one in alive if (one.pid, one.ticks) in self.target.also]
         told = (*([main] if main else ()), *also)
-        firsts = [one for one in told if not (is_tool(one.argv) or is_helper(one.argv))]
+        firsts = [one for one in told if not _only_passes_on(one)]
         heads = firsts or ([main] if main else [])  # a trainer may save before its pipe breaks
         meant = [one for head in heads for one in addressed(processes, head)] or alive
         found: list[Signalled] = []
@@ -146,6 +147,11 @@ class Ending:
             return False
         tag = one.variable(LINEAGE)
         return not tag or not self.target.lineage or related(tag, self.target.lineage)
+
+
+def _only_passes_on(one: Process) -> bool:
+    """Tell whether a process of a job is not who trains, where another one may be."""
+    return is_tool(one.argv) or is_helper(one.argv) or bool(contained(one.argv))
 
 
 def addressed(processes: Census, main: Process) -> list[Process]:

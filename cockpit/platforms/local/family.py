@@ -79,9 +79,17 @@ class _Groups:
 
 
 def families(
-    processes: Census, marks: Mapping[int, Mark], recorded: int | None, files: Files, own: set[int]
+    processes: Census,
+    marks: Mapping[int, Mark],
+    recorded: int | None,
+    files: Files,
+    own: set[int],
+    inside: Mapping[int, int],
 ) -> list[Family]:
-    """Return the jobs among the marked processes, the recorded one first, then by age."""
+    """Return the jobs among the marked processes, the recorded one first, then by age.
+
+    ``inside`` tells of what runs in a container who has asked for that.
+    """
     groups = _Groups(marks)
     above = {
         pid: [one.pid for one in lineage_up(processes, processes[pid].ppid) if one.pid in marks]
@@ -92,6 +100,8 @@ def families(
         for parent in above[pid]:
             if parent in plain or pid == recorded:
                 groups.merge(pid, parent)
+    for pid, client in inside.items():
+        groups.merge(pid, client)
     _merge_related(processes, marks, recorded, files, groups)
     _settle_shells(marks.keys() - plain, above, groups)
     found = [_family(processes, marks, group, recorded, own) for group in groups.all()]

@@ -11,6 +11,7 @@ else the one that runs what matches, else the newest. Blocking.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -43,6 +44,8 @@ from cockpit.platforms.local.family import (
 from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.marks import RunMarks, names_of, runs_script
 from cockpit.platforms.local.programs import (
+    SHIMS,
+    contained,
     inner,
     is_cockpit,
     is_interpreter,
@@ -260,7 +263,8 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
     _mark_pipelines(watched, look, marks)
     _mark_orphans(watched, look, marks)
     _mark_renamed(watched, look, marks)
-    jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
+    inside = _mark_contained(look, marks)
+    jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own, inside)
     others = marks[Sure.POSSIBLE] or marks[Sure.NO]
     related = relatives(look.processes, jobs) if others else set()
     left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
@@ -318,6 +322,37 @@ def _mark_renamed(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int,
         led = parent is not None and is_interpreter(inner(parent.argv)[:1])
         if not (led or look.candidate(one).tag or is_diagnostic(watched.run, one)):
             marks[Sure.POSSIBLE][pid] = Mark(RENAMED, alike=True)
+
+
+def _mark_contained(look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> dict[int, int]:
+    """Mark what runs in the containers that jobs have asked for; return whose each of them is.
+
+    It is below the container's shim. A client has started the first one with its command.
+    """
+    found: dict[int, int] = {}
+    clients = sorted(marks[Sure.YES], key=lambda pid: look.processes[pid].ticks)
+    for pid in clients:
+        client = look.processes[pid]
+        words = tuple(contained(client.argv))
+        same = (
+            one
+            for one in look.processes.values()
+            if words and one.argv == words and one.ticks >= client.ticks and one.pid not in found
+            if _in_container(one, look)
+        )
+        first = min(same, key=lambda one: (one.ticks, one.pid), default=None)
+        if first is not None:
+            found[first.pid] = pid
+            for weaker in (Sure.POSSIBLE, Sure.NO):
+                marks[weaker].pop(first.pid, None)
+            why = f"it runs in the container that pid {pid} has asked for"
+            marks[Sure.YES].setdefault(first.pid, Mark(why))
+    return found
+
+
+def _in_container(process: Process, look: Sight) -> bool:
+    parents = lineage_up(look.processes, process.ppid)
+    return any(one.argv and posixpath.basename(one.argv[0]) in SHIMS for one in parents)
 
 
 def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:

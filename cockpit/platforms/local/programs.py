@@ -219,6 +219,12 @@ WRAPPERS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that run a command and wait for it: part of the command's job, not one of their own."""
+CONTAINERS: Final = frozenset(
+    "docker podman nerdctl singularity apptainer enroot shifter ch-run sarus".split()  # noqa: SIM905
+)
+"""Programs that run a command in a container, behind options with values of their own."""
+SHIMS: Final = frozenset("containerd-shim containerd-shim-runc-v2 conmon".split())  # noqa: SIM905
+"""What has started a container's first process, whoever asked for it."""
 CARRIERS: Final = frozenset(
     """
     pdb ipdb pudb bdb debugpy ipython ipython3 IPython cProfile profile trace runpy coverage
@@ -341,12 +347,28 @@ def serves(argv: Sequence[str]) -> int | None:
 def inner(argv: Sequence[str]) -> list[str]:
     """Return the command that wrappers run: of ``timeout 60 nice tail -f x`` that of ``tail``."""
     words = list(argv)
-    while len(words) > 1 and (is_wrapper(words) or _carries(words)):
-        rest = _wrapped(words) if is_wrapper(words) else _carried(words)
+    while len(words) > 1:
+        if is_wrapper(words):
+            rest = _wrapped(words)
+        elif _carries(words):
+            rest = _carried(words)
+        else:
+            rest = contained(words)
         if not rest:
             break
         words = rest
     return words
+
+
+def contained(argv: Sequence[str]) -> list[str]:
+    """Return the command that a client has a container run, as far as its words tell it."""
+    if not argv or posixpath.basename(argv[0]) not in CONTAINERS:
+        return []
+    for before, (at, word) in zip(argv, enumerate(argv[1:], 1), strict=False):
+        runs = is_interpreter([word]) or is_shell([word]) or is_wrapper([word])
+        if (runs or word.endswith((".py", ".sh"))) and before != "--entrypoint":
+            return list(argv[at:])
+    return []
 
 
 def _carries(words: Sequence[str]) -> bool:

@@ -225,8 +225,15 @@ def test_who_writes_the_log_through_tee_is_a_job(tmp_path: Path, zoo: Zoo) -> No
 def test_who_shows_the_log_through_a_pipe_is_none(tmp_path: Path, zoo: Zoo) -> None:
     run = recorded(tmp_path, "bash launch.sh")
     (tmp_path / "runs" / "a" / "run.log").write_text("step 1\n")
-    zoo.run("sh", "-c", "tail -f runs/a/run.log | tee seen.txt", cwd=tmp_path)
-    zoo.run("sh", "-c", "echo up; tail -f seen.txt | tee -a runs/a/run.log", cwd=tmp_path)
+    shown = zoo.run("sh", "-c", "tail -f runs/a/run.log | tee seen.txt", cwd=tmp_path)
+    kept = zoo.run("sh", "-c", "echo up; tail -f seen.txt | tee -a runs/a/run.log", cwd=tmp_path)
+
+    def programs() -> list[str]:
+        """Until then they are copies of their shell, which might write anything."""
+        processes = census()
+        return [processes[pid].argv[0] for pid in descendants(processes, [shown, kept])]
+
+    until(lambda: programs().count("tail") == programs().count("tee") == 2)
     found = live(run)
     assert (pids(found), possible(found)) == ([], [])
 
@@ -302,3 +309,26 @@ def test_a_wrapper_and_what_it_runs_are_one(
     zoo.run(sys.executable, "-S", str(fake), *wrapper[1:], *PYTHON, "train.py", cwd=tmp_path)
     (found,) = live(run).possible
     assert found.alike
+
+
+CLIENT = "echo up; exec -a docker tail -f /dev/null -- run --rm -m 64g -w /work img {train}"
+SHIM = "exec -a containerd-shim-runc-v2 {py} -c 'import subprocess; subprocess.run({words})'"
+
+
+def test_what_a_container_runs_is_the_job_of_its_client_and_outlives_it(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    """A client that is killed tells its container nothing: what runs there trains on."""
+    scripted(tmp_path, "train.py")
+    words = [*PYTHON, "train.py", "--steps", "9"]
+    run = recorded(tmp_path, f"docker run img {' '.join(words)}")
+    client = zoo.run("bash", "-c", CLIENT.format(train=" ".join(words)), cwd=tmp_path)
+    until(lambda: census()[client].argv[0] == "docker")
+    listed = ", ".join(f'"{word}"' for word in words)
+    shim = zoo.run("bash", "-c", SHIM.format(py=PY, words=f"[{listed}]"), cwd=tmp_path)
+    (trainer,) = descendants(census(), [shim]) - {shim}
+    (job,) = live(run).jobs
+    assert job.id == f"pid:{client}" and job.handle["also"].startswith(f"{trainer}:")
+    os.kill(client, signal.SIGKILL)
+    os.waitid(os.P_PID, client, os.WEXITED | os.WNOWAIT)
+    assert pids(live(run)) == [trainer]
