@@ -99,9 +99,12 @@ def ask(what: str, call: str, **arguments: object) -> Ask:
     return Ask(what, call, json.dumps(arguments))
 
 
-def shell(what: str, script: str, seconds: float = 10.0) -> Ask:
-    """Return a question that a POSIX shell answers; its answer is ``[status, output, errors]``."""
-    return ask(what, "run", argv=["sh", "-c", script, ASKING], seconds=seconds)
+def shell(what: str, script: str, seconds: float = 10.0, most: int = 1_000_000) -> Ask:
+    """Return a question that a POSIX shell answers; its answer is ``[status, output, errors]``.
+
+    Each output is cut at ``most`` bytes.
+    """
+    return ask(what, "run", argv=["sh", "-c", script, ASKING], seconds=seconds, most=most)
 
 
 Value = Any

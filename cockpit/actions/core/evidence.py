@@ -25,6 +25,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import plural, size
 from cockpit.platforms.base import Platform
+from cockpit.platforms.rank_stacks import RANKS
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.ranged import Ranged, Span, Wish
@@ -58,12 +59,15 @@ class Archived(Frozen):
     missing: tuple[str, ...] = ()
     log: str = ""
     """How much of which log was kept."""
+    ranks: str = ""
+    """Where the ranks stand, the odd ones first."""
 
     @property
     def text(self) -> str:
         """One line for the journal."""
         lost = f"; missing: {'; '.join(self.missing)}" if self.missing else ""
-        lost = f"; {self.log}{lost}" if self.log else lost
+        told = "".join(f"; {each}" for each in (self.ranks, self.log) if each)
+        lost = f"{told}{lost}"
         if self.path is None:
             return f"no evidence was kept{lost}"
         return f"{plural(len(self.files), 'file')}, {size(self.size)} in {self.path}{lost}"
@@ -111,6 +115,7 @@ async def archive(
     return Archived(
         path=str(path), files=tuple(sizes), size=sum(sizes.values()), missing=tuple(missing),
         log="" if log is None else log.text,
+        ranks=clean(files.get(RANKS, b"").decode().partition("\n")[0], 300),
     )  # fmt: skip
 
 

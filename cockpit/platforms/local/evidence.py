@@ -18,9 +18,16 @@ from cockpit.platforms.base import LostError
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.ending import Acting, Ending, ProcessTarget
 from cockpit.platforms.local.lookup import launches_place, root_on_host
+from cockpit.platforms.rank_stacks import RANKS, ranks_text, recorder_script, stacks_script
 
 STACKS: Final = 8
-"""Processes of which a stack is asked; a job has hundreds of loaders."""
+"""Processes of which the kernel is asked; a job has hundreds of loaders."""
+ALL_STACKS: Final = 25.0
+"""Seconds for the Python stacks of all ranks of the machine; what came until then is kept."""
+RECORDED: Final = 8_000_000
+"""Bytes of NCCL's records that are brought."""
+_RANKS: Final = "stacks of the ranks"
+_RECORDS: Final = "NCCL's records"
 LISTED: Final = 2000
 SECONDS: Final = 5.0
 """For each piece, on the machine."""
@@ -40,15 +47,22 @@ async def gather(link: Link, run: RunSpec, targets: Sequence[ProcessTarget]) -> 
         found["processes.txt"] = _table(processes)
     except LostError as error:
         found["processes.txt"] = _not_had(str(error))
-    scripts = _scripts(run, processes).items()
-    asked = {name: shell(name, script, SECONDS) for name, script in scripts}
-    answers = await link.ask(asked.values(), patience=DEADLINE)
+    pids = [one.pid for one in processes]
+    asked = {name: shell(name, text, SECONDS) for name, text in _scripts(run, pids).items()}
+    asked[_RECORDS] = shell(_RECORDS, recorder_script(pids), SECONDS, most=RECORDED)
+    if pids:
+        asked[_RANKS] = shell(_RANKS, stacks_script(pids), ALL_STACKS)
+    answers = await link.ask(asked.values(), ALL_STACKS + DEADLINE, ALL_STACKS + DEADLINE)
     for name, each in asked.items():
         said = answers[each]
         if isinstance(said, Problem):
             found[name] = _not_had(said.message)
         else:
             found[name] = said[1].encode("utf-8", "surrogateescape")
+    told = (found.pop(name, b"") for name in (_RANKS, _RECORDS))
+    stacks, records = (each.decode("utf-8", "replace") for each in told)
+    if pids or "== dump" in records:
+        found[RANKS] = ranks_text(stacks, records).encode("utf-8", "replace")
     return found
 
 
@@ -65,17 +79,16 @@ def _table(processes: Sequence[Process]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _scripts(run: RunSpec, processes: Sequence[Process]) -> dict[str, str]:
+def _scripts(run: RunSpec, pids: Sequence[int]) -> dict[str, str]:
     found = {
         "job.txt": _job(run),
         "machine.txt": _machine(run),
         "kernel.txt": "exec 2>&1; dmesg -T | tail -n 200 || dmesg | tail -n 200",
         "gpu.txt": f"{_with('nvidia-smi')}\nnvidia-smi 2>&1",
     }
-    pids = [one.pid for one in processes[:STACKS]]
     if pids:
         found["cgroup.txt"] = _cgroup(pids[0])
-    found |= {f"stack-{pid}.txt": _stack(pid) for pid in pids}
+    found |= {f"stack-{pid}.txt": _stack(pid) for pid in pids[:STACKS]}
     return found
 
 
@@ -119,9 +132,7 @@ done"""
 
 
 def _stack(pid: int) -> str:
-    """Return what prints what a process does: by the kernel, and by py-spy where it is there."""
+    """Return what prints what a process does, by the kernel."""
     return f"""\
 exec 2>&1; tr '\\0' ' ' </proc/{pid}/cmdline; echo
-for n in status wchan stack io limits; do echo "$n:"; head -c 8000 /proc/{pid}/$n; echo; done
-command -v py-spy >/dev/null || {{ echo 'no Python stack: py-spy is not installed there'; exit; }}
-py-spy dump --nonblocking --pid {pid}"""
+for n in status wchan stack io limits; do echo "$n:"; head -c 8000 /proc/{pid}/$n; echo; done"""
