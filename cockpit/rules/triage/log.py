@@ -164,6 +164,7 @@ class Log:
         self._words: dict[str, set[int]] = {}
         self._speakers: dict[int, Speaker] = {}
         self._late: dict[int, bool] = {}
+        self._certain: dict[int, str] = {}
         self._own: dict[re.Pattern[str], list[int]] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
@@ -272,7 +273,10 @@ class Log:
         return known
 
     def _shape_matches(self, shape: int, pattern: re.Pattern[str]) -> bool:
-        return pattern.search(certain(self._samples[shape])) is not None
+        said = self._certain.get(shape)
+        if said is None:  # every sign asks for it, and of a long line it is dear
+            said = self._certain[shape] = certain(self._samples[shape])
+        return pattern.search(said) is not None
 
     @cached_property
     def listed(self) -> set[int]:
