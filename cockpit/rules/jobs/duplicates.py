@@ -174,7 +174,7 @@ def _after_end(run: RunSpec, history: History) -> Iterator[_OtherWriter]:
     found = written_after_end(run, history)
     if found is not None and found.still is not None:
         line = Evidence(text=f"{found.text}, after the job's end", source=found.source)
-        yield _OtherWriter("what still writes", found.at, line, likely=True)
+        yield _OtherWriter("an unseen writer", found.at, line, likely=True)
 
 
 def _rival_writer(rival: LiveJob, source: str) -> _OtherWriter:
