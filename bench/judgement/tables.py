@@ -13,6 +13,7 @@ from cockpit.model.conditions import CONDITIONS
 WEEK = 7 * 24 * HOUR
 IDS = tuple(id_ for row in CONDITIONS for id_ in row.ids)
 NO_GENERATOR = {
+    "C-27": "no history logs its metrics: each form of a limit has its tests by the rule",
     "C-20": "a rule of display, no alert: scored by the maximum of progress lines, never rounded",
 }
 """Conditions that no generated run has as a fault, and why."""

@@ -45,7 +45,8 @@ def test_what_is_logged_beside_the_loss_comes_with_its_row() -> None:
     }  # fmt: skip
     keys = choose([frozenset(values)], MetricNames())
     row = row_of(Record(3, 1.7e9 + 5, values), keys, offset=5.0)
-    assert row == Row(7, 1.7e9, 2.5, None, 1.2, False, 1e-4, 1.03, 2.1, 1.0)
+    limited = (("evaluation loss", 2.7),)
+    assert row == Row(7, 1.7e9, 2.5, None, 1.2, False, 1e-4, 1.03, 2.1, 1.0, limited=limited)
 
 
 DATA = Path(__file__).resolve().parents[1] / "data"

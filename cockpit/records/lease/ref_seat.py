@@ -53,18 +53,22 @@ class RefSeats:
         remote = await remote_now(at.repository)
         if remote is None:
             raise CannotAskError("the logbook's repository has no remote for a lease")
-        names = await at.repository.push_places(remote)
-        seats = [RefSeat(at.repository, name, lease_ref(run.name)) for name in names]
-        return seats[0] if len(seats) == 1 else EveryPlaceSeat(f"the lease on {remote}", seats)
+        names, ref = await at.repository.push_places(remote), lease_ref(run.name)
+        if len(names) == 1:
+            return RefSeat(at.repository, names[0], ref, named=remote)
+        seats = [RefSeat(at.repository, name, ref) for name in names]
+        return EveryPlaceSeat(f"the lease on {remote}", seats)
 
 
 class RefSeat(Seat):
-    """A ref on a remote."""
+    """A ref on a remote; ``named``: what people call that, if not by where it is asked."""
 
-    def __init__(self, repository: Repository, remote: str, ref: str) -> None:
+    def __init__(
+        self, repository: Repository, remote: str, ref: str, named: str | None = None
+    ) -> None:
         self._repository, self._remote, self._ref = repository, remote, ref
         self._within: float | None = None
-        self._named = scrub(clean(remote, 200))
+        self._named = scrub(clean(named or remote, 200))
         self.name = f"the lease on {self._named}"
         self.place = f"{ref} on {self._named}"
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from cockpit.actions.checks import checkpoint, jobs, lineages, setup
 from cockpit.actions.checks.lineages import source_of
-from cockpit.actions.core.action import StepError
+from cockpit.actions.core.action import Execution, StepError
 from cockpit.actions.launching.relaunch import nothing_lives
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
@@ -133,7 +132,8 @@ async def test_one_that_begins_after_the_plan_stops_the_start() -> None:
     made = context(platform=platform)
     check = by_id(jobs.lineage_jobs(context(live=Live(possible=(alike,)))), "similar-job")
     for checks, stops in (((), True), ((check,), False)):
-        execution: Any = SimpleNamespace(context=made, plan=Draft(words="", checks=checks))
+        plan: Any = Draft(words="", checks=checks)
+        execution = Execution(made, plan, cast(Any, None), cast(Any, None))
         if stops:
             with pytest.raises(StepError, match="77"):
                 await nothing_lives(execution, made.spec)

@@ -92,8 +92,8 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
     unknown = (await jobs.live("near", [run]))[run.name].unknown
     found = await box(link=lambda _: asked).look_up(run, "buoy-i001")
     assert found.found is LaunchState.ABSENT
-    files(run, "pid_file").write_text(f"{2**31 - 2}\nlaunch_id=buoy-i001\n")
-    found = await box(link=lambda _: asked).look_up(run, "buoy-i001")
+    files(run, "pid_file").write_text(f"{2**31 - 2}\nlaunch_id=buoy-i002\n")  # the first is closed
+    found = await box(link=lambda _: asked).look_up(run, "buoy-i002")
     if phase is Phase.FAILED:
         assert unknown is None and found.found is LaunchState.ENDED
     else:
