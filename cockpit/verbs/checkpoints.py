@@ -235,7 +235,8 @@ def _listed_items(value: CheckpointsValue, now: float, runs: int) -> list[str]:
     if not value.items:
         if runs > 1 or value.unlisted:
             return ["no checkpoint was found" + (" where it could be read" * bool(value.unlisted))]
-        return [f"no checkpoints here or up to {DEPTH} folders below: a relaunch would start at 0"]
+        where = f"no checkpoint was found here or up to {DEPTH} folders below"
+        return [f"{where}: what a relaunch would start from cannot be told"]
     chosen = value.relaunch_from.path if value.relaunch_from is not None else None
     rows = [_HEAD, *(_row(item, item.path == chosen, now) for item in value.items)]
     if runs > 1:

@@ -55,9 +55,17 @@ def test_the_table_tells_when_the_trainer_would_take_another(tmp_path: Path) -> 
     assert f"the trainer itself would load {tmp_path / 'step-100'}" in lines[-1]
 
 
-def test_nothing_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(str(tmp_path)) == 0
-    assert "no checkpoints" in capsys.readouterr().out
+def test_what_is_not_found_is_not_said_to_be_absent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hydra makes a folder for the date, one for the time, and the trainer one for its saves."""
+    levanter(tmp_path / "llama" / "2026-11-29" / "10-00-00" / "checkpoints", 100)
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path, tmp_path / "empty"):
+        assert call(str(folder)) == 0
+        out = capsys.readouterr().out
+        assert "no checkpoint was found here or up to 2 folders below" in out
+        assert "what a relaunch would start from cannot be told" in out
 
 
 @pytest.mark.parametrize(
