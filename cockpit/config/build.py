@@ -84,7 +84,8 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "workdir": job.workdir if job is not None else run.workdir and there(run.workdir),
         "wandb": run.wandb and _places(run.wandb, ("dir",), host, folder),
         "trackio": run.trackio and _places(run.trackio, ("db",), host, folder),
-        "tensorboard": run.tensorboard and _places(run.tensorboard, ("dir",), host, folder),
+        "tensorboard": run.tensorboard
+        and _places(run.tensorboard, ("dir", "former"), host, folder),
         "mlflow": run.mlflow and _places(_mlflow(run.mlflow), ("uri",), host, folder),
         "finelog": run.finelog and _finelog(run.finelog, run, job),
         "output_root": run.output_root and there(run.output_root),
@@ -133,8 +134,10 @@ def _place(place: Place, folder: Path) -> Place:
 def _places(part: S, names: Iterable[str], host: str | None, folder: Path) -> S:
     """Return ``part`` with the places in its fields ``names`` on ``host``, else absolute here."""
 
-    def resolve(place: Place | None) -> Place | None:
-        return None if place is None else _there(place, host, folder)
+    def resolve(found: Place | tuple[Place, ...] | None) -> Place | tuple[Place, ...] | None:
+        if isinstance(found, tuple):
+            return tuple(_there(each, host, folder) for each in found)
+        return None if found is None else _there(found, host, folder)
 
     return part.model_copy(update={name: resolve(getattr(part, name)) for name in names})
 

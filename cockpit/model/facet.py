@@ -158,7 +158,8 @@ class TrackerKind(NamedTuple):
     ``table`` is its table of the run file. ``records_end``: it writes down that a run has ended.
     Where it does not, a run that is not "finished" there misses nothing. ``own_steps``: rows are
     logged under the trainer's steps, not under a count of calls. ``schemes`` are the places,
-    beside this machine, where it is read; ``nowhere`` says what to set where no place is named.
+    beside this machine, where it is read; ``nowhere`` says what to set where no place is
+    named. ``named_by`` is the key of its table that names one run.
     """
 
     name: str
@@ -167,11 +168,14 @@ class TrackerKind(NamedTuple):
     own_steps: bool = False
     schemes: tuple[str, ...] = ("ssh",)
     nowhere: str = ""
+    named_by: str = "run"
 
 
-WANDB: Final = TrackerKind("W&B", "wandb")
+WANDB: Final = TrackerKind("W&B", "wandb", named_by="id")
 TRACKIO: Final = TrackerKind("trackio", "trackio", records_end=False)
-TENSORBOARD: Final = TrackerKind("TensorBoard", "tensorboard", records_end=False, own_steps=True)
+TENSORBOARD: Final = TrackerKind(
+    "TensorBoard", "tensorboard", records_end=False, own_steps=True, named_by="dir"
+)
 MLFLOW: Final = TrackerKind(
     "MLflow", "mlflow", own_steps=True, schemes=("ssh", "http", "https"),
     nowhere="set mlflow.uri, or MLFLOW_TRACKING_URI",
@@ -182,6 +186,14 @@ FINELOG: Final = TrackerKind(
 )  # fmt: skip
 """Levanter reports the end of its training there, and drops it where the server is slow."""
 TRACKER_KINDS: Final = {kind.name: kind for kind in (FINELOG, WANDB, TRACKIO, TENSORBOARD, MLFLOW)}
+
+
+class Attempt(Frozen):
+    """A former attempt of the run, under an id of its own: its last step, and when that was."""
+
+    id: str
+    step: int | None
+    at: Instant | None
 
 
 class TrackerAlert(Frozen):
@@ -268,6 +280,8 @@ class TrackerValue(Frozen):
     """The trainer's own alerts, the newest first; of trackers that keep such."""
     tracker: str = Field(default=WANDB.name, exclude=True)
     """Which kind of tracker tells this: a row of ``TRACKER_KINDS``."""
+    attempts: tuple[Attempt, ...] = ()
+    """The former attempts whose rows stand before the run's own, in order."""
     notes: tuple[str, ...] = ()
     """What else lies where the run is read (other runs, other folders); safe text."""
 

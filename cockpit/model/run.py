@@ -140,6 +140,8 @@ class WandbSpec(Frozen):
     id: str | None = None
     """The W&B run id, if it is pinned; without one the run of dir that a process writes, else the
     newest, counts."""
+    former: tuple[str, ...] = ()
+    """The ids of former attempts of this run: their rows, in dir, stand before its own."""
     name: str | None = None
     """The display name of the W&B run."""
     url: str | None = None
@@ -194,6 +196,8 @@ class TrackioSpec(Frozen):
     """The project's name, where db is a folder."""
     run: str | None = None
     """The run's name or id; default: the newest run, if no other one logs beside it."""
+    former: tuple[str, ...] = ()
+    """The names or ids of former attempts of this run: their rows stand before its own."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged keys are which."""
 
@@ -203,6 +207,8 @@ class TensorboardSpec(Frozen):
 
     dir: Place
     """The folder of the run's event files."""
+    former: tuple[Place, ...] = ()
+    """The folders of former attempts of this run: their rows stand before its own."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged tags are which."""
 
@@ -220,6 +226,8 @@ class MlflowSpec(Frozen):
     """The experiment's name or id."""
     run: str | None = None
     """The run's id or name; default: the newest of the experiment, if no other logs beside it."""
+    former: tuple[str, ...] = ()
+    """The ids or names of former attempts of this run: their rows stand before its own."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged keys are which."""
 
@@ -233,6 +241,8 @@ class FinelogSpec(Frozen):
 
     run: str | None = None
     """Levanter's run id (trainer.id); default: wandb.id, else the run's name."""
+    former: tuple[str, ...] = ()
+    """The run ids of former attempts of this run: their rows stand before its own."""
     metrics: MetricNames = MetricNames.model_construct()
     """Which logged keys are which; default: as wandb.metrics."""
     controller: JobSpec | None = None

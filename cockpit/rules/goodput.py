@@ -346,6 +346,8 @@ def _without_unknown(
         lost = None if came is None or back is None else max(0, came - back)
     attempts = wording.plural(untold + unseen, "former attempt")
     why = f"the steps of {attempts} are not in the rows that are read"
+    table = next(iter(run.trackers), None)
+    why += "" if table is None else f" ({table}.former joins them)"
     held = account.accelerator_hours_lost is not None
     return account.model_copy(
         update={

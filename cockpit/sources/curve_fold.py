@@ -59,17 +59,23 @@ class CurveFold:
         self.newest: Point | None = None
         self.broken: Point | None = None
         self._broken_rows = 0
+        self._joint = False
         self._restarts: list[Restart] = []
         self._cells: dict[int, Cell] = {}
         self._former: dict[int, Cell] = {}
         self._most = most
         self._width = 1
 
+    def join(self) -> None:
+        """Note that the next value is one of another attempt."""
+        self._joint = True
+
     def add(self, step: int, at: float | None, value: float) -> None:
         """Take one value in. A lower step than the one before it is a restart."""
         step = max(0, step)
-        if self.newest is not None and step < self.newest.step:
+        if self.newest is not None and (step < self.newest.step or self._joint):
             self._restart(step, at)
+        self._joint = False
         self.rows += 1
         self.newest = Point(step, at, value)
         self._mind_broken(self.newest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import Final, Protocol
@@ -76,17 +76,19 @@ class _Reading:
             chunk = self.rows.more()
             if chunk.restarted:
                 self._begin()
-            self._take(chunk.rows)
+            self._take(chunk.rows, chunk.joints)
             self.share = 1.0 if chunk.caught_up else min(chunk.share, 0.999)
             if chunk.caught_up or chunk.later or not goes_on():
                 return
 
-    def _take(self, rows: Iterable[Row]) -> None:
+    def _take(self, rows: Iterable[Row], joints: Collection[int]) -> None:
         loss, rate, grad = (self.folds[kind] for kind in (LOSS, THROUGHPUT, GRAD_NORM))
         keys = self.rows.keys
         if keys.throughput is None:  # rows that tell their batch carry no rate (``rated``)
             rows = self._rate.fill(rows, keys)
-        for row in rows:
+        for at, row in enumerate(rows):
+            for fold in self.folds.values() if at in joints else ():
+                fold.join()
             if row.step is not None:
                 self._step = row.step
             value = row.true_loss if self._masked else row.loss

@@ -24,6 +24,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
+from cockpit.sources.attempts import specs_of
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.run_folders import Away, BadFileError, OnHost
@@ -170,7 +171,7 @@ class FileTracker(TrackedRuns):
         now = self._clock.now()
         facets = {query.name: self._not_read(query.run, now) for query in queries}
         own = [self._own(query.run) for query in queries if facets[query.name] is None]
-        hosts = [self._sought(each.spec) for each in own]
+        hosts = [self._sought(spec) for each in own for spec in specs_of(self._kind, each.spec)]
         await self._away.look(each for each in hosts if each is not None)
         calls = [Call(partial(each.reader.value, self._clock), each.reader) for each in own]
         deadline = max((self._deadline(each.spec) for each in own), default=DEADLINE)

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import TrackerAlert, TrackerKind
+from cockpit.model.facet import Attempt, TrackerAlert, TrackerKind
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.runtime.offload import offload
 from cockpit.sources.shown_config import ShownConfig
@@ -63,6 +63,8 @@ class About(NamedTuple):
     slurm_job_id: str | None = None
     writers: tuple[Writer, ...] = ()
     config_since: float | None = None
+    attempts: tuple[Attempt, ...] = ()
+    """What stands before it in a log of several attempts."""
     fragments: tuple[str, ...] | None = None
     """What its files are called; ``None``: by their names."""
 
@@ -85,7 +87,7 @@ class RowBatch(NamedTuple):
     """The next rows in order; ``share`` is how much of all, 0 to 1, those up to these are.
 
     ``caught_up``: nothing more is there for now. ``skipped``: damaged ones so far. ``later``:
-    there is more, but none before the next look.
+    there is more, but none before the next look. ``joint``: they begin another attempt.
     """
 
     rows: list[Row]
@@ -93,6 +95,7 @@ class RowBatch(NamedTuple):
     share: float
     skipped: int = 0
     later: bool = False
+    joint: bool = False
 
 
 class RowLog(ABC):
@@ -216,12 +219,16 @@ class RunRows:
             if not self._reading.ready or not goes_on:
                 self._read(identity)
             reading = self._reading
-            rows, reading.ready = reading.ready[:CHUNK_ROWS], reading.ready[CHUNK_ROWS:]
+            rows, joints = reading.give(CHUNK_ROWS)
             restarted, self._restarted = self._restarted, False
-            if reading.ready:
-                return RowChunk(tuple(rows), False, restarted, min(reading.share, 0.999))
             later = reading.later and not rows
-            return RowChunk(tuple(rows), reading.caught_up, restarted, reading.share, later)
+            chunk = RowChunk(
+                tuple(rows), reading.caught_up, restarted, reading.share, later, joints=joints
+            )
+            if reading.ready:
+                share = min(reading.share, 0.999)
+                return chunk._replace(caught_up=False, share=share, later=False)
+            return chunk
 
     def _read(self, identity: Hashable) -> None:
         """Read on; what was read before under other keys, or of another run, begins anew."""
@@ -275,6 +282,9 @@ class RunRows:
             entity=_text(about.entity),
             project=_text(about.project),
             url=about.url,
+            attempts=tuple(
+                each.model_copy(update={"id": _text(each.id) or ""}) for each in about.attempts
+            ),
             state=about.state or ("running" if newest.rows else "starting"),
             step=known.step,
             counts_calls=newest.counts_calls,
@@ -315,6 +325,8 @@ class _Reading:
         self.keys = keys
         self.columns = LossColumns()
         self.ready: list[Row] = []
+        self.joints: list[int] = []
+        """The numbers of the rows with which another attempt begins."""
         self.rows = self.skipped = 0
         self.share = 0.0
         self.caught_up = self.later = False
@@ -330,9 +342,18 @@ class _Reading:
 
     def take(self, batch: RowBatch) -> None:
         """Keep what was read until it is given out."""
+        if batch.joint and self.rows:
+            self.joints.append(self.rows)
         self.ready += batch.rows
         self.rows += len(batch.rows)
-        _, self.caught_up, self.share, self.skipped, self.later = batch
+        self.caught_up, self.later = batch.caught_up, batch.later
+        self.share, self.skipped = batch.share, batch.skipped
+
+    def give(self, most: int) -> tuple[list[Row], tuple[int, ...]]:
+        """Return the next rows, and at which of them another attempt begins."""
+        begin = self.rows - len(self.ready)
+        rows, self.ready = self.ready[:most], self.ready[most:]
+        return rows, tuple(at - begin for at in self.joints if 0 <= at - begin < len(rows))
 
 
 def with_state(value: TrackerValue, now: float) -> TrackerValue:

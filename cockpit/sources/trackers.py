@@ -30,6 +30,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
+from cockpit.sources.attempts import joined
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.file_tracker import FileTracker
@@ -244,6 +245,10 @@ class Trackers:
     ) -> Facet[TrackerValue]:
         """Return the facet that the answers of a run's trackers make."""
         trackers = self._read(run)
+        alone = tracker is self._wandb and run.wandb is not None and run.wandb.former
+        if alone and not self._wandb.seen_in_files(run):
+            source = f"{answer.source}; wandb.former is joined where dir is read"
+            answer = answer.model_copy(update={"source": source})
         if len(trackers) > 1:
             pair = self._pairs.setdefault(run.name, Pair())
             answer = pair.joined(answer, tracker is trackers[0], self._clock.monotonic())
@@ -338,7 +343,9 @@ def _tracker(
         return place if place is not None and place.scheme == SSH else None
 
     def reader(spec: Any) -> RunRows:  # noqa: ANN401
-        return RunRows(RecordLog(kind, adapter(spec), spec.metrics))
+        return RunRows(
+            joined(kind, spec, lambda each: RecordLog(kind, adapter(each), each.metrics))
+        )
 
     return FileTracker(clock, kind, place_of, reader, away, sought)
 

@@ -264,6 +264,7 @@ class RowChunk(NamedTuple):
     read of them) changed, and ``rows`` begin at the first row again. ``share``: how much of the
     bytes (of a server's run: of the steps), 0 to 1, all rows up to these cover. ``later``: there
     is more, but none before the next look. ``unread``: why there are none now (``caught_up`` no).
+    ``joints`` are the places in ``rows`` at which another attempt of the run begins.
     """
 
     rows: tuple[Row, ...]
@@ -272,6 +273,7 @@ class RowChunk(NamedTuple):
     share: float
     later: bool = False
     unread: str = ""
+    joints: tuple[int, ...] = ()
 
 
 def unreadable(why: str) -> RowChunk:

@@ -10,6 +10,7 @@ from typing import Final
 from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row, Writer
 from cockpit.model.run import WandbSpec
+from cockpit.sources.attempts import joined
 from cockpit.sources.run_folders import BadFileError, Chosen, WrittenHere
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
 from cockpit.sources.wandb.away import AwayLaunches, HostFile
@@ -99,7 +100,7 @@ def _state(newest: Fragment, tail: Latest) -> str:
 
 def read_run(spec: WandbSpec, away: AwayLaunches | None = None) -> RunRows:
     """Return a reader of a run's files; ``away`` has those that lie on hosts."""
-    return RunRows(RunFiles(spec, away))
+    return RunRows(joined(WANDB, spec, lambda each: RunFiles(each, away)))
 
 
 class RunFiles(RowLog):

@@ -347,7 +347,7 @@ async def test_a_bad_answer_is_unknown_with_its_reason_and_heals(
     assert text in facet.error.message or name == "401"
     assert KEY not in facet.error.message and "\n" not in facet.error.message
     assert len(wandb.asked) <= 3
-    assert await look.source.more_rows(look.runs[0]) == ((), True, False, 0.0, False, "")
+    assert await look.source.more_rows(look.runs[0]) == ((), True, False, 0.0, False, "", ())
     if kind is ErrorKind.RATE_LIMITED:
         assert facet.retry_after is not None and f"{facet.retry_after:.0f} s" in facet.error.message
         return  # nothing is asked until then

@@ -1,0 +1,170 @@
+"""A run whose attempts its tracker has under different ids: one curve, one account, its joints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.config.file import load
+from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
+from cockpit.model.observed import TrackerValue
+from cockpit.model.run import RunSpec
+from cockpit.sources.trackers import Trackers
+from tests.sources import fake_mlflow
+from tests.sources.wandb import writer
+
+T0 = 1_768_032_000.0
+PACE = 10.0
+FIRST, SECOND = range(71), range(51, 121)
+"""The steps of two attempts: the second resumes from 50."""
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def logged(folder: Path, run_id: str, steps: range, began: float) -> None:
+    """Write a W&B folder as a client with an id of its own does."""
+    own = folder / "wandb" / f"run-20260110_{8 + int(began - T0) // 3600:02d}0000-{run_id}"
+    own.mkdir(parents=True)
+    rows = [
+        writer.row(step, str(5 / (step + 1)), began + PACE * at) for at, step in enumerate(steps)
+    ]
+    content = writer.log([writer.run(run_id, began), *rows])
+    (own / f"run-{run_id}.wandb").write_bytes(content)
+
+
+def wandb(tmp_path: Path) -> tuple[str, str]:
+    logged(tmp_path, "aaaa1111", FIRST, T0)
+    logged(tmp_path, "bbbb2222", SECOND, T0 + 3600)
+    return f'[run.wandb]\ndir = "{tmp_path}"\n', 'former = ["aaaa1111"]\n'
+
+
+def mlflow(tmp_path: Path) -> tuple[str, str]:
+    runs = [fake_mlflow.FakeRun(1, "a", "KILLED"), fake_mlflow.FakeRun(3600, "b")]
+    for run, steps in zip(runs, (FIRST, SECOND), strict=True):
+        for step in steps:
+            run.log(step, PACE, loss=5 / (step + 1))
+    fake_mlflow.folder(tmp_path / "mlruns", runs)
+    where = f'[run.mlflow]\nuri = "{tmp_path}/mlruns"\nexperiment = "pretrain"\n'
+    return where, f'former = ["{runs[0].id}"]\n'
+
+
+KINDS = {"wandb": wandb, "mlflow": mlflow}
+
+
+@pytest.fixture(params=list(KINDS))
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    return KINDS[request.param](tmp_path)
+
+
+def written(tmp_path: Path, table: str) -> Path:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(f'[[run]]\nname = "toy"\n{table}')
+    return path
+
+
+async def value(run: RunSpec, source: Trackers) -> TrackerValue:
+    facet = (await source.observe([Query(run=run)]))["toy"]
+    assert facet.value is not None, facet.error
+    return facet.value
+
+
+async def test_the_rows_of_all_attempts_come_in_order(
+    tables: tuple[str, str], tmp_path: Path
+) -> None:
+    run, source = load(written(tmp_path, "".join(tables))).runs[0], Trackers(SystemClock())
+    steps: list[int | None] = []
+    while True:
+        chunk = await source.more_rows(run)
+        assert not chunk.unread, chunk.unread
+        steps += [row.step for row in chunk.rows]
+        if chunk.caught_up:
+            break
+    assert steps == [*FIRST, *SECOND]
+    told = await value(run, source)
+    assert told.step == 120
+    assert [each.step for each in told.attempts] == [70] and told.notes is not None
+    recent = await source.recent(run, 80)
+    assert [row.step for row in recent.rows] == [*range(61, 71), *SECOND]
+
+
+def curve_of(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["plot", "toy", "--json", "--config", str(path)]) == 0
+    (curve,) = json.loads(capsys.readouterr().out)["curves"]
+    found: dict[str, Any] = curve
+    return found
+
+
+def test_the_verbs_show_one_curve_and_one_account(
+    tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, former = tables
+    alone = curve_of(written(tmp_path, table), capsys)
+    assert alone["restarts"] == [] and alone["rows"] == 70
+    path = written(tmp_path, table + former)
+    curve = curve_of(path, capsys)
+    assert [each["step"] for each in curve["restarts"]] == [51] and curve["rows"] == 141
+    assert curve["before_restarts"], "what was trained again is kept apart"
+    main(["backtest", "toy", "--json", "--config", str(path)])
+    assert json.loads(capsys.readouterr().out)["steps"] == 141
+    main(["check", "--json", "--config", str(path)])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert told["goodput"]["steps_lost"] == 20 and told["goodput"]["share"] is not None
+    assert [each["step"] for each in told["facets"]["tracker"]["value"]["attempts"]] == [70]
+
+
+def test_a_joint_without_a_step_back_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged(tmp_path, "aaaa1111", range(50), T0)
+    logged(tmp_path, "bbbb2222", range(50, 100), T0 + 3600)
+    logged(tmp_path, "cccc3333", range(100, 120), T0 + 7200)
+    table = f'[run.wandb]\ndir = "{tmp_path}"\nformer = ["bbbb2222", "aaaa1111"]\n'
+    curve = curve_of(written(tmp_path, table), capsys)
+    assert [each["step"] for each in curve["restarts"]] == [50, 100], "in the order of their times"
+    assert curve["before_restarts"] == []
+
+
+def test_an_attempt_that_is_not_there_is_said_and_hides_nothing(
+    tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, tables[0] + 'former = ["ffff0000"]\n')
+    main(["check", "--json", "--config", str(path)])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    found = told["facets"]["tracker"]["value"]
+    assert found["step"] == 120 and found["attempts"] == []
+    assert any("former attempt ffff0000 is not joined: no " in note for note in found["notes"])
+
+
+def test_the_present_attempt_is_not_joined_to_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, _ = wandb(tmp_path)
+    path = written(tmp_path, table + 'former = ["aaaa1111", "bbbb2222"]\n')
+    assert curve_of(path, capsys)["rows"] == 141
+
+
+def test_former_attempts_of_a_server_are_said_not_to_be_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    place = 'entity = "e"\nproject = "p"\nid = "bbbb2222"\nbase_url = "http://127.0.0.1:1"\n'
+    path = written(tmp_path, f'[run.wandb]\n{place}former = ["aaaa1111"]\n')
+    main(["check", "--json", "--config", str(path)])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    source = told["facets"]["tracker"]["source"]
+    assert source.endswith("; wandb.former is joined where dir is read")
+
+
+def test_folders_of_event_files_are_named_by_their_places(tmp_path: Path) -> None:
+    table = '[run.tensorboard]\ndir = "runs/b"\nformer = ["runs/a"]\n'
+    run = load(written(tmp_path, table)).runs[0]
+    assert run.tensorboard is not None
+    assert [each.path for each in run.tensorboard.former] == [str(tmp_path / "runs/a")]
