@@ -9,33 +9,26 @@ import asyncio
 import os
 import sys
 import threading
-from queue import Full, Queue
 from typing import BinaryIO, Final
+
+from cockpit.runtime.outlet import Outlet
 
 MOST: Final = 1 << 20
 """Bytes of a line that are taken; the beginning of a longer one is no message."""
 AHEAD: Final = 64
 """Messages that are read before the first of them is taken."""
-BEHIND: Final = 1_000
-"""Messages that wait to be written; a client that reads none of so many has hung."""
 
 
 class Output:
-    """Writes messages to the client in a thread of its own."""
+    """Writes messages to the client; what it does not take in time is not queued without end."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, fd: int) -> None:
         self.broken = False
-        self._stream = stream
-        self._queue: Queue[bytes | None] = Queue(BEHIND)
-        self._thread = threading.Thread(target=self._write, name="mcp output", daemon=True)
-        self._thread.start()
+        self._outlet = Outlet(fd, self._break, self._break)
 
     async def write(self, line: str) -> None:
-        """Have a message written soon; raises ``OSError`` where the client has gone or hangs."""
-        try:
-            self._queue.put_nowait(line.encode())
-        except Full:
-            self.broken = True
+        """Have a message written soon; raises ``OSError`` where the client has gone or hung."""
+        self._outlet.put(line.encode())
         if self.broken:
             raise BrokenPipeError
 
@@ -44,20 +37,10 @@ class Output:
 
     def close(self, within: float) -> None:
         """Write what is left, for at most ``within`` seconds. Blocking."""
-        try:
-            self._queue.put(None, timeout=within)
-            self._thread.join(within)
-        except Full:
-            return
+        self._outlet.end(within)
 
-    def _write(self) -> None:
-        while (line := self._queue.get()) is not None:
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except (OSError, ValueError):
-                self.broken = True
-                return
+    def _break(self, why: object) -> None:
+        self.broken = True
 
 
 class Input:
@@ -105,7 +88,7 @@ class Input:
             return  # the loop has ended
 
 
-def protocol_streams() -> tuple[BinaryIO, BinaryIO]:
+def protocol_streams() -> tuple[BinaryIO, int]:
     """Return standard input and output for the protocol alone.
 
     Whatever else would be printed, by anything in this process or started by it, goes to stderr.
@@ -116,4 +99,4 @@ def protocol_streams() -> tuple[BinaryIO, BinaryIO]:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    return os.fdopen(own_in, "rb"), os.fdopen(own_out, "wb")
+    return os.fdopen(own_in, "rb"), own_out

@@ -44,11 +44,11 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
-    check_name,
-    open_store,
+    opened_store,
     print_document,
     put,
     run_file,
+    run_named,
     say,
 )
 from cockpit.watch.engine import Engine
@@ -214,7 +214,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan, or act on it; return INTERFACE's exit code."""
     row = _row(args.verb)
     file = run_file(args.config)
-    check_name(file, args.run_name)
+    run_named(file, args.run_name)
     operator = asyncio.run(ask_operator(file))
     if operator.notice is not None:
         say(operator.notice)
@@ -225,14 +225,11 @@ def run(args: argparse.Namespace) -> int:
         params=params_of(args, row),
     )
     approvals = approvals_of(args)
-    store = open_store(read_only=False)
     try:
-        return asyncio.run(_run(args, file, store, request, approvals))
+        with opened_store(read_only=False) as store:
+            return asyncio.run(_run(args, file, store, request, approvals))
     except RefuseError as error:
         raise UsageError(str(error)) from error
-    finally:
-        if store is not None:
-            store.close()
 
 
 async def _run(

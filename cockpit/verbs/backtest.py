@@ -34,15 +34,15 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
-    check_name,
     print_document,
     put,
     run_file,
+    run_named,
     say,
 )
 from cockpit.verbs.reading import (
-    STDIN,
     history_name,
+    holds_rows,
     is_history,
     opened,
     raw_lines,
@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print; return 0. Raises ``UsageError``."""
-    named = None if is_history(args.what) else _run_named(args)
+    named = None if is_history(args.what) else run_named(run_file(args.config), args.what)
     spec = _with_settings(named or RunSpec(name=history_name(args.what), cadence=CADENCE), args)
     found = Backtest(spec, draws=not args.json or args.curve or args.html is not None)
     _replay(args.what, found, named=named is not None)
@@ -172,12 +172,6 @@ def _own_log(spec: RunSpec) -> str | None:
     return log.path if log is not None and log.here else None
 
 
-def _run_named(args: argparse.Namespace) -> RunSpec:
-    file = run_file(args.config)
-    check_name(file, args.what)
-    return next(run for run in file.runs if run.name == args.what)
-
-
 def _with_settings(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
     """Return the run with what the call says of it; raises ``UsageError``."""
     changes: dict[str, Any] = {}
@@ -218,7 +212,7 @@ def _thresholds(told: Mapping[str, Any]) -> Thresholds:
 
 def _replay(what: str, found: Backtest, *, named: bool) -> None:
     """Replay a history; no event loop runs where nothing waits on one: it would keep Ctrl-C."""
-    if not named and not _is_wandb(what):
+    if not named and holds_rows(what):
         _from_rows(what, found)
         return
     spec, place = found.spec, None if named else place_of(what)
@@ -228,10 +222,6 @@ def _replay(what: str, found: Backtest, *, named: bool) -> None:
         return
     run = spec if place is None else spec.model_copy(update={"wandb": WandbSpec(dir=place)})
     asyncio.run(_take_all(run, found))
-
-
-def _is_wandb(what: str) -> bool:
-    return what.endswith(".wandb") or (what != STDIN and Path(what).is_dir())
 
 
 def _from_rows(what: str, found: Backtest) -> None:

@@ -16,7 +16,7 @@ from cockpit.verbs.common import (
     add_json,
     add_runs,
     exit_code,
-    open_store,
+    opened_store,
     print_document,
     put,
     run_file,
@@ -63,16 +63,13 @@ async def checked(
 ) -> FleetReport:
     """Return what one check sees; raises ``UsageError`` for a run that is not in the file."""
     until = time.monotonic() + DEADLINE
-    store = open_store(read_only=True)
-    engine = Engine(file, store=store, clock=clock, sources=sources)
-    try:
-        with passing():
-            report = await engine.check(names or None, until - time.monotonic())
-    except UnknownRunError as error:
-        raise UsageError(str(error)) from error
-    finally:
-        if store is not None:
-            store.close()
+    with opened_store(read_only=True) as store:
+        engine = Engine(file, store=store, clock=clock, sources=sources)
+        try:
+            with passing():
+                report = await engine.check(names or None, until - time.monotonic())
+        except UnknownRunError as error:
+            raise UsageError(str(error)) from error
     for notice in engine.notices:
         say(notice)
     return report

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport, Verdict
-from cockpit.model.run import CockpitFile
+from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.opening import close_to_others, open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.safe import drawn, terminal_charset
@@ -76,24 +78,32 @@ def run_file(config: Path | None) -> CockpitFile:
     return file
 
 
-def check_name(file: CockpitFile, name: str) -> None:
-    """Raise ``UsageError`` unless the file has a run of this name."""
-    names = [run.name for run in file.runs]
-    if name not in names:
-        raise UsageError(f"{file.path} has no run {name!r}; it has: {', '.join(names)}")
+def run_named(file: CockpitFile, name: str) -> RunSpec:
+    """Return the run of this name; raises ``UsageError``."""
+    found = next((run for run in file.runs if run.name == name), None)
+    if found is None:
+        names = ", ".join(run.name for run in file.runs)
+        raise UsageError(f"{file.path} has no run {name!r}; it has: {names}")
+    return found
 
 
-def open_store(*, read_only: bool) -> Store | None:
-    """Return the store, or ``None`` (said on stderr) if it cannot be used."""
+@contextmanager
+def opened_store(*, read_only: bool) -> Iterator[Store | None]:
+    """Give the store, closed at the end; ``None`` (said on stderr) if it cannot be used."""
+    store = None
     if not read_only and (open_to_others := close_to_others(store_path())) is not None:
         say(open_to_others)
     try:
-        return open_within(store_path(), read_only=read_only)
+        store = open_within(store_path(), read_only=read_only)
     except EmptyStoreError:
-        return None
+        pass
     except StoreError as error:
         say(str(error))
-        return None
+    try:
+        yield store
+    finally:
+        if store is not None:
+            store.close()
 
 
 class OutputError(Exception):

@@ -39,11 +39,11 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
-    check_name,
-    open_store,
+    opened_store,
     print_document,
     put,
     run_file,
+    run_named,
 )
 from cockpit.verbs.table import fleet_lines
 from cockpit.watch.past import past_at
@@ -99,16 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the history; return 0. Raises ``UsageError`` for a run that is not there."""
     file = run_file(args.config)
-    check_name(file, args.run_name)
-    spec = next(run for run in file.runs if run.name == args.run_name)
-    store = open_store(read_only=True)
+    spec = run_named(file, args.run_name)
     try:
-        past = asyncio.run(known_past(store, file, spec, args.at))
+        with opened_store(read_only=True) as store:
+            past = asyncio.run(known_past(store, file, spec, args.at))
     except (StoreError, TimeoutError) as error:
         raise UsageError(str(error)) from error
-    finally:
-        if store is not None:
-            store.close()
     if args.json:
         print_document(document(past))
     else:

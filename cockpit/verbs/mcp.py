@@ -16,7 +16,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.runtime.own_path import Library
 from cockpit.store.store import Store
-from cockpit.verbs.common import OK, UsageError, add_config, open_store, run_file
+from cockpit.verbs.common import OK, UsageError, add_config, opened_store, run_file
 from cockpit.verbs.history import document, known_past
 
 EXAMPLE: Final = "example: cockpit mcp --config runs/cockpit.toml --name night-watch"
@@ -47,13 +47,11 @@ def run(args: argparse.Namespace) -> int:
     file = run_file(args.config)
     source, sink = protocol_streams()
     output = Output(sink)
-    store = open_store(read_only=False)
-    try:
-        asyncio.run(_serve(file, store, name, source, output))
-    finally:
-        output.close(WRITES_WITHIN)
-        if store is not None:
-            store.close()
+    with opened_store(read_only=False) as store:
+        try:
+            asyncio.run(_serve(file, store, name, source, output))
+        finally:
+            output.close(WRITES_WITHIN)
     return OK
 
 

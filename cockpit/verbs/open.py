@@ -16,10 +16,10 @@ from cockpit.verbs.common import (
     NO_FILE,
     UsageError,
     add_config,
-    check_name,
     check_screen,
     is_terminal,
     run_file,
+    run_named,
 )
 
 if TYPE_CHECKING:
@@ -84,5 +84,5 @@ def _file(args: argparse.Namespace, *, on_terminal: bool) -> CockpitFile | None:
         raise UsageError(NO_FILE)
     file = run_file(args.config)
     if args.run_name is not None:
-        check_name(file, args.run_name)
+        run_named(file, args.run_name)
     return file

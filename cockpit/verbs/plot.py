@@ -7,7 +7,6 @@ import asyncio
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from cockpit.model.base import rfc3339
@@ -28,16 +27,17 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
-    check_name,
     print_document,
     put,
     run_file,
+    run_named,
     say,
 )
 from cockpit.verbs.plot_chart import LEAST, ChartEvent, Picture, charts, svg
 from cockpit.verbs.reading import (
     STDIN,
     history_name,
+    holds_rows,
     is_history,
     opened,
     say_left_out,
@@ -125,7 +125,7 @@ def _curves_of(
     what = args.what
     if is_history(what):
         name = history_name(what)
-        if _holds_rows(what):
+        if holds_rows(what):
             return name, _of_file(what, metrics, span), ()
         spec = RunSpec(name=name, wandb=WandbSpec(dir=place_of(what)))
         return name, asyncio.run(read(spec, metrics, span)), ()
@@ -138,18 +138,12 @@ async def _of_run(
     """Return the curves of a run of the run file, and what happened to it."""
     what = args.what
     file = run_file(args.config)
-    check_name(file, what)
-    spec = next(run for run in file.runs if run.name == what)
+    spec = run_named(file, what)
     found = await read(spec, metrics, span)
     report = await _checked(file, what)
     if report is None:
         return what, found, ()
     return what, _with_log(found, report, metrics, span), tuple(marks_of(report))
-
-
-def _holds_rows(what: str) -> bool:
-    """Tell JSON lines from W&B's own files."""
-    return what == STDIN or not (what.endswith(".wandb") or Path(what).is_dir())
 
 
 async def read(spec: RunSpec, metrics: Sequence[str], span: Span) -> Curves:
@@ -214,7 +208,8 @@ def _of_rows(rows: Iterable[Row], metrics: Sequence[str], span: Span) -> Curves:
     """Return the three metrics that rows have."""
     folds = {each: CurveFold() for each in (LOSS, THROUGHPUT, GRAD_NORM)}
     for row in rows:
-        for name, value in _values(row):
+        values = (LOSS, row.true_loss), (THROUGHPUT, row.throughput), (GRAD_NORM, row.grad_norm)
+        for name, value in values:
             if row.step is not None and value is not None:
                 folds[name].add(row.step, row.at, value)
     there = tuple(name for name, fold in folds.items() if fold.rows)
@@ -224,10 +219,6 @@ def _of_rows(rows: Iterable[Row], metrics: Sequence[str], span: Span) -> Curves:
         for each in metrics
     )
     return Curves(there, tuple(curves))
-
-
-def _values(row: Row) -> tuple[tuple[str, float | None], ...]:
-    return (LOSS, row.true_loss), (THROUGHPUT, row.throughput), (GRAD_NORM, row.grad_norm)
 
 
 def _write(name: str, text: str) -> None:

@@ -30,6 +30,11 @@ def is_history(what: str) -> bool:
     return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", *ENDINGS))
 
 
+def holds_rows(what: str) -> bool:
+    """Tell JSON lines from W&B's own files."""
+    return what == STDIN or not (what.endswith(".wandb") or Path(what).is_dir())
+
+
 def history_name(path: str) -> str:
     """Return what a history is called by its path."""
     return clean(Path(path).name.partition(".")[0], 100) or "history"

@@ -7,7 +7,7 @@ import re
 import sys
 
 from cockpit.config.quickstart import quick_imports
-from cockpit.verbs.common import UsageError, add_config, check_name, run_file, write
+from cockpit.verbs.common import UsageError, add_config, run_file, run_named, write
 
 EXAMPLE = "example: cockpit serve hero-7b --port 8765 --size 120x40"
 PORT = 8765
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until interrupted; return the exit code."""
     file = run_file(args.config)
     if args.run_name is not None:
-        check_name(file, args.run_name)
+        run_named(file, args.run_name)
     with quick_imports():
         from cockpit.app.browser_app import serve_app
     stream = sys.stdout  # while an app runs, Textual takes what is printed

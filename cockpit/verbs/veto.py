@@ -18,11 +18,11 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
-    check_name,
-    open_store,
+    opened_store,
     print_document,
     put,
     run_file,
+    run_named,
 )
 
 EXAMPLE = 'example: cockpit veto my-run --reason "not before the meeting"'
@@ -45,22 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Veto; return the exit code."""
     file = run_file(args.config)
-    check_name(file, args.run_name)
+    run_named(file, args.run_name)
     operator = asyncio.run(ask_operator(file)).name
     if is_agent(operator):
         raise UsageError("a veto is for a person to give; [cockpit] operator is an agent")
-    store = open_store(read_only=False)
-    if store is None:
-        raise UsageError("the store cannot be used: a veto would not be seen")
     who = typist(operator, login_name())
-    try:
-        stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
-    except UnansweredError as error:
-        raise UsageError(f"cannot tell whether it was vetoed, veto again: {error}") from error
-    except StoreError as error:
-        raise UsageError(f"not vetoed: {error}") from error
-    finally:
-        store.close()
+    with opened_store(read_only=False) as store:
+        if store is None:
+            raise UsageError("the store cannot be used: a veto would not be seen")
+        try:
+            stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
+        except UnansweredError as error:
+            raise UsageError(f"cannot tell whether it was vetoed, veto again: {error}") from error
+        except StoreError as error:
+            raise UsageError(f"not vetoed: {error}") from error
     if args.json:
         acts = [act.to_json() for act in stopped]
         print_document({"schema": 1, "run": args.run_name, "vetoed": acts})

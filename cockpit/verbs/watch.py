@@ -30,6 +30,7 @@ from cockpit.runtime.outlet import Outlet
 from cockpit.services.notifying import HeartbeatService
 from cockpit.services.service import BackgroundServices, Service, Starting
 from cockpit.services.wiring import watch_services
+from cockpit.store.store import Store
 from cockpit.text.scrub import scrub
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -41,7 +42,7 @@ from cockpit.verbs.common import (
     document_text,
     encoded,
     exit_code,
-    open_store,
+    opened_store,
     output_error,
     run_file,
     say,
@@ -192,44 +193,43 @@ def stopping_point(text: str) -> StopPoint:
 def run(args: argparse.Namespace) -> int:
     """Watch; return INTERFACE's exit code for what was seen last."""
     file = run_file(args.config)
-    return asyncio.run(_watch(file, args, SystemClock()))
+    try:
+        with opened_store(read_only=False) as store:
+            return asyncio.run(_watch(file, args, store, SystemClock()))
+    except UnknownRunError as error:
+        raise UsageError(str(error)) from error
 
 
-async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
-    store = open_store(read_only=False)
+async def _watch(
+    file: CockpitFile, args: argparse.Namespace, store: Store | None, clock: Clock
+) -> int:
     operator = await ask_operator(file)
     if operator.notice is not None:
         say(operator.notice)
     me = this_process(operator.name)
     stop = args.until or StopPoint()
-    try:
-        engine = Engine(file, store=store, clock=clock, only=args.runs)
-        watching = HeadlessWatch(engine, me, clock, stop=stop, once=args.once)
-        busy = await watching.claim(takeover=args.takeover)
-        if busy:
-            for line in busy:
-                say(line)
-            return BLOCKED
-        heartbeat = HeartbeatService(engine, clock, turns_of(store))
-        output = WatchOutput()
-        whole = not args.runs and not args.once  # windows show all runs of a file
-        windows = (WindowService(engine, clock),) if whole else ()
-        beside = (_ring_all(output.ring(), windows), watching.owns, heartbeat)
-        make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
-        services = BackgroundServices((*windows, Starting(make, clock)))
-        for each in windows:
-            each.more_notices = lambda: services.notices
-        told = (watching, services, heartbeat, output, clock)
-        if args.events:
-            engine.subscribe(_Happenings(watching, output).print)
-        shape = Shape.EVENTS if args.events else Shape.JSON if args.json else Shape.TEXT
-        printing = _print_rounds(*told, shape)
-        return await _until_done(watching, services, printing, output)
-    except UnknownRunError as error:
-        raise UsageError(str(error)) from error
-    finally:
-        if store is not None:
-            store.close()
+    engine = Engine(file, store=store, clock=clock, only=args.runs)
+    watching = HeadlessWatch(engine, me, clock, stop=stop, once=args.once)
+    busy = await watching.claim(takeover=args.takeover)
+    if busy:
+        for line in busy:
+            say(line)
+        return BLOCKED
+    heartbeat = HeartbeatService(engine, clock, turns_of(store))
+    output = WatchOutput()
+    whole = not args.runs and not args.once  # windows show all runs of a file
+    windows = (WindowService(engine, clock),) if whole else ()
+    beside = (_ring_all(output.ring(), windows), watching.owns, heartbeat)
+    make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
+    services = BackgroundServices((*windows, Starting(make, clock)))
+    for each in windows:
+        each.more_notices = lambda: services.notices
+    told = (watching, services, heartbeat, output, clock)
+    if args.events:
+        engine.subscribe(_Happenings(watching, output).print)
+    shape = Shape.EVENTS if args.events else Shape.JSON if args.json else Shape.TEXT
+    printing = _print_rounds(*told, shape)
+    return await _until_done(watching, services, printing, output)
 
 
 class _Happenings:
