@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from statistics import median
@@ -58,6 +58,25 @@ class LimitFold:
         self._since = self._step = self._bound = None
         self._value = value
         self._learn(value)
+
+    def calm(self, values: Sequence[float]) -> bool:
+        """Tell whether none of the next values is past the limit, whatever is learned of them.
+
+        What is learned moves the bound of a relative limit: the values are held against the
+        tightest that it can come to.
+        """
+        if self._count or self.is_open or not all(map(isfinite, values)):
+            return False
+        limit, known = self._limit, [] if self._best is None else [self._best]
+        if limit.above is not None:
+            return max(values) <= limit.above
+        if limit.below is not None:
+            return min(values) >= limit.below
+        if limit.above_best is not None:
+            least = min([*known, *values])
+            fine = least >= 0 or limit.above_best < 1
+            return fine and max(values) <= least + limit.above_best * abs(least)
+        return min(values) >= max([*known, *values]) * (limit.below_usual or 0.0)
 
     def count_skip(self, row: Row, skipped: bool) -> None:
         """Take a row that tells whether its optimizer step was left out."""
@@ -160,6 +179,26 @@ class Limits:
             if metric in self._limits:
                 self._of(metric).add(row, value)
         self.opened = self._opened()
+
+    def sure(self, rows: Sequence[Row], count: int) -> int:
+        """Return of how many of the next ``count`` rows it is sure that they are within limits."""
+        values: dict[str, list[float]] = {}
+        for row in rows[:count]:
+            for metric, value in row.limited or ():
+                if metric in self._limits:
+                    values.setdefault(metric, []).append(value)
+        for metric, own in values.items():
+            fold = self._folds.get(metric) or self._fold(LimitTrend(metric=metric))
+            if not fold.calm(own):
+                return 0
+        return count
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Take such rows."""
+        for row in rows:
+            for metric, value in row.limited or ():
+                if metric in self._limits:
+                    self._of(metric).add(row, value)
 
     def _of(self, metric: str) -> LimitFold:
         fold = self._folds.get(metric)

@@ -290,7 +290,7 @@ class TrendFold:
         count = self.pace.sure(columns, longest) if steady and self.seams.sure(columns) else 0
         for fold in (self.throughput, self.spike, self.stability):
             count = fold.sure(columns, count) if count >= FEWEST else 0
-        count = self.loss_step.sure(count)
+        count = self.limits.sure(rows, self.loss_step.sure(count))
         if not count:
             return 0
         count = self.climb.take(columns, count)
@@ -299,6 +299,7 @@ class TrendFold:
         self.throughput.take(columns, self.pace.take(columns))
         self.spike.take(columns)
         self.loss_step.take(columns)
+        self.limits.take(rows[:count])
         self.stability.take(columns)
         self.seams.take(columns, astray=self.climb.above > 0)
         self._rows, self._last = self._rows + count, rows[count - 1]

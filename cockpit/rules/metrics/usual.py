@@ -51,12 +51,10 @@ class SoundColumns(NamedTuple):
 
 def sound_columns(rows: Sequence[Row]) -> SoundColumns | None:
     """Return rows by columns; ``None`` where some are not like the others, or not sound."""
-    steps, ats, losses, rates, norms, _, *others, skipped, lrs, batches, limited = zip(
-        *rows, strict=True
-    )
+    steps, ats, losses, rates, norms, _, *others, skipped, lrs, batches, _ = zip(*rows, strict=True)
     if None in steps or None in ats or not _sound(losses) or 0.0 in losses:
         return None
-    if has_value(skipped) or has_value(limited):
+    if has_value(skipped):
         return None
     beside = dict(zip(SIDE_METRICS, (norms, *others), strict=True))
     beside = {name: column for name, column in beside.items() if has_value(column)}

@@ -37,6 +37,20 @@ CHANGES: dict[str, Change] = {
     "other metrics": lambda by, row: row._replace(router_entropy=3.0 - by.random(), z_loss=0.1),
     "rates of learning": lambda by, row: row._replace(lr=1e-4 if by.random() < 0.5 else None),
     "skips": lambda by, row: row._replace(skipped=float(by.random() < 0.1)),
+    "use of the machine": lambda by, row: row._replace(
+        limited=(("MFU", (0.4 if time_of(row) % 1500 < 1200 else 0.15) + 0.01 * by.random()),)
+    ),
+    "dropped tokens": lambda by, row: row._replace(
+        limited=(("dropped tokens", 0.2 if time_of(row) % 2000 > 900 else 0.01 * by.random()),)
+    ),
+    "evaluations": lambda by, row: (
+        row._replace(limited=(("evaluation loss", by.choice([2.0, 2.0, 1.9, 2.1, 3.0, math.nan])),))
+        if (row.step or 0) % 50 == 0
+        else row
+    ),
+    "worse evaluations": lambda by, row: row._replace(
+        limited=(("evaluation loss", 2 + time_of(row) / 1000 - 0.1 * by.random()),)
+    ),
     "slow": lambda by, row: row._replace(throughput=10.0) if 600 < time_of(row) < 1500 else row,
 }
 
@@ -100,6 +114,9 @@ def both(rows: list[Row], run: RunSpec, cut: int) -> int:
 @example(2, 0.01, {"unstable"}, 2000, 900.0)
 @example(3, 0.01, {"spiky"}, 2000, 900.0)
 @example(4, 0.01, {"slow"}, 2000, 120.0)
+@example(5, 0.01, {"use of the machine"}, 2000, 900.0)
+@example(6, 0.01, {"dropped tokens"}, 2000, 900.0)
+@example(7, 0.01, {"worse evaluations"}, 2000, 900.0)
 def test_any_history(seed: int, noise: float, changes: set[str], cut: int, cadence: float) -> None:
     by = random.Random(seed)
     rows = list(training(by, noise))
