@@ -137,7 +137,7 @@ def test_other_projects_with_our_names_live_beside_the_program(
 
     def program_runs() -> bool:
         done = call(tmp_path / "env/bin/cockpit", "checkpoints", tmp_path, cwd=tmp_path)
-        return done.stderr == "" and "no checkpoints" in done.stdout
+        return done.stderr == "" and "no checkpoint was found" in done.stdout
 
     def stranger_imports() -> bool:
         names = ", ".join(OUR_NAMES)
