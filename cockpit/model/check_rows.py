@@ -167,7 +167,7 @@ WRITES_ELSEWHERE = CheckRow("whose", ("adopt",), "the job seems to be another ru
     basis=INFERRED)
 WRITES_BESIDE = CheckRow("C-25", ("adopt",), "two jobs would write at once",
     warns="another job of the lineage lives, or that cannot be told", passes=False)
-LINEAGE_JOBS = CheckRow("C-25", ("launch", "relaunch", "retain"),
+LINEAGE_JOBS = CheckRow("C-25", ("launch", "relaunch", "retain", "release", "requeue"),
     "no other job of the lineage is alive",
     warns="a job is held, or may write to it but is not proven to",
     blocks="another job is alive, something still writes, or that cannot be told")
@@ -182,7 +182,7 @@ STOPS_SEVERAL = CheckRow("C-25", ("stop",), "more than one job of the lineage is
     warns="several are alive", passes=False)
 STOPS_ANOTHER = CheckRow("other-run", ("stop",), "only jobs of this run write to its places",
     warns="another run of the run file names one as its own: it goes on", passes=False)
-SIMILAR_JOB = CheckRow("similar-job", ("launch", "relaunch"),
+SIMILAR_JOB = CheckRow("similar-job", ("launch", "relaunch", "release", "requeue"),
     "a living job runs what the run's job runs",
     blocks="no other run of the run file names it", passes=False, approvable=True)
 WRITTEN_AFTER_END = CheckRow("written-after-end", ("launch", "relaunch"),

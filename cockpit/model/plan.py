@@ -257,7 +257,7 @@ def _order(plan: "Plan", does: _Tense) -> list[str]:
     job = plan.facts.get("stops") or "the job"
     if plan.action == "extend":
         limit = duration(float(plan.facts.get("limit") or 0))
-        return [f"{does('set')} the time limit of {job} to {limit} in all.", UNTOUCHED]
+        return [f"{does('lengthen')} the time limit of {job} to {limit} in all.", UNTOUCHED]
     return [f"{does(plan.action)} {job} in the queue of its scheduler.", UNTOUCHED]
 
 

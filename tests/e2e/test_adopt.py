@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.lab import Lab, Machine, until
-from tests.e2e.slurm_lab import SlurmLab, slurm_of_ones_own
+from tests.e2e.slurm_lab import SlurmLab
 from tests.platforms.slurm.rig import lacking
 
 needs_slurm = pytest.mark.skipif(lacking() is not None, reason=f"needs a Slurm: {lacking()}")
-
-
-@pytest.fixture
-def slurm_lab(tmp_path: Path) -> Iterator[SlurmLab]:
-    with slurm_of_ones_own() as rig:
-        made = SlurmLab(tmp_path, rig)
-        try:
-            yield made
-        finally:
-            made.end()
 
 
 def job_of(machine: Machine) -> tuple[dict[str, Any], str]:

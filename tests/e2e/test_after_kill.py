@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.lab import RELAUNCH, Lab, Machine, ended
-from tests.e2e.slurm_lab import SlurmLab, check_slurm, slurm_of_ones_own
+from tests.e2e.slurm_lab import SlurmLab, check_slurm
 from tests.platforms.slurm.rig import lacking
 
 PROGRAM = [sys.executable, "-m", "tests.e2e.points"]
@@ -36,16 +35,6 @@ def seen(machine: Machine) -> tuple[dict[str, Any], dict[str, Any] | None]:
     (run,) = machine.do("check", "--json").document["runs"]
     lost = [alert for alert in run["alerts"] if ":launch:" in alert["key"]]
     return run["facets"]["job"]["value"], (lost or [None])[0]
-
-
-@pytest.fixture
-def slurm_lab(tmp_path: Path) -> Iterator[SlurmLab]:
-    with slurm_of_ones_own() as rig:
-        made = SlurmLab(tmp_path, rig)
-        try:
-            yield made
-        finally:
-            made.end()
 
 
 @needs_slurm

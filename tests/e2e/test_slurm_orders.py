@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.e2e.lab import RELAUNCH, Answer
-from tests.e2e.slurm_lab import SlurmLab, SlurmMachine, slurm_of_ones_own
+from tests.e2e.slurm_lab import SlurmLab, SlurmMachine
 from tests.platforms.slurm.rig import lacking
 
 pytestmark = pytest.mark.skipif(
@@ -17,13 +14,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[SlurmLab]:
-    with slurm_of_ones_own() as rig:
-        made = SlurmLab(tmp_path, rig)
-        try:
-            yield made
-        finally:
-            made.end()
+def lab(slurm_lab: SlurmLab) -> SlurmLab:
+    return slurm_lab
 
 
 def ordered(machine: SlurmMachine, *words: str) -> Answer:
@@ -61,6 +53,12 @@ def test_a_job_is_requeued_held_released_and_given_more_time(lab: SlurmLab) -> N
     (waits,) = [each for each in run["alerts"] if each["id"] == "C-04"]
     assert waits["title"] == "Job is held in the queue"
     assert "cockpit release tiny lets it start" in waits["next_action"]
+    refused = here.do("extend", "--limit", "2h")
+    assert refused.code == 4 and "no time limit of it is known" in refused.out, "it has none"
+    lab.rig.told("scontrol", "update", f"JobId={job}", "TimeLimit=60")
+    for limit in ("30m", "1h"):
+        refused = here.do("extend", "--limit", limit)
+        assert refused.code == 4 and "would not lengthen it" in refused.out, str(refused)
     longer = ordered(here, "extend", "--limit", "2h")
     assert longer.code == 0 and listed(lab, job, "%l") == "2:00:00", str(longer)
     released = ordered(here, "release")
@@ -71,6 +69,24 @@ def test_a_job_is_requeued_held_released_and_given_more_time(lab: SlurmLab) -> N
         assert words in book, words
     lab.rig.told("scontrol", "update", f"JobId={job}", "StartTime=now")
     assert len(lab.settled()) == 1, lab.jobs()
+
+
+def test_what_would_start_beside_another_job_is_not_let_go(lab: SlurmLab) -> None:
+    here = lab.machine("a")
+    lab.prepare(here)
+    job = here.do(*RELAUNCH, "--json").document["job_id"]
+    lab.rig.wait_for(job, "RUNNING")
+    second = lab.rig.sbatch("--comment=tiny-i009")
+    lab.rig.wait_for(second, "RUNNING")
+    refused = here.do("requeue", "--json").document
+    assert [check["level"] for check in refused["checks"] if check["id"] == "C-25"] == ["block"]
+    lab.rig.told("scontrol", "requeue", job)
+    lab.rig.told("scontrol", "update", f"JobId={job}", "StartTime=now+1hour")
+    lab.rig.told("scontrol", "uhold", job)
+    lab.rig.wait_for(job, "JobHeldUser")
+    refused = here.do("release", "--json").document
+    assert refused["blocked"], refused["checks"]
+    assert listed(lab, job, "%r") == "JobHeldUser"
 
 
 def test_what_a_launch_left_held_is_not_released_by_hand(lab: SlurmLab) -> None:

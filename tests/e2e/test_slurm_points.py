@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.lab import RELAUNCH, SOAK, Answer, ended
-from tests.e2e.slurm_lab import SlurmLab, SlurmMachine, check_slurm, slurm_of_ones_own
+from tests.e2e.slurm_lab import SlurmLab, SlurmMachine, check_slurm
 from tests.platforms.slurm.rig import lacking
 
 HANGS = 7.0
@@ -27,13 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[SlurmLab]:
-    with slurm_of_ones_own() as rig:
-        made = SlurmLab(tmp_path, rig)
-        try:
-            yield made
-        finally:
-            made.end()
+def lab(slurm_lab: SlurmLab) -> SlurmLab:
+    return slurm_lab
 
 
 @pytest.fixture

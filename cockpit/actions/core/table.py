@@ -71,7 +71,7 @@ TABLE: Final = (
           (Param("reason", "why"), Param("save-first", "ask for a checkpoint first (yes)")),
           asks="requeue RUN [STEP]"),
     ActionEntry("extend", "J", "cockpit.actions.stopping.queue:Extend", "time limit",
-          "set the job's time limit, counted from its start (Slurm)",
+          "lengthen the job's time limit, counted from its start (Slurm)",
           (Param("limit", "the whole time limit, such as 12h", True), Param("reason", "why")),
           asks="extend RUN"),
     ActionEntry("retain", "A-6", "cockpit.actions.retention.retain:Retain", "retain",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from cockpit.actions.checks import checkpoint, code, setup
-from cockpit.actions.checks.jobs import job_name, own_jobs
+from cockpit.actions.checks.jobs import job_name, lineage_jobs, own_jobs
 from cockpit.actions.core.action import (
     Action,
     ActionContext,
@@ -42,15 +42,19 @@ from cockpit.text.checks import blocked, passed
 from cockpit.text.safe import clean
 
 LIMIT: Final = "limit"
+BEGAN: Final = "began"
+"""The fact that the order was about to be given, and when the job had begun by then."""
 SAID: Final = "order-shows"
 """The fact that says what the scheduler has shown after the order."""
 SHORTEST: Final = 60.0
 
 
 class QueueOrder(Action):
-    """Has the scheduler change how the run's one job waits; nothing is started or ended."""
+    """Has the scheduler change how the run's one job waits or how long it may run."""
 
     exclusive = True
+    starts: ClassVar[bool] = False
+    """True where the job may start by it: then no other job of the lineage may be alive."""
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what the scheduler is asked for, and whether it may do that now."""
@@ -58,7 +62,7 @@ class QueueOrder(Action):
         jobs, check = await _ordered_job(context, _order(self.verb, limit))
         return Draft(
             words=f"{self.verb} {request.run}",
-            checks=(check,),
+            checks=(check, *(lineage_jobs(context) if self.starts else ())),
             spares=tuple(job_name(job) for job in (*jobs, *context.live.beside)),
             facts={STOPS: "\n".join(job.id for job in jobs), **_asked(request), LIMIT: limit},
         )
@@ -78,10 +82,11 @@ class Release(QueueOrder):
     """Lets a held job start when its turn comes."""
 
     verb: ClassVar[str] = "release"
+    starts: ClassVar[bool] = True
 
 
 class Extend(QueueOrder):
-    """Sets the time limit of a job."""
+    """Lengthens the time limit of a job."""
 
     verb: ClassVar[str] = "extend"
 
@@ -107,6 +112,7 @@ class Requeue(Stop):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(
                 check,
+                *lineage_jobs(context),
                 health(context.report),
                 loss(lost),
                 *_resumes(context),
@@ -193,7 +199,7 @@ def _resumes(context: ActionContext) -> list[Check]:
 
 
 async def _planned_job(execution: Execution) -> LiveJob | None:
-    """Return the job of the plan as it lives now; raises ``StepError``."""
+    """Return the job of the plan as it lives now; raises ``StepUnknownError``."""
     live, wanted = await execution.live(), execution.plan.facts[STOPS]
     found = next((job for job in live.jobs if job.id == wanted), None)
     if found is None and live.unknown is not None:
@@ -210,18 +216,17 @@ async def _give(execution: Execution) -> str:
     if job is None:
         raise StepError("the job is not alive any more: nothing was ordered")
     began = "" if job.started_at is None else f"{job.started_at:.3f}"
-    await execution.note(began=began)
+    await execution.note(**{BEGAN: began})
     said = await execution.platform.order(execution.context.spec, job, _asked_for(execution))
     await execution.note(**{SAID: said})
     return said
 
 
 async def _shown(execution: Execution) -> str | None:
-    """Return that the scheduler shows what was ordered, if it does."""
-    job = await _planned_job(execution)
-    if job is None:
+    """Return that the scheduler shows what was ordered, if it was and does."""
+    job, began = await _planned_job(execution), execution.facts.get(BEGAN)
+    if job is None or began is None:
         return None
-    began = execution.facts.get("began")
     before = job.model_copy(update={"started_at": float(began) if began else None})
     run = execution.context.spec
     return await execution.platform.shown_order(run, before, _asked_for(execution))

@@ -309,7 +309,8 @@ def is_held(record: Record) -> bool:
 def is_held_by_person(record: Record) -> bool:
     """Tell whether a job that was let go waits because its user holds it, or a failed requeue."""
     held = record.reason == _BY_US or _REQUEUED_HELD.search(record.reason) is not None
-    return record.word == "PENDING" and held and not never_let_go(record)
+    told = record.said_by == "scontrol"
+    return record.word == "PENDING" and held and told and not never_let_go(record)
 
 
 def never_began(record: Record) -> bool:

@@ -194,8 +194,10 @@ class SlurmJobs:
         cluster.current[run.name] = job
         value = value_of(run, job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
-        signal = signal_of(run, job.main, book.scripts)
-        value = value.model_copy(update={**_company(found, where), "signal_before_end": signal})
+        value = value.model_copy(update=_company(found, where))
+        if value.ends_by is not None:
+            signal = signal_of(run, job.main, book.scripts)
+            value = value.model_copy(update={"signal_before_end": signal})
         why = f"; {found.why}" if found.why else ""
         return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 

@@ -37,21 +37,23 @@ class OrderRow(NamedTuple):
 
     words: tuple[str, ...]
     states: tuple[str, ...]
-    why_not: Callable[[Record], str | None]
+    why_not: Callable[[Record, SchedulerOrder], str | None]
     shown: Callable[[Record, LiveJob, SchedulerOrder], bool]
     done: str
     within: float = SHOWN_WITHIN
 
 
-def _not_to_hold(record: Record) -> str | None:
+def _not_to_hold(record: Record, order: SchedulerOrder) -> str | None:
     if record.phase is not Phase.WAITING:
         return f"it is {record.word}: only a job that waits can be held"
     return "it is held already" if _held(record) else None
 
 
-def _not_to_release(record: Record) -> str | None:
+def _not_to_release(record: Record, order: SchedulerOrder) -> str | None:
     if not _held(record):
         return f"it is {record.word}, and not held"
+    if record.said_by != "scontrol":
+        return "scontrol does not list it: whether a launch ever released it is unknown"
     if never_let_go(record):
         return "a launch submitted it and never released it: its outcome decides, not this verb"
     if record.reason.startswith("JobHeldAdmin"):
@@ -59,7 +61,7 @@ def _not_to_release(record: Record) -> str | None:
     return None
 
 
-def _not_to_requeue(record: Record) -> str | None:
+def _not_to_requeue(record: Record, order: SchedulerOrder) -> str | None:
     if record.word != "RUNNING":
         return f"it is {record.word}: only a running job is requeued"
     if record.may_requeue is False:
@@ -67,8 +69,14 @@ def _not_to_requeue(record: Record) -> str | None:
     return None
 
 
-def _not_to_extend(record: Record) -> str | None:
-    return None if record.phase.lives else f"it is {record.word}"
+def _not_to_extend(record: Record, order: SchedulerOrder) -> str | None:
+    if not record.phase.lives:
+        return f"it is {record.word}"
+    if record.limit is None:
+        return "no time limit of it is known that could be lengthened"
+    if order.limit is None or order.limit <= record.limit:
+        return f"its time limit is {duration(record.limit)}: this would not lengthen it"
+    return None
 
 
 def _held(record: Record) -> bool:
@@ -123,7 +131,7 @@ class Ordering:
         if row is None:
             return "Slurm has no such order"
         try:
-            return row.why_not(await self._record(run, job))
+            return row.why_not(await self._record(run, job), order)
         except (CannotError, LostError) as error:
             return str(error)
 
@@ -132,7 +140,7 @@ class Ordering:
         row, target, host, mark = ORDERS[order.verb], target_of(job), host_of(run), new_mark()
         script = order_script(mark, target, row.states, _words(row, target, order))
         try:
-            why = row.why_not(await self._record(run, job))
+            why = row.why_not(await self._record(run, job), order)
         except LostError as error:
             raise CannotError(str(error)) from error
         if why is not None:
@@ -182,7 +190,9 @@ class Ordering:
         if now is None or not is_same(job, now):
             raise CannotError(f"job {clean(job.id, 60)} is not listed any more")
         if len(now.records) > 1:
-            raise CannotError(f"job {job.id} is {len(now.records)} tasks: name one (job.id)")
+            raise CannotError(
+                f"job {job.id} has {len(now.records)} tasks or parts: name one (job.id)"
+            )
         return now.main
 
 

@@ -365,9 +365,10 @@ def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
     act = f"ask the trainer to save before then, {lost}{after}"
     if job.signal_before_end is not None:
         name, before = job.signal_before_end
-        at = wording.moment(job.ends_by - before)
+        sent = job.ends_by - before
+        comes = "comes" if sent > history.now else "came"
         severity = Severity.WARNING
-        act = f"see that the trainer saves when it gets {name} at {at}, {lost}{after}"
+        act = f"see that it saves at {name}, which {comes} at {wording.moment(sent)}, {lost}{after}"
     return Alert(
         key=f"C-26:{run.name}:{job.id}",
         severity=severity,

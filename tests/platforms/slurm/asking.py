@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Query
@@ -40,9 +41,9 @@ def queries(*runs: RunSpec) -> list[Query]:
     return [Query(run=run) for run in runs]
 
 
-def platform() -> SlurmPlatform:
+def platform(run: Any = run_script) -> SlurmPlatform:
     clock = SystemClock()
-    return SlurmPlatform(clock, Logs(clock))
+    return SlurmPlatform(clock, Logs(clock), run)
 
 
 class Recording:

@@ -10,26 +10,18 @@ from typing import Any
 import pytest
 
 from cockpit.hosts.script import run_script
-from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import LiveJob, Query, SchedulerOrder
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.slurm.record import seconds_of
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs.source import Logs
-from tests.platforms.slurm.asking import run_of
+from tests.platforms.slurm.asking import platform, run_of
 from tests.platforms.slurm.rig import Rig
 
 NUMBERS = itertools.count(1)
 REQUEUE = SchedulerOrder(verb="requeue")
-
-
-def quick(run: Any = run_script) -> SlurmPlatform:
-    clock = SystemClock()
-    return SlurmPlatform(clock, Logs(clock), run)
 
 
 @pytest.fixture
@@ -44,7 +36,7 @@ async def toy(
 async def started(slurm: Rig, toy: RunSpec, *options: str) -> LiveJob:
     job = slurm.sbatch(f"--comment={toy.name}-i001", "--requeue", *options)
     slurm.wait_for(job, "RUNNING")
-    (live,) = (await quick().live([toy]))[toy.name].jobs
+    (live,) = (await platform().live([toy]))[toy.name].jobs
     return live
 
 
@@ -71,7 +63,7 @@ async def test_a_job_that_ended_meanwhile_does_not_run_again(slurm: Rig, toy: Ru
         slurm.wait_for(live.id, "CANCELLED")
 
     with pytest.raises(CannotError, match="is CANCELLED now: nothing was ordered"):
-        await quick(around(before=end)).order(toy, live, REQUEUE)
+        await platform(around(before=end)).order(toy, live, REQUEUE)
     assert slurm.told("squeue", "-h", "-t", "all", "-j", live.id, "-o", "%T") == "CANCELLED"
 
 
@@ -82,10 +74,10 @@ async def test_an_order_whose_answer_was_lost_is_looked_up(slurm: Rig, toy: RunS
         raise RemoteError(ErrorKind.TIMEOUT, "the connection broke off", sent=True)
 
     with pytest.raises(LostError, match="the connection broke off"):
-        await quick(around(after=lose)).order(toy, live, REQUEUE)
+        await platform(around(after=lose)).order(toy, live, REQUEUE)
     slurm.wait_for(live.id, "PENDING")
-    assert await quick().shown_order(toy, live, REQUEUE) == f"job {live.id} is requeued"
-    assert await quick().shown_order(toy, live, SchedulerOrder(verb="hold")) is None
+    assert await platform().shown_order(toy, live, REQUEUE) == f"job {live.id} is requeued"
+    assert await platform().shown_order(toy, live, SchedulerOrder(verb="hold")) is None
 
 
 @pytest.mark.parametrize("where", ["command", "script"])
@@ -101,17 +93,17 @@ async def test_the_signal_before_the_limit_is_read(
         toy = toy.model_copy(update={"resubmit": ("sbatch", *words, str(script))})
     job = slurm.told("sbatch", "--parsable", *words, str(script))
     slurm.wait_for(job, "RUNNING")
-    facet = (await quick().jobs([Query(run=toy)]))[toy.name]
+    facet = (await platform().jobs([Query(run=toy)]))[toy.name]
     assert facet.value is not None
     assert facet.value.signal_before_end == ("USR1", 120.0)
 
 
 async def test_what_slurm_would_refuse_is_known_before(slurm: Rig, toy: RunSpec) -> None:
     live = await started(slurm, toy, "--no-requeue")
-    why = await quick().why_no_order(toy, live, REQUEUE)
+    why = await platform().why_no_order(toy, live, REQUEUE)
     assert why == "it was submitted with --no-requeue, or the cluster's default says so"
     gone = live.model_copy(update={"id": "4000000", "handle": {"job": "4000000"}})
-    assert "not listed any more" in (await quick().why_no_order(toy, gone, REQUEUE) or "")
+    assert "not listed any more" in (await platform().why_no_order(toy, gone, REQUEUE) or "")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_a_job_that_is_signalled_before_its_limit_may_save_then() -> None:
     value = job(ends_by=T0 + 299, signal_before_end=("USR1", 120.0))
     (alert,) = walltime_short(RUN, history(T0 + 1, job=value, checkpoints=SAVED))
     assert alert.severity is Severity.WARNING
-    assert alert.next_action.startswith("see that the trainer saves when it gets USR1 at ")
+    assert alert.next_action.startswith("see that it saves at USR1, which comes at ")
+    (alert,) = walltime_short(RUN, history(T0 + 200, job=value, checkpoints=SAVED))
+    assert "USR1, which came at " in alert.next_action
 
 
 @pytest.mark.parametrize(
