@@ -23,6 +23,9 @@ _GROWTH: Final = 1.4
 _FIRST: Final = 16
 _CUTS: Final = 4
 """Places of an example behind which a long line goes on."""
+_MARKS: Final = re.compile(r"[^\w\s]")
+_MOST_MARKS: Final = 32
+"""Signs of the pattern and its lines, as of a ruler (``####``), that make a line long."""
 _WORD_END: Final = re.compile(r"\b")
 _MOST: Final = 1000
 """Signatures of a run that are read."""
@@ -104,7 +107,8 @@ def _long_lines(pattern: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]
     A pattern is slow where it has come far and then fails: behind a part of a line that it finds.
     """
     words = tuple(dict.fromkeys(re.findall(r"\w+", pattern)))[:_CUTS]
-    usual = ("a", "0", " ", "a ", "0.", *words)
+    marks = tuple(dict.fromkeys(_MARKS.findall(" ".join((pattern, *lines[:_CUTS])))))[:_MOST_MARKS]
+    usual = ("a", "0", " ", "\t", "a ", "0.", *words, *marks, *(f"{mark} " for mark in marks))
     for text in lines[:_CUTS] or ("",):
         ends = [found.start() for found in _WORD_END.finditer(text[:LONGEST])]
         for cut in sorted({0, *ends[:: max(1, len(ends) // _CUTS)], len(text)}):

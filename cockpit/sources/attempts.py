@@ -6,8 +6,8 @@ project may be another training. What cannot be joined is said in the run's note
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from cockpit.model.facet import Attempt, TrackerKind
 from cockpit.model.observed import Row
@@ -19,7 +19,7 @@ from cockpit.model.run import (
     WandbSpec,
 )
 from cockpit.sources.run_folders import BadFileError
-from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog
+from cockpit.sources.run_rows import SILENT_AFTER, About, Newest, RowBatch, RowLog
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.text.safe import clean
 
@@ -39,14 +39,30 @@ def joined(kind: TrackerKind, spec: Any, log: Callable[[Any], RowLog]) -> RowLog
     return JoinedLog(own, dict(zip(map(str, spec.former), former, strict=True))) if former else own
 
 
+class _Found(NamedTuple):
+    """What one look has found of a former attempt."""
+
+    attempt: Attempt
+    files: frozenset[str]
+    identity: Hashable
+    record_at: float | None
+
+    def goes_on(self, present_at: float | None) -> bool:
+        """Tell whether more may be written to it, as long after it as the present one has."""
+        known = present_at is not None and self.record_at is not None
+        return not known or (present_at or 0.0) - (self.record_at or 0.0) <= SILENT_AFTER
+
+
 class JoinedLog(RowLog):
-    """The logs of a run's attempts, one after the other; all but the last have ended."""
+    """The logs of a run's attempts, one after the other; all but the last are to have ended."""
 
     def __init__(self, own: RowLog, former: dict[str, RowLog]) -> None:
         self.kind = own.kind
         self._own = own
         self._former = former
-        self._found: dict[str, Attempt] = {}
+        self._found: dict[str, _Found] = {}
+        """What is joined of each former attempt."""
+        self._latest: dict[str, _Found] = {}
         self._notes: tuple[str, ...] = ()
         self._newest: Newest | None = None
         self._attempts: tuple[Attempt, ...] = ()
@@ -66,27 +82,66 @@ class JoinedLog(RowLog):
         return self._own.offset
 
     def look(self) -> Hashable:
-        """Look at the present attempt, and at the former ones until each was found."""
+        """Look at the present attempt, and at the former ones while more may come of them."""
+        at_last_look = None if self._newest is None else self._newest.record_at
         identity = self._own.look()
         self._newest = self._own.newest()
-        own, notes = self._own.about().id, []
-        for name, log in self._former.items():
+        at = self._newest.record_at
+        notes: list[str] = []
+        for name in self._former:
             try:
-                if name not in self._found:
-                    log.look()
-                    known = log.newest().known
-                    self._found[name] = Attempt(id=log.about().id, step=known.step, at=known.at)
+                self._look_at(name, at)
             except (OSError, BadFileError) as error:
-                why = clean(error.strerror if isinstance(error, OSError) else error, 300)
-                notes.append(f"former attempt {clean(name, 100)} is not joined: {why or error}")
+                if name not in self._found:
+                    why = clean(error.strerror if isinstance(error, OSError) else error, 300)
+                    notes.append(f"{_called(name)} is not joined: {why or error}")
+        before = self._each_once(notes)
+        for name in before:
+            notes += self._doubts(name, at if at_last_look is None else at_last_look)
         self._notes = tuple(notes)
-        before = sorted(
-            (name for name, each in self._found.items() if each.id != own),
-            key=lambda name: self._found[name].at or 0.0,
-        )
-        self._attempts = tuple(self._found[name] for name in before)
+        self._attempts = tuple(self._found[name].attempt for name in before)
         self._parts = [*(self._former[name] for name in before), self._own]
-        return (identity, *before)
+        joined = ((name, self._latest[name].identity, self._found[name].attempt) for name in before)
+        return (identity, *joined)
+
+    def _look_at(self, name: str, present_at: float | None) -> None:
+        """Look at a former attempt, unless it has long ended.
+
+        What it logs beside the present one is joined once it has ended: not with each look, for
+        then all is read from the first row on again.
+        """
+        known = self._latest.get(name)
+        if known is None or known.goes_on(present_at):
+            known = self._latest[name] = _look(self._former[name])
+        if name not in self._found or not known.goes_on(present_at):
+            self._found[name] = known
+
+    def _each_once(self, notes: list[str]) -> list[str]:
+        """Return the names of the former attempts in the order of their times, each once."""
+        present = self._own.about()
+        read = [(present.id, frozenset(present.files))]
+        before = []
+        for name, found in self._found.items():
+            if any(_same((found.attempt.id, found.files), each) for each in read):
+                notes.append(f"{_called(name)} is {clean(found.attempt.id, 100)}: read already")
+            else:
+                read.append((found.attempt.id, found.files))
+                before.append(name)
+        return sorted(before, key=lambda name: self._found[name].attempt.at or 0.0)
+
+    def _doubts(self, name: str, present_at: float | None) -> Iterator[str]:
+        """Yield what speaks against a former attempt's end."""
+        joined, latest = self._found[name], self._latest[name]
+        if present_at is not None and (latest.record_at or 0.0) > present_at:
+            yield (
+                f"{_called(name)} has logged later than the present one:"
+                " it may still run, or the ids are the wrong way round"
+            )
+        if latest.attempt != joined.attempt:
+            yield (
+                f"{_called(name)} was logging still:"
+                f" its rows after step {joined.attempt.step} may not be joined yet"
+            )
 
     def about(self) -> About:
         """Return what is said of the present attempt, and what stands before it."""
@@ -142,3 +197,19 @@ class JoinedLog(RowLog):
     def names(self) -> set[str]:
         """Return the metrics that any attempt has logged."""
         return {name for part in self._parts for name in part.names()}
+
+
+def _look(log: RowLog) -> _Found:
+    identity, newest, about = log.look(), log.newest(), log.about()
+    attempt = Attempt(id=about.id, step=newest.known.step, at=newest.known.at)
+    return _Found(attempt, frozenset(about.files), identity, newest.record_at)
+
+
+def _same(one: tuple[str, frozenset[str]], other: tuple[str, frozenset[str]]) -> bool:
+    """Tell whether two attempts are one: folders of event files may only share their names."""
+    (name, files), (other_name, other_files) = one, other
+    return name == other_name and (files == other_files or not files.isdisjoint(other_files))
+
+
+def _called(name: str) -> str:
+    return f"former attempt {clean(name, 100)}"

@@ -11,6 +11,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.config.file import ConfigError, Reloader, load
+from cockpit.config.signatures import pattern_trouble
 from cockpit.model.observed import Triage
 from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.run import own_signatures
@@ -166,6 +167,21 @@ def test_a_mistake_is_one_line_at_its_place(
     assert main(["triage", "run.log", "--signatures", "own.toml"]) == 2
     (line, *more) = capsys.readouterr().err.splitlines()
     assert where in line and what in line and not more
+
+
+@pytest.mark.parametrize(
+    ("pattern", "example"),
+    [
+        ("(#+)+: fabric lost", "##: fabric lost"),
+        (r"(-+\s*)+fabric lost", "--- fabric lost"),
+        (r"(\s*\|\s*)+fabric lost", "a | b | fabric lost"),
+        (r"(\x3d+)+> fabric lost", "==> fabric lost"),
+        (r"(█+)+ fabric lost", "██ fabric lost"),
+        (r"(\t+)+fabric lost", "\t\tfabric lost"),
+    ],
+)
+def test_a_pattern_that_a_ruler_would_hang_is_refused(pattern: str, example: str) -> None:
+    assert "slow on long lines" in (pattern_trouble(pattern, (example,)) or "")
 
 
 def test_a_bad_team_file_keeps_the_good_one_and_a_new_one_is_read(team: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cockpit.sources.trackers import Trackers
 from tests.sources import fake_mlflow
 from tests.sources.wandb import writer
 
+EVENTS = Path(__file__).resolve().parents[1] / "data" / "tensorboard" / "scalars.tfevents"
 T0 = 1_768_032_000.0
 PACE = 10.0
 FIRST, SECOND = range(71), range(51, 121)
@@ -33,11 +35,14 @@ def logged(folder: Path, run_id: str, steps: range, began: float) -> None:
     """Write a W&B folder as a client with an id of its own does."""
     own = folder / "wandb" / f"run-20260110_{8 + int(began - T0) // 3600:02d}0000-{run_id}"
     own.mkdir(parents=True)
+    write(own / f"run-{run_id}.wandb", run_id, steps, began)
+
+
+def write(path: Path, run_id: str, steps: range, began: float) -> None:
     rows = [
         writer.row(step, str(5 / (step + 1)), began + PACE * at) for at, step in enumerate(steps)
     ]
-    content = writer.log([writer.run(run_id, began), *rows])
-    (own / f"run-{run_id}.wandb").write_bytes(content)
+    path.write_bytes(writer.log([writer.run(run_id, began), *rows]))
 
 
 def wandb(tmp_path: Path) -> tuple[str, str]:
@@ -168,3 +173,60 @@ def test_folders_of_event_files_are_named_by_their_places(tmp_path: Path) -> Non
     run = load(written(tmp_path, table)).runs[0]
     assert run.tensorboard is not None
     assert [each.path for each in run.tensorboard.former] == [str(tmp_path / "runs/a")]
+
+
+def test_folders_of_one_name_are_two_attempts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "tb").mkdir(parents=True)
+        shutil.copy(EVENTS, tmp_path / name / "tb" / "events.out.tfevents.1795340000.node-1")
+    table = '[run.tensorboard]\ndir = "b/tb"\n'
+    alone = curve_of(written(tmp_path, table), capsys)
+    curve = curve_of(written(tmp_path, table + 'former = ["a/tb"]\n'), capsys)
+    assert curve["rows"] == 2 * alone["rows"] and curve["restarts"]
+
+
+async def test_an_attempt_that_is_named_twice_is_joined_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, former = mlflow(tmp_path)
+    path = written(tmp_path, table + former.replace("]", ', "a"]'))
+    assert curve_of(path, capsys)["rows"] == 141
+    told = await value(load(path).runs[0], Trackers(SystemClock()))
+    assert len(told.attempts) == 1
+    assert [note for note in told.notes if note.startswith("former attempt a is 0")]
+
+
+async def all_steps(run: RunSpec, source: Trackers) -> list[int | None]:
+    """Return the steps of all rows that come, of the last beginning alone."""
+    steps: list[int | None] = []
+    while True:
+        chunk = await source.more_rows(run)
+        steps = [*([] if chunk.restarted else steps), *(row.step for row in chunk.rows)]
+        if chunk.caught_up:
+            return steps
+
+
+async def test_an_attempt_that_goes_on_is_said_and_joined_whole_once_it_has_ended(
+    tmp_path: Path,
+) -> None:
+    began = T0 + 3600
+    logged(tmp_path, "aaaa1111", range(50), began - 510)
+    logged(tmp_path, "bbbb2222", range(50, 60), began)
+    (former,), (present,) = (
+        tmp_path.glob(f"wandb/*-{name}/*") for name in ("aaaa1111", "bbbb2222")
+    )
+    table = f'[run.wandb]\ndir = "{tmp_path}"\nid = "bbbb2222"\nformer = ["aaaa1111"]\n'
+    run, source = load(written(tmp_path, table)).runs[0], Trackers(SystemClock())
+    assert not [note for note in (await value(run, source)).notes if "former" in note]
+    assert await all_steps(run, source) == [*range(60)]
+
+    write(former, "aaaa1111", range(70), began - 510)
+    notes = (await value(run, source)).notes
+    assert any("has logged later than the present one: it may still run" in each for each in notes)
+    assert any("its rows after step 49 may not be joined yet" in each for each in notes)
+
+    write(present, "bbbb2222", range(50, 130), began)
+    assert not [note for note in (await value(run, source)).notes if "former" in note]
+    assert await all_steps(run, source) == [*range(70), *range(50, 130)]
