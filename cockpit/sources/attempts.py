@@ -47,10 +47,10 @@ class _Found(NamedTuple):
     identity: Hashable
     record_at: float | None
 
-    def goes_on(self, present_at: float | None) -> bool:
-        """Tell whether more may be written to it, as long after it as the present one has."""
+    def is_over(self, present_at: float | None) -> bool:
+        """Tell whether it has long been silent when the present attempt has logged last."""
         known = present_at is not None and self.record_at is not None
-        return not known or (present_at or 0.0) - (self.record_at or 0.0) <= SILENT_AFTER
+        return known and (present_at or 0.0) - (self.record_at or 0.0) > SILENT_AFTER
 
 
 class JoinedLog(RowLog):
@@ -63,6 +63,10 @@ class JoinedLog(RowLog):
         self._found: dict[str, _Found] = {}
         """What is joined of each former attempt."""
         self._latest: dict[str, _Found] = {}
+        self._over: set[str] = set()
+        """Those that have ended, and are not looked at any more."""
+        self._beside: set[str] = set()
+        """Those that have logged later than the present one, until they have ended."""
         self._notes: tuple[str, ...] = ()
         self._newest: Newest | None = None
         self._attempts: tuple[Attempt, ...] = ()
@@ -90,31 +94,38 @@ class JoinedLog(RowLog):
         notes: list[str] = []
         for name in self._former:
             try:
-                self._look_at(name, at)
+                self._look_at(name, at, at if at_last_look is None else at_last_look)
             except (OSError, BadFileError) as error:
                 if name not in self._found:
                     why = clean(error.strerror if isinstance(error, OSError) else error, 300)
                     notes.append(f"{_called(name)} is not joined: {why or error}")
         before = self._each_once(notes)
         for name in before:
-            notes += self._doubts(name, at if at_last_look is None else at_last_look)
+            notes += self._doubts(name)
         self._notes = tuple(notes)
         self._attempts = tuple(self._found[name].attempt for name in before)
         self._parts = [*(self._former[name] for name in before), self._own]
         joined = ((name, self._latest[name].identity, self._found[name].attempt) for name in before)
         return (identity, *joined)
 
-    def _look_at(self, name: str, present_at: float | None) -> None:
+    def _look_at(self, name: str, present_at: float | None, at_last_look: float | None) -> None:
         """Look at a former attempt, unless it has long ended.
 
         What it logs beside the present one is joined once it has ended: not with each look, for
         then all is read from the first row on again.
         """
+        if name in self._over:
+            return
         known = self._latest.get(name)
-        if known is None or known.goes_on(present_at):
-            known = self._latest[name] = _look(self._former[name])
-        if name not in self._found or not known.goes_on(present_at):
-            self._found[name] = known
+        found = self._latest[name] = _look(self._former[name])
+        has_news = known is None or known.record_at != found.record_at
+        if has_news and at_last_look is not None and (found.record_at or 0.0) > at_last_look:
+            self._beside.add(name)
+        self._found.setdefault(name, found)
+        if found.is_over(present_at):
+            self._over.add(name)
+            self._beside.discard(name)
+            self._found[name] = found
 
     def _each_once(self, notes: list[str]) -> list[str]:
         """Return the names of the former attempts in the order of their times, each once."""
@@ -129,18 +140,18 @@ class JoinedLog(RowLog):
                 before.append(name)
         return sorted(before, key=lambda name: self._found[name].attempt.at or 0.0)
 
-    def _doubts(self, name: str, present_at: float | None) -> Iterator[str]:
+    def _doubts(self, name: str) -> Iterator[str]:
         """Yield what speaks against a former attempt's end."""
-        joined, latest = self._found[name], self._latest[name]
-        if present_at is not None and (latest.record_at or 0.0) > present_at:
+        joined, latest = self._found[name].attempt, self._latest[name].attempt
+        if name in self._beside:
             yield (
                 f"{_called(name)} has logged later than the present one:"
                 " it may still run, or the ids are the wrong way round"
             )
-        if latest.attempt != joined.attempt:
+        if latest != joined:
             yield (
                 f"{_called(name)} was logging still:"
-                f" its rows after step {joined.attempt.step} may not be joined yet"
+                f" its rows after step {joined.step} may not be joined yet"
             )
 
     def about(self) -> About:

@@ -187,15 +187,21 @@ def test_folders_of_one_name_are_two_attempts(
     assert curve["rows"] == 2 * alone["rows"] and curve["restarts"]
 
 
-async def test_an_attempt_that_is_named_twice_is_joined_once(
+def test_an_attempt_that_is_named_twice_is_joined_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, former = mlflow(tmp_path)
     path = written(tmp_path, table + former.replace("]", ', "a"]'))
     assert curve_of(path, capsys)["rows"] == 141
-    told = await value(load(path).runs[0], Trackers(SystemClock()))
-    assert len(told.attempts) == 1
-    assert [note for note in told.notes if note.startswith("former attempt a is 0")]
+    main(["check", "--json", "--config", str(path)])
+    found = json.loads(capsys.readouterr().out)["runs"][0]["facets"]["tracker"]["value"]
+    assert len(found["attempts"]) == 1
+    assert any("former attempt a is 0" in note for note in found["notes"])
+
+
+def file_of(folder: Path, run_id: str) -> Path:
+    (found,) = folder.glob(f"wandb/*-{run_id}/*")
+    return found
 
 
 async def all_steps(run: RunSpec, source: Trackers) -> list[int | None]:
@@ -214,9 +220,7 @@ async def test_an_attempt_that_goes_on_is_said_and_joined_whole_once_it_has_ende
     began = T0 + 3600
     logged(tmp_path, "aaaa1111", range(50), began - 510)
     logged(tmp_path, "bbbb2222", range(50, 60), began)
-    (former,), (present,) = (
-        tmp_path.glob(f"wandb/*-{name}/*") for name in ("aaaa1111", "bbbb2222")
-    )
+    former, present = (file_of(tmp_path, name) for name in ("aaaa1111", "bbbb2222"))
     table = f'[run.wandb]\ndir = "{tmp_path}"\nid = "bbbb2222"\nformer = ["aaaa1111"]\n'
     run, source = load(written(tmp_path, table)).runs[0], Trackers(SystemClock())
     assert not [note for note in (await value(run, source)).notes if "former" in note]
