@@ -105,7 +105,10 @@ class JoinedLog(RowLog):
         self._notes = tuple(notes)
         self._attempts = tuple(self._found[name].attempt for name in before)
         self._parts = [*(self._former[name] for name in before), self._own]
-        joined = ((name, self._latest[name].identity, self._found[name].attempt) for name in before)
+        joined = (
+            (name, self._latest[name].identity, self._former[name].keys, self._found[name].attempt)
+            for name in before
+        )
         return (identity, *joined)
 
     def _look_at(self, name: str, present_at: float | None, at_last_look: float | None) -> None:
@@ -173,22 +176,43 @@ class JoinedLog(RowLog):
         for part in reversed(self._parts):
             if len(rows) < most:
                 found, covered = part.last(most - len(rows))
+                found = self._comparable(part, found)
                 rows, share = [*found, *rows], share + covered / len(self._parts)
         return rows, share
 
     def next(self) -> RowBatch:
         """Return the next rows of the first attempt that was not read to its end."""
-        batch, last = self._parts[self._place].next(), len(self._parts) - 1
+        part, last = self._parts[self._place], len(self._parts) - 1
+        batch = part.next()
         share = 1.0 if batch.share >= 1.0 and self._place == last else (
             (self._place + batch.share) / (last + 1)
         )  # fmt: skip
         goes_on = batch.caught_up and self._place < last
         caught_up = batch.caught_up and self._place == last
-        batch = batch._replace(caught_up=caught_up, share=share, joint=self._joint)
+        rows = self._comparable(part, batch.rows)
+        batch = batch._replace(rows=rows, caught_up=caught_up, share=share, joint=self._joint)
         self._joint = self._joint and not batch.rows
         if goes_on:
             self._place, self._joint = self._place + 1, True
         return batch
+
+    def _comparable(self, part: RowLog, rows: list[Row]) -> list[Row]:
+        """Return an attempt's rows without what the present one logs under another name.
+
+        Another name may be another unit, or another data set: a change would be none of training.
+        """
+        own, its = self.keys, part.keys
+        of_one_name = {limit.metric for _, limit in {*own.limited} & {*its.limited}}
+        one_rate = own.throughput == its.throughput
+        if one_rate and own.limited == its.limited:
+            return rows
+        return [
+            row._replace(
+                throughput=row.throughput if one_rate else None,
+                limited=tuple(each for each in row.limited or () if each[0] in of_one_name) or None,
+            )
+            for row in rows
+        ]
 
     def rewind(self) -> None:
         """Begin at the first row of the first attempt again."""

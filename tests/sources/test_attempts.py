@@ -31,16 +31,17 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def logged(folder: Path, run_id: str, steps: range, began: float) -> None:
+def logged(folder: Path, run_id: str, steps: range, began: float, **more: str) -> None:
     """Write a W&B folder as a client with an id of its own does."""
     own = folder / "wandb" / f"run-20260110_{8 + int(began - T0) // 3600:02d}0000-{run_id}"
     own.mkdir(parents=True)
-    write(own / f"run-{run_id}.wandb", run_id, steps, began)
+    write(own / f"run-{run_id}.wandb", run_id, steps, began, **more)
 
 
-def write(path: Path, run_id: str, steps: range, began: float) -> None:
+def write(path: Path, run_id: str, steps: range, began: float, **more: str) -> None:
     rows = [
-        writer.row(step, str(5 / (step + 1)), began + PACE * at) for at, step in enumerate(steps)
+        writer.row(step, str(5 / (step + 1)), began + PACE * at, **more)
+        for at, step in enumerate(steps)
     ]
     path.write_bytes(writer.log([writer.run(run_id, began), *rows]))
 
@@ -234,3 +235,28 @@ async def test_an_attempt_that_goes_on_is_said_and_joined_whole_once_it_has_ende
     write(present, "bbbb2222", range(50, 130), began)
     assert not [note for note in (await value(run, source)).notes if "former" in note]
     assert await all_steps(run, source) == [*range(70), *range(50, 130)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alerts"),
+    [
+        ({"tokens_per_second": "50000"}, {"tokens_per_second": "10"}, {"C-05"}),
+        ({"tokens_per_second": "50000"}, {"samples_per_second": "10"}, set()),
+        ({"perf/mfu": "0.45"}, {"perf/mfu": "0.1"}, {"C-27"}),
+        ({"perf/mfu_percent": "45"}, {"perf/mfu": "0.45"}, set()),
+        ({"eval/web/loss": "1.5"}, {"eval/code/loss": "1.9"}, set()),
+    ],
+)
+def test_what_another_attempt_logs_by_another_name_is_not_compared(
+    before: dict[str, str],
+    after: dict[str, str],
+    alerts: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logged(tmp_path, "aaaa1111", range(400), T0, **before)
+    logged(tmp_path, "bbbb2222", range(400, 900), T0 + 7200, **after)
+    path = written(tmp_path, f'[run.wandb]\ndir = "{tmp_path}"\nformer = ["aaaa1111"]\n')
+    main(["backtest", "toy", "--json", "--config", str(path)])
+    found = {each["id"] for each in json.loads(capsys.readouterr().out)["alerts"]}
+    assert found - {"C-06"} == alerts, "its job stood still between the two"
