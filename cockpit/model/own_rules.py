@@ -163,12 +163,14 @@ _TOKENS: Final = frozenset(("token", "tokens"))
 _PERCENT: Final = frozenset(("percent", "percentage", "pct"))
 _SHARE: Final = _PERCENT | {"frac", "fraction", "rate", "ratio", "share"}
 _NO_DROP: Final = frozenset((
-    "attention", "attn", "connect", "dropout", "layer", "lr", "path", "target",
+    "attention", "attn", "connect", "data", "dataset", "dropout", "filter", "filtered", "layer",
+    "loader", "lr", "pack", "packing", "path", "target", "truncated", "truncation",
 ))  # fmt: skip
 _EVALUATES: Final = frozenset(("dev", "eval", "evaluation", "test", "val", "valid", "validation"))
 _OTHER_LOSS: Final = frozenset((
-    "aux", "auxiliary", "balance", "best", "ema", "kl", "lowest", "max", "min", "moe", "reg",
-    "router", "std", "var", "z",
+    "actor", "adv", "adversarial", "aux", "auxiliary", "balance", "best", "critic", "d", "disc",
+    "discriminator", "ema", "entropy", "g", "gen", "generator", "kl", "lowest", "max", "min", "moe",
+    "pg", "policy", "reg", "router", "std", "value", "var", "vf", "z",
 ))  # fmt: skip
 _NO_MFU: Final = frozenset(("best", "max", "min", "peak", "target"))
 

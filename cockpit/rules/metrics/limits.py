@@ -12,7 +12,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
-from cockpit.model.own_rules import SKIPPED, LimitSpec
+from cockpit.model.own_rules import MFU, SKIPPED, LimitSpec
 from cockpit.model.run import RunSpec, limits_of
 from cockpit.model.trend import LimitTrend
 from cockpit.rules import present
@@ -46,6 +46,8 @@ class LimitFold:
         if row.step is not None and row.step < self._warm:
             return
         if not isfinite(value):  # C-09 says that
+            return
+        if self.metric == MFU and value <= 0:  # an evaluation, or a start: not measured
             return
         bound = self._bound_now()
         if bound is not None and self._is_past(value, bound):

@@ -99,7 +99,18 @@ def counts_all(step: int, noise: random.Random) -> Mapping[str, float]:
     return {"skipped": 57.0}
 
 
-@pytest.mark.parametrize("extra", [wavers, is_another, counts_all])
+def is_not_measured(step: int, noise: random.Random) -> Mapping[str, float]:
+    return {"perf/mfu": noise.gauss(40, 1) if step % 600 < 540 else -100.0 * (step % 2)}
+
+
+def is_no_measure_of_progress(step: int, noise: random.Random) -> Mapping[str, float]:
+    losses = ("eval/policy_loss", "val/d_loss", "val_generator_loss", "eval_value_loss")
+    return {name: 1.0 + step / 100 for name in losses} | {"data/dropped_tokens_fraction": 0.12}
+
+
+@pytest.mark.parametrize(
+    "extra", [wavers, is_another, counts_all, is_not_measured, is_no_measure_of_progress]
+)
 def test_what_only_wavers_or_is_something_else_opens_nothing(
     extra: Extra, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +199,8 @@ NAMES: list[tuple[str, Any]] = [
     ("MFU(%)", Limited("MFU")),
     ("best_val_loss", None),
     ("tokens_dropped", None),
+    ("packing/dropped_tokens_ratio", None),
+    ("eval/critic_loss", None),
     ("train/loss", None),
     ("stochastic_drop_path_rate", None),
 ]
