@@ -185,7 +185,8 @@ class LimitTrend(Frozen):
 
     ``count`` values in a row are past ``bound`` since ``since`` (``step``), the newest is
     ``value``; ``best`` is the lowest value so far, or the best level that was held, ``block`` the
-    newest values within it. Of skipped steps ``times`` are the newest ones.
+    newest values within it. Of skipped steps ``times`` are the newest ones; of an evaluation
+    ``evaluated`` is the step of the newest.
     """
 
     metric: str
@@ -198,6 +199,7 @@ class LimitTrend(Frozen):
     step: int | None = None
     value: float | None = None
     is_open: bool = False
+    evaluated: int | None = None
 
 
 class Climb(Frozen):

@@ -12,7 +12,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
-from cockpit.model.own_rules import MFU, SKIPPED, LimitSpec
+from cockpit.model.own_rules import EVALUATION, MFU, SKIPPED, LimitSpec
 from cockpit.model.run import RunSpec, limits_of
 from cockpit.model.trend import LimitTrend
 from cockpit.rules import present
@@ -39,7 +39,7 @@ class LimitFold:
         self._times, self._block = list(seen.times), list(seen.block)
         self._best, self._bound, self._count = seen.best, seen.bound, seen.count
         self._since, self._step, self._value = seen.since, seen.step, seen.value
-        self.is_open = seen.is_open
+        self.is_open, self._evaluated = seen.is_open, seen.evaluated
 
     def add(self, row: Row, value: float) -> None:
         """Take a value of the metric, or a skipped step of that limit."""
@@ -49,6 +49,10 @@ class LimitFold:
             return
         if self.metric == MFU and value <= 0:  # an evaluation, or a start: not measured
             return
+        if self.metric == EVALUATION:
+            former, self._evaluated = self._evaluated, row.step
+            if row.step and row.step == former:  # another data set: the first one is compared
+                return
         bound = self._bound_now()
         if bound is not None and self._is_past(value, bound):
             if self._count == 0:
@@ -152,6 +156,7 @@ class LimitFold:
             step=self._step,
             value=self._value,
             is_open=self.is_open,
+            evaluated=self._evaluated,
         )
 
 

@@ -117,6 +117,28 @@ def test_what_only_wavers_or_is_something_else_opens_nothing(
     assert replayed(extra, tmp_path, capsys, rows=20_000) == []
 
 
+@pytest.mark.parametrize(("level", "opens"), [(2.0, False), (2.2, True)])
+def test_of_several_data_sets_at_one_step_the_first_is_compared(
+    level: float, opens: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = tmp_path / "toy.jsonl"
+    noise = random.Random(7)
+    with history.open("w") as file:
+        for step in range(1200):
+            row = {"step": step, "time": BEGUN + EVERY * step, "loss": 2 + noise.gauss(0, 0.01)}
+            file.write(json.dumps(row) + "\n")
+            first = level if step >= 600 else 2.0
+            sets = (first, first + 0.001, first + 0.002, first + 0.003, 3.0, 3.001)
+            for each in sets if step % 20 == 0 else ():
+                row = {"step": step, "time": BEGUN + EVERY * step, "eval/loss": each}
+                file.write(json.dumps(row) + "\n")
+    main(["backtest", str(history), "--json"])
+    alerts = json.loads(capsys.readouterr().out)["alerts"]
+    assert [(each["key"], each["opened_step"]) for each in alerts] == (
+        [("C-27:toy:evaluation loss", 620)] if opens else []
+    )
+
+
 RUN_FILE = """
 [[run]]
 name = "toy"
