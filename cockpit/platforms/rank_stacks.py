@@ -29,6 +29,8 @@ DUMP: Final = 8_000_000
 """Bytes of a flight recorder's dump that are read."""
 DEEPEST: Final = 60
 """Frames of a stack that are shown."""
+USUAL_STEM: Final = "/tmp/nccl_trace_rank_"
+"""What NCCL's flight recorder calls its dumps where it is not set, before the rank."""
 _NAMED: Final = 8
 """Ranks of a group that are named one by one."""
 _HEAD: Final = re.compile(r"^== process (?P<pid>\d+) rank (?P<rank>\d*) node (?P<node>[\w.-]*) ==$")
@@ -66,19 +68,22 @@ def recorder_script(pids: Sequence[int]) -> str:
     """Return what prints NCCL's records of this job: its flight recorder's dumps, and its RAS.
 
     Each dump comes as one line of base64. One that is older than the job's processes is another
-    job's; of a job that has none left, the dumps of the last hour are told.
+    job's; of a job that has none left, the dumps of the last hour are told. The usual place counts
+    where no process names another one.
     """
-    began = f"$(LC_ALL=C ps -o lstart= -p {pids[0]})" if pids else ""
-    newer = f'-newermt "{began}"' if pids else "-mmin -60"
     some = " ".join(map(str, pids[:MOST]))
+    began = f"$(LC_ALL=C ps -o lstart= -p '{some}' | head -n 1)" if pids else ""
     variables = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=//p;s/^TORCH_FR_DUMP_TEMP_FILE="
     return f"""\
-{{ echo /tmp/nccl_trace_rank_; for pid in {some}; do
+stems=$(for pid in {some}; do
   tr '\\0' '\\n' <"/proc/$pid/environ" 2>/dev/null | sed -n 's/^{variables}//p'
-done; }} | sort -u |
+done | sort -u)
+began="{began}"
+if [ -n "$began" ]; then set -- -newermt "$began"; else set -- -mmin -60; fi
+printf '%s\\n' "${{stems:-{USUAL_STEM}}}" |
 while IFS= read -r stem; do
   find "$(dirname "$stem")" -maxdepth 1 -type f -user "$(id -un)" -name "$(basename "$stem")*" \\
-    {newer} -size -{DUMP}c |
+    "$@" -size -{DUMP}c |
   sort | head -n {MOST}
 done | while IFS= read -r file; do
   printf '== dump %s ==\\n' "$file"; gzip -c <"$file" | base64 -w 0; echo
@@ -151,6 +156,8 @@ def ranks_text(stacks: str, records: str) -> str:
     groups = grouped(ranks or found)  # a launcher only waits for its ranks
     parts = [summary(groups) or "no stack of a rank was had: " + clean(stacks[:300].strip())]
     told = list(recorded(records))
+    if told and not stacks:
+        parts.append("The job has no process left: these dumps of the last hour may be another's.")
     parts += [f"NCCL: {line}" for line in told]
     for group in groups:
         parts += ["", f"{plural(len(group), 'rank')}: {_names(group)}"]

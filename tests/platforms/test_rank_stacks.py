@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.rank_stacks import RANKS, ranks_text
+from cockpit.platforms.rank_stacks import RANKS, USUAL_STEM, ranks_text, recorder_script
 from tests.platforms.conftest import HERE, Host
 from tests.platforms.local.making import submission, submit, text
 from tests.waiting import until
@@ -96,6 +98,41 @@ def shown(dumps: Sequence[bytes], stacks: str = "") -> str:
         for rank, each in enumerate(dumps)
     ]
     return ranks_text(stacks, "\n".join([*lines, ""]))
+
+
+def recorded_by(script: str, usual: Path) -> str:
+    words = ["sh", "-c", script.replace(USUAL_STEM, str(usual))]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def test_only_dumps_of_the_jobs_own_are_told(tmp_path: Path) -> None:
+    usual, own = tmp_path / "usual_rank_", tmp_path / "own_rank_"
+    for stem in (usual, own):
+        Path(f"{stem}0").write_bytes(WAITS)
+        os.utime(f"{stem}0", (time.time() - 100, time.time() - 100))
+    words = ["sh", "-c", "read line"]
+    named = {**os.environ, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": str(own)}
+    with subprocess.Popen(words, env=named, stdin=subprocess.PIPE) as job:
+        told = recorded_by(recorder_script([job.pid]), usual)
+        assert "own_rank_0" not in told, "it is older than the job"
+        for stem in (usual, own):
+            os.utime(f"{stem}0", (time.time() + 5, time.time() + 5))
+        told = recorded_by(recorder_script([job.pid]), usual)
+        assert "own_rank_0" in told and "usual_rank_0" not in told
+        job.communicate(b"\n")
+
+
+def test_an_old_dump_is_not_told_of_a_job_that_has_just_ended(tmp_path: Path) -> None:
+    usual = tmp_path / "usual_rank_"
+    Path(f"{usual}0").write_bytes(WAITS)
+    os.utime(f"{usual}0", (time.time() - 7200, time.time() - 7200))
+    with subprocess.Popen(["true"]) as job:
+        pass
+    assert recorded_by(recorder_script([job.pid]), usual) == ""
+    Path(f"{usual}0").touch()
+    told = recorded_by(recorder_script([job.pid]), usual)
+    assert "usual_rank_0" in told
+    assert "may be another's" in ranks_text("", told)
 
 
 def test_a_dump_as_json_is_read_too() -> None:
