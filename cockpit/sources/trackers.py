@@ -325,11 +325,14 @@ class Pair:
 
 
 def _leads(one: TrackerValue, other: TrackerValue) -> bool:
-    """Tell whether ``one`` shows newer steps: its last one is newer by time and by number."""
+    """Tell whether ``one`` shows newer steps: its last one is newer, and another.
+
+    After a resume from an earlier checkpoint a newer step has a lower number.
+    """
     times, steps = (one.last_step_at, other.last_step_at), (one.step, other.step)
     if None in times or None in steps:
         return other.last_step_at is None and one.last_step_at is not None
-    return times[0] > times[1] + LEAD and steps[0] > steps[1]  # type: ignore[operator]
+    return times[0] > times[1] + LEAD and steps[0] != steps[1]  # type: ignore[operator]
 
 
 def _tracker(

@@ -385,6 +385,19 @@ async def test_a_finelog_that_lost_its_writer_gives_way(fake: FakeFinelog, besid
     assert f", ahead of finelog at {fake.url}" in found.source
 
 
+async def test_a_finelog_that_was_lost_before_a_resume_gives_way(
+    fake: FakeFinelog, beside: Beside
+) -> None:
+    began = beside.run.began / 1000
+    for step in range(30):
+        fake.log("hero-toy", step, at=began + step, train_loss=1.0)
+    beside.run.log(10, seconds=4000.0, loss=3.0)
+    beside.log(range(11, 15))
+    found = await facet(real_trackers(SystemClock()), beside.spec)
+    assert found.value is not None and found.value.tracker == "MLflow"
+    assert found.value.last_step_at == pytest.approx(began + 4034, abs=5)
+
+
 async def test_each_place_answers_for_its_own(fake: FakeFinelog, beside: Beside) -> None:
     trained(fake, 0, 20)
     source, run = real_trackers(SystemClock()), beside.spec
