@@ -314,11 +314,17 @@ def rows_of(
         raise HostError(ErrorKind.UNSUPPORTED, text) from None
     try:
         content = base64.b64decode(document["arrowIpc"], validate=True)
-        rows = arrow.ArrayStream.from_readable(content).read_all().iter_tuples()
-        return [tuple(kind(cell) for kind, cell in zip(columns, row, strict=True)) for row in rows]
+        found = arrow.ArrayStream.from_readable(content).read_all().iter_tuples()
+        rows = [tuple(kind(cell) for kind, cell in zip(columns, row, strict=True)) for row in found]
+        missing = int(document.get("rowCount", 0)) - len(rows)
     except _UNREADABLE:
         text = "finelog's answer holds no Arrow that can be read"
         raise HostError(ErrorKind.BAD_ANSWER, text) from None
+    if missing > 0:  # cut off between two batches it still is an Arrow stream
+        raise HostError(
+            ErrorKind.BAD_ANSWER, f"finelog's answer is cut off: {missing} rows missing"
+        )
+    return rows
 
 
 def flat(name: str) -> str:

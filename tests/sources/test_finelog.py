@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec
 from cockpit.sources import finelog, trackers
 from cockpit.sources.curves import CurveReading
+from cockpit.sources.finelog import rows_of
+from cockpit.sources.logs.remote import HostError
 from cockpit.sources.trackers import Trackers
 from cockpit.watch.asking import real_trackers
 from tests.sources.fake_finelog import FakeFinelog, arrow, finelog_serving, run_file
@@ -233,6 +236,18 @@ async def test_a_run_that_is_not_there_names_those_that_are(
 NO_ARROW = "finelog's answer holds no Arrow that can be read"
 
 
+def cut_off() -> bytes:
+    """An answer that ends behind its schema: an Arrow stream without a row."""
+    answer = json.loads(arrow(["a", "b"], [("x", 1), ("y", 2)]))
+    content = base64.b64decode(answer["arrowIpc"])
+    ends = (content[:end] for end in range(8, len(content), 8))
+    for each in ends:
+        with suppress(HostError):
+            assert rows_of({"arrowIpc": base64.b64encode(each).decode()}, (str, int)) == []
+            break
+    return json.dumps({**answer, "arrowIpc": base64.b64encode(each).decode()}).encode()
+
+
 def document(content: bytes) -> bytes:
     return json.dumps({"arrowIpc": base64.b64encode(content).decode()}).encode()
 
@@ -249,6 +264,7 @@ def document(content: bytes) -> bytes:
         (200, b'{"rowCount":"0"}', ErrorKind.BAD_ANSWER, NO_ARROW),
         (200, b'{"arrowIpc":"!"}', ErrorKind.BAD_ANSWER, NO_ARROW),
         (200, document(b"\xff\xff\xff\xff" + b"\x07" * 90), ErrorKind.BAD_ANSWER, NO_ARROW),
+        (200, cut_off(), ErrorKind.BAD_ANSWER, "is cut off: 2 rows missing"),
         (200, arrow(["a"], [("x",)]), ErrorKind.BAD_ANSWER, NO_ARROW),
         (200, arrow(list("abcdef"), [("hero-toy", "train_loss", "x", "x", "x", "x")]),
          ErrorKind.BAD_ANSWER, NO_ARROW),
