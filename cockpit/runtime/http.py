@@ -448,9 +448,14 @@ class Http:
         import httpx
 
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-        return httpx.AsyncClient(
-            verify=self._trust, limits=limits, follow_redirects=False, proxy=self._route.proxy
-        )
+        try:
+            return httpx.AsyncClient(
+                verify=self._trust, limits=limits, follow_redirects=False, proxy=self._route.proxy
+            )
+        except (ImportError, ValueError):  # it may hold a password, and so may the library's text
+            scheme = clean((self._route.proxy or "").partition("://")[0], 20)
+            message = f"a proxy by {scheme} cannot be used: one by http or https can"
+            raise HttpError(ErrorKind.REFUSED, message) from None
 
     @asynccontextmanager
     async def _room(self, request: _Request, until: float) -> AsyncIterator[None]:
@@ -478,7 +483,8 @@ class Http:
         is the proxy's affair.
         """
         host, now = request.parts.hostname or "", self._clock.monotonic()
-        if now < self._resolved.get(host, now) or _is_address(host) or _proxied(request):
+        proxied = self._route.proxy is not None or _proxied(request)
+        if now < self._resolved.get(host, now) or _is_address(host) or proxied:
             return
         try:
             await offload(functools.partial(socket.getaddrinfo, host, None), deadline=deadline)
