@@ -34,6 +34,7 @@ FILES_WITHIN: Final = 3.0
 KEEP: Final = 90.0
 STEADY: Final = 30.0
 """Seconds by which the server's clock may be off before that is said."""
+UNREADABLE: Final = "what it answers is not as Kubernetes describes it"
 ROLE: Final = "docs/kubernetes.md has the role to ask for"
 PATCHES: Final = {
     "merge": "application/merge-patch+json", "json": "application/json-patch+json",
@@ -89,9 +90,9 @@ class Cluster:
 
     async def get(self, path: str, **query: str | int) -> Object:
         """Return an object, or a list with all its pages."""
-        found = dict((await self._read(path, query)).json())
+        found = self._document(await self._read(path, query))
         while more := _continued(found):
-            page = dict((await self._read(path, {**query, "continue": more})).json())
+            page = self._document(await self._read(path, {**query, "continue": more}))
             found = {**page, "items": [*found["items"], *page["items"]]}
         return found
 
@@ -114,13 +115,20 @@ class Cluster:
                 raise self._refusal(status, int(status.get("code") or 0))
         return events
 
+    def _document(self, answer: Answer) -> Object:
+        """Return the object in an answer; raises ``HttpError`` for anything else."""
+        found = answer.json()
+        if isinstance(found, dict) and isinstance(found.get("items", []), list):
+            return found
+        raise HttpError(ErrorKind.BAD_ANSWER, f"{self.name}: {UNREADABLE}")
+
     async def text(self, path: str, **query: str | int) -> bytes:
         """Return what is no document: a log."""
         return (await self._read(path, query)).body
 
     async def review(self, document: Object, path: str) -> Object:
         """Return the answer to a POST that only asks, such as whether we may do something."""
-        return dict((await self._asked("POST", path, document)).json())
+        return self._document(await self._asked("POST", path, document))
 
     async def post(self, path: str, body: Object) -> Object:
         """Create an object, once."""
@@ -202,7 +210,7 @@ class Cluster:
                 break
         try:
             self._checked(answer)
-            return dict(answer.json())
+            return self._document(answer)
         except ApiError as error:
             if error.status is None or error.status < 500:
                 raise

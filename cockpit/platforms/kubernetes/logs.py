@@ -20,6 +20,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.spool import Spool
 from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
 
 FIRST: Final = 10_000
 """Lines that are fetched of a log that is first looked at: its newest."""
@@ -56,7 +57,7 @@ def fetched(data: bytes, since: str | None, limit: int = PAGE) -> Fetched:
         stamp, _, line = row.partition(b" ")
         key = _key(stamp)
         if key is None and not found:
-            raise ValueError(clean(row.decode("utf-8", "replace"), 200))
+            raise ValueError(shown(row.decode("utf-8", "replace"), 200))
         joined = joined or key == since
         if since is None or key is None or key > since:
             found.append(line if key is not None else row)
@@ -90,10 +91,11 @@ class Tail:
     async def fetch(self, cluster: Cluster, path: str, now: float) -> None:
         """Fetch what is new into the spool; never raises."""
         try:
+            self.error = None
             for _ in range(PAGES):
                 if not await self._page(cluster, path, now):
+                    self.over = self.pod.over or self._former
                     break
-            self.over, self.error = self.pod.over or self._former, None
         except (OSError, TimeoutError) as error:
             text = f"the log cannot be kept in {clean(self.place, 200)}: {clean(error, 120)}"
             self.error = HttpError(ErrorKind.PERMISSION, text)

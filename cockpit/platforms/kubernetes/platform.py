@@ -19,7 +19,7 @@ from cockpit.platforms.kubernetes.logs import PodLogs
 from cockpit.platforms.kubernetes.objects import KINDS
 from cockpit.platforms.kubernetes.places import finding, host_of
 from cockpit.platforms.kubernetes.states import Job
-from cockpit.platforms.kubernetes.view import Look, Namespace
+from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
@@ -170,7 +170,8 @@ class KubernetesPlatform(KubernetesActing):
             job, source = look.job(gone, run), f"{name}, as it was when it was deleted"
             value = job.value(space.cluster.steady_skew)
             if not value.phase.terminal:
-                ended = {"phase": Phase.CANCELLED, "state": "Deleted", "ended_at": now}
+                at = gone.body[SEEN_GONE]
+                ended = {"phase": Phase.CANCELLED, "state": "Deleted", "ended_at": at}
                 value = value.model_copy(update={**ended, "reason": DELETED})
         elif top is None and query.over is not None:
             value, source = query.over, f"{name}, as it was seen to end; it is not there any more"
@@ -196,7 +197,10 @@ class KubernetesPlatform(KubernetesActing):
         recorded = query.run.job.id if query.run.job else None
         name = space.cluster.name
         word = (recorded or "").partition("/")[0]
-        if (error := look.errors.get(word)) is not None:
+        error = look.errors.get(word)
+        if recorded is None:  # the newest that fits may be of a kind that could not be read
+            error = next(iter(look.errors.values()), None)
+        if error is not None:
             return unknown(error.kind, clean(error, 400), name, now)
         text = f"{name} has no {clean(recorded, 120)}: that is unknown, not finished; {REMOVED}"
         if recorded is None:

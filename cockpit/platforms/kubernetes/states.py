@@ -24,6 +24,8 @@ ENDS: Final = {
 }  # fmt: skip
 """Reasons of a pod's end that say more than that of its object: they are the job's state."""
 LONGEST: Final = 300
+DEEPEST: Final = 16
+"""Owners above one another; a TrainJob has three."""
 _ROLES: Final = {"submitter": 0, "master": 0, "launcher": 0, "trainer": 1, "head": 1, "worker": 2,
     "dataset-initializer": 9, "model-initializer": 9}  # fmt: skip
 """Whose log is read first, of the roles that operators give to pods."""
@@ -225,6 +227,13 @@ class Pod(NamedTuple):
         return instant(self.body["metadata"].get("creationTimestamp")) or 0.0
 
     @property
+    def changed(self) -> float:
+        """When what is said of it changed last, as far as its conditions tell."""
+        rows = self.status.get("conditions") or ()
+        times = (instant(each.get("lastTransitionTime")) for each in rows)
+        return max(filter(None, times), default=self.created)
+
+    @property
     def status(self) -> Object:
         """What its kubelet says of it."""
         return self.body.get("status") or {}
@@ -247,8 +256,24 @@ class Pod(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """Whether its node does not answer: nobody knows whether it runs."""
-        return self.status.get("phase") == "Unknown" or self.status.get("reason") == "NodeLost"
+        """Whether its node does not answer: nobody knows whether it runs.
+
+        The cluster then says of the pod that it is not ready, and its containers stay as its
+        kubelet saw them last. A kubelet itself says so only where a readiness gate is closed.
+        """
+        ready, inside = self._condition("Ready"), self._condition("ContainersReady")
+        silent = ready.get("status") == "False" and inside.get("status") == "True"
+        silent = silent and ready.get("reason") != "ReadinessGatesNotReady"
+        words = self.status.get("phase") == "Unknown" or self.status.get("reason") == "NodeLost"
+        return not self.over and (words or silent)
+
+    @property
+    def left(self) -> str:
+        """Which other container keeps it going after its own has ended; empty if none does."""
+        rows = self.status.get("containerStatuses") or ()
+        up = (each.get("name") for each in rows if "running" in (each.get("state") or {}))
+        ended = "terminated" in (self.own.get("state") or {}) and not self.over
+        return clean(next(up, ""), 80) if ended else ""
 
     @property
     def runs(self) -> bool:
@@ -274,6 +299,10 @@ class Pod(NamedTuple):
         """Return which of the job's pods it is: another one of the same slot is another attempt."""
         place = (self._label(_ROLE_LABELS), self._label(_GROUP_LABELS), self._index)
         return place if self._index or alone else (*place, self.name)
+
+    def _condition(self, word: str) -> Object:
+        rows = self.status.get("conditions") or ()
+        return next((each for each in rows if each.get("type") == word), {})
 
     @property
     def _index(self) -> str:
@@ -327,7 +356,7 @@ def end_of(pod: Pod, former: bool = False) -> End | None:
     ended = told or {}
     code, reason = ended.get("exitCode"), clean(ended.get("reason"), 60)
     message = pod.status.get("message") if why else ended.get("message")
-    at = instant(ended.get("finishedAt")) or pod.created
+    at = instant(ended.get("finishedAt")) or pod.changed
     plain = "" if reason in ("Error", "Completed") else reason
     return End(pod.name, code, clean(why, 60) or plain, at, shown(message or "", 120))
 
@@ -345,7 +374,8 @@ class Job(NamedTuple):
         own = [Pod.of(body, wanted) for body in bodies]
         own.sort(key=lambda pod: pod.created, reverse=True)
         direct = part(top.body, "spec.template") is not None
-        alone = direct and part(top.body, "spec.parallelism") in (None, 1)
+        once = (part(top.body, f"spec.{word}") for word in ("parallelism", "completions"))
+        alone = direct and all(count in (None, 1) for count in once)
         newest: dict[tuple[str, ...], Pod] = {}
         for pod in own:
             newest.setdefault(pod.slot(alone), pod)
@@ -385,6 +415,11 @@ class Job(NamedTuple):
             return State("NodeLost", Phase.UNKNOWN, text)
         if told is None and stale:
             return State("Running", Phase.UNKNOWN, stale)
+        ended = next((pod for pod in self.pods if pod.left), None)
+        if told is None and ended is not None and not runs:
+            end = end_of(ended)
+            text = f"{end.text if end else ended.name}; its pod goes on with {ended.left}"
+            return State("Running", Phase.UNKNOWN, text)
         alive = State("Running", Phase.RUNNING) if runs else State("Pending", Phase.WAITING)
         return told or alive
 
@@ -405,18 +440,16 @@ class Job(NamedTuple):
         inside = max((pod.restarts for pod in self.pods), default=0)
         by_operator = int(status.get("restarts") or 0)
         if self.top.row.kind == "RayJob":
-            by_operator = int(status.get("failed") or 0)
+            failed = status.get("jobDeploymentStatus") == "Failed"  # the last one is no restart
+            by_operator = max(0, int(status.get("failed") or 0) - failed)
         return inside + (by_operator or len(self.former) // max(1, len(self.pods)))
 
     @property
     def ended(self) -> End | None:
         """How that pod of the last attempt ended which failed first: others may have followed."""
-        for pods in (self.pods, self.former):
-            found = (end_of(pod) for pod in pods)
-            bad = [each for each in found if each is not None and (each.code or each.reason)]
-            if bad:
-                return min(bad, key=lambda end: end.at)
-        return None
+        found = (end_of(pod) for pod in self.pods)
+        bad = [each for each in found if each is not None and (each.code or each.reason)]
+        return min(bad, key=lambda end: end.at, default=None)
 
     @property
     def before(self) -> End | None:
@@ -433,17 +466,21 @@ class Job(NamedTuple):
         state, first = self.state, self.pods[0] if self.pods else None
         waiting, over = state.phase is Phase.WAITING, state.phase.terminal
         end = self.ended if state.phase is Phase.FAILED else None
-        if state.phase is Phase.SUCCEEDED and first is not None:
-            end = end_of(first)
+        if state.reason.startswith("DeadlineExceeded") and end and end.at < self._decided:
+            end = None  # an attempt before failed; this one was ended by the clock
         begun = [pod.since for pod in self.pods if pod.since is not None]
         word = end.reason if end is not None and end.reason in ENDS else state.word
         reasons = [wait or state.reason]
-        reasons += [end.text] if end is not None and state.phase is Phase.FAILED else []
+        reasons += [end.text] if end is not None else []
         if self.restarts and not over and self.before is not None:
             reasons.append(f"restarts: {self.restarts}, the attempt before: {self.before.text}")
-        halted = [pod for pod in self.pods if not pod.runs and not pod.over]
-        if state.phase is Phase.RUNNING and halted:
-            reasons.append(f"{len(halted)} of {len(self.pods)} pods do not run: {halted[0].name}")
+        lost = [pod for pod in self.pods if pod.lost]
+        halted = [pod for pod in self.pods if not (pod.runs or pod.over or pod.lost)]
+        for pods, what in ((halted, "do not run"), (lost, "are on a node that does not answer")):
+            if state.phase is Phase.RUNNING and pods:
+                reasons.append(f"{len(pods)} of {len(self.pods)} pods {what}: {pods[0].name}")
+        if state.phase is Phase.RUNNING and self._wanted > len(self.pods):
+            reasons.append(f"only {len(self.pods)} of {self._wanted} pods are there")
 
         def ours(at: float | None) -> float | None:
             return None if at is None else at - skew
@@ -455,11 +492,7 @@ class Job(NamedTuple):
             phase=state.phase,
             tasks=self._tasks() if self.pods else None,
             reason=clean("; ".join(filter(None, reasons)), 600) or None,
-            exit_code=end.code
-            if end is not None
-            else 0
-            if state.phase is Phase.SUCCEEDED
-            else None,
+            exit_code=0 if state.phase is Phase.SUCCEEDED else end.code if end else None,
             pending_since=ours(self._pending_since()) if waiting else None,
             started_at=ours(min(begun, default=None)) if not waiting else None,
             ended_at=ours(state.at) if over else None,
@@ -475,7 +508,24 @@ class Job(NamedTuple):
 
     def _tasks(self) -> Tasks:
         running, over = sum(pod.runs for pod in self.pods), sum(pod.over for pod in self.pods)
-        return Tasks(running=running, total=len(self.pods), over=over)
+        return Tasks(running=running, total=max(len(self.pods), self._wanted), over=over)
+
+    @property
+    def _decided(self) -> float:
+        """When its controller gave it up; newer ones wait for its pods before they say Failed."""
+        rows = conditions(self.top.body)
+        words = ("FailureTarget", "Failed")
+        times = [instant(each.get("lastTransitionTime")) for each in rows if each["type"] in words]
+        return min(filter(None, times), default=0.0)
+
+    @property
+    def _wanted(self) -> int:
+        """How many pods a Job asks for at a time; 0 for other kinds, and once it is over."""
+        spec = self.top.body.get("spec") or {}
+        row, wanted = self.top.row, spec.get("parallelism")
+        if row.kind != "Job" or wanted is None or READINGS[row.kind].state(self.top) is not None:
+            return 0
+        return min(int(wanted), int(spec.get("completions") or wanted))
 
     def _pending_since(self) -> float:
         resumed = (
@@ -483,7 +533,9 @@ class Job(NamedTuple):
             for each in (self.top.body.get("status") or {}).get("conditions") or ()
             if each.get("type") == "Suspended"
         )
-        return max([self.top.created, *filter(None, resumed)])
+        again = [pod.created for pod in self.pods] if self.restarts else []
+        again += [self.before.at] if self.before is not None else []
+        return max([self.top.created, *filter(None, resumed), *again])
 
     def _ends_by(self, begun: Sequence[float]) -> float | None:
         spec = self.top.body.get("spec") or {}
@@ -502,7 +554,9 @@ class Job(NamedTuple):
 
 def root_of(uid: str, up: Mapping[str, str]) -> str:
     """Return the uid of the object at the top; ``up`` has the owner of each below it."""
-    while uid in up:
+    for _ in range(DEEPEST):  # anybody may write owners that go in a circle
+        if uid not in up:
+            break
         uid = up[uid]
     return uid
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RunSpec
-from cockpit.platforms.kubernetes.api import ApiError, Cluster
+from cockpit.platforms.kubernetes.api import UNREADABLE, ApiError, Cluster
 from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
 from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
-from cockpit.platforms.kubernetes.waits import Wait, wait_of
+from cockpit.platforms.kubernetes.waits import Wait, about, wait_of
 from cockpit.runtime.http import HttpError
 
 Object = Mapping[str, Any]
@@ -22,6 +22,8 @@ SIZED_FOR: Final = 300.0
 """Seconds for which the sizes of the nodes serve: a large cluster has thousands."""
 MISSING_FOR: Final = 300.0
 """Seconds for which a kind that is not installed is not asked for again."""
+SEEN_GONE: Final = "cockpit/seen-gone"
+"""The key of our own in an object that was deleted: when the answer came that says so."""
 GONE: Final = 500
 """Objects of a kind that are remembered as they were when they were deleted."""
 _LARGE: Final = ("managedFields",)
@@ -37,12 +39,12 @@ class Kept:
         self.gone: dict[str, Object] = {}
         """By uid, what was deleted while we looked, as it was then."""
 
-    async def refresh(self, cluster: Cluster) -> None:
-        """Bring it up to now; raises ``HttpError``."""
+    async def refresh(self, cluster: Cluster, now: float) -> None:
+        """Bring it up to ``now``; raises ``HttpError``."""
         if self._version is not None:
             try:
                 for event in await cluster.changes(self._path, self._version):
-                    self._take(str(event.get("type")), event["object"])
+                    self._take(str(event.get("type")), event["object"], now)
                 return
             except ApiError as error:
                 if error.status != 410:
@@ -51,14 +53,14 @@ class Kept:
         self.items = {each["metadata"]["uid"]: _brief(each) for each in found["items"]}
         self._version = found["metadata"]["resourceVersion"]
 
-    def _take(self, word: str, body: Object) -> None:
+    def _take(self, word: str, body: Object, at: float) -> None:
         self._version = body["metadata"]["resourceVersion"]
         if word == "BOOKMARK":
             return
         uid = body["metadata"]["uid"]
         if word == "DELETED":
             self.items.pop(uid, None)
-            self.gone[uid] = _brief(body)
+            self.gone[uid] = {**_brief(body), SEEN_GONE: at}
             while len(self.gone) > GONE:
                 self.gone.pop(next(iter(self.gone)))
         else:
@@ -101,7 +103,7 @@ class Namespace:
         self._asking: asyncio.Task[Look] | None = None
         self._last: Look | None = None
         self._last_at = float("-inf")
-        self._told: tuple[Look, Sequence[Object], Sequence[Object]] | None = None
+        self._told: tuple[Look, Sequence[Object] | None, Sequence[Object] | None] | None = None
         self._nodes: list[Object] = []
         self._sized_at = float("-inf")
 
@@ -125,6 +127,14 @@ class Namespace:
         return self._last
 
     async def _look(self) -> Look:
+        try:
+            return await self._looked()
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self._kept.clear()
+            text = f"{self.cluster.name}: {UNREADABLE}"
+            raise HttpError(ErrorKind.BAD_ANSWER, text) from None
+
+    async def _looked(self) -> Look:
         space = await self.cluster.namespace()
         paths = {word: row.path(space) for word, row in KINDS.items()}
         wanted = {"pods": f"/api/v1/namespaces/{space}/pods"} | {
@@ -134,19 +144,24 @@ class Namespace:
         }
         kept = {word: self._kept.setdefault(path, Kept(path)) for word, path in wanted.items()}
         answers = await asyncio.gather(
-            *(each.refresh(self.cluster) for each in kept.values()), return_exceptions=True
+            *(each.refresh(self.cluster, self._clock.now()) for each in kept.values()),
+            return_exceptions=True,
         )
         errors: dict[str, HttpError] = {}
         for word, answer in zip(kept, answers, strict=True):
             if isinstance(answer, HttpError) and answer.status == 404 and word != "pods":
                 self._missing[word] = self._clock.monotonic() + MISSING_FOR
+                del self._kept[paths[word]]
             elif isinstance(answer, HttpError):
                 errors[word] = answer
             elif isinstance(answer, BaseException):
                 raise answer
+            else:
+                self._missing.pop(word, None)
         if "pods" in errors:
             raise errors["pods"]
-        there = {word: each for word, each in kept.items() if word in KINDS and word not in errors}
+        there = {word: each for word, each in kept.items()
+                 if word in KINDS and word not in {*errors, *self._missing}}  # fmt: skip
         tops = [top for word, each in there.items() for top in _tops(KINDS[word], each.items)]
         gone = [top for word, each in there.items() for top in _tops(KINDS[word], each.gone)]
         bodies = [body for each in there.values() for body in each.items.values()]
@@ -167,24 +182,23 @@ class Namespace:
             self._told = look, workloads, events
         _, workloads, events = self._told
         uids = {job.top.uid, *(pod.uid for pod in job.pods)}
-        own = [each for each in events if root_of(_about(each), look.up) in uids]
+        own = [each for each in events or () if root_of(about(each), look.up) in uids]
         unplaced = any(not pod.node and not pod.over for pod in job.pods)
         if unplaced and self._clock.monotonic() - self._sized_at > SIZED_FOR:
-            self._nodes = [_size(node) for node in await self._items("/api/v1/nodes")]
+            self._nodes = [_size(node) for node in await self._items("/api/v1/nodes") or ()]
             self._sized_at = self._clock.monotonic()
-        return wait_of(job, workloads, own, self._nodes, now)
+        return wait_of(job, workloads, None if events is None else own, self._nodes, now)
 
-    async def _items(self, *paths: str) -> Sequence[Object]:
-        """Return the list of the first path that is there and may be read."""
+    async def _items(self, *paths: str) -> Sequence[Object] | None:
+        """Return the list of the first path that is there, ``None`` where it cannot be read."""
         for path in paths:
-            with suppress(HttpError):
+            try:
                 found: Sequence[Object] = (await self.cluster.get(path, limit=PAGE))["items"]
                 return found
+            except HttpError as error:
+                if error.status != 404:
+                    return None
         return ()
-
-
-def _about(event: Object) -> str:
-    return str((event.get("involvedObject") or {}).get("uid") or "")
 
 
 def _size(node: Object) -> Object:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.platforms.kubernetes.access import mapping
-from cockpit.platforms.kubernetes.objects import part
-from cockpit.platforms.kubernetes.states import Job, Pod, conditions, instant
+from cockpit.platforms.kubernetes.api import ROLE
+from cockpit.platforms.kubernetes.objects import QUEUE, part
+from cockpit.platforms.kubernetes.states import Job, Pod, conditions, end_of, instant
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -23,6 +24,11 @@ NEVER_STARTS: Final = {
     "StartError": "its command cannot be run",
 }  # fmt: skip
 """What a container waits for that does not come by itself, by the kubelet's word."""
+_PASSES: Final = re.compile(
+    r"too ?many ?requests|time-?out|timed out|deadline exceeded|connection re(?:set|fused)"
+    r"|name .* is reserved|\b50[234]\b", re.I,
+)  # fmt: skip
+"""What a registry or a busy node says for a while: the kubelet's next attempt may succeed."""
 _NODES: Final = (
     (r"Insufficient (\S+)", "lack free {}"),
     (r"(?:node\(s\) )?had untolerated taint\(?s?\)? \{([^}]*?)\s*(?::\s*)?\}", "have the taint {}"),
@@ -57,21 +63,29 @@ class Wait(NamedTuple):
 
 
 def wait_of(
-    job: Job, workloads: Sequence[Object], events: Sequence[Object], nodes: Sequence[Object],
-    now: float,
+    job: Job, workloads: Sequence[Object] | None, events: Sequence[Object] | None,
+    nodes: Sequence[Object], now: float,
 ) -> Wait:  # fmt: skip
-    """Return why a job waits, as far as what was asked for tells; ``now`` by the server's clock."""
+    """Return why a job waits, as far as what was asked for tells; ``now`` by the server's clock.
+
+    ``workloads`` and ``events`` are ``None`` where they could not be read.
+    """
     found = [*_of_queue(job, workloads), *_of_pods(job, events, nodes, now)]
-    found += () if job.pods else _without_pods(job, events, now)
+    found += () if job.pods else _without_pods(job, events or (), now)
     if job.ended is not None and all(pod.over for pod in job.pods):
         found.append(Wait(f"its controller has not said yet what follows: {job.ended.text}"))
     worst = [each for each in found if each.never] or found
     return worst[0] if worst else Wait("")
 
 
-def _of_queue(job: Job, workloads: Sequence[Object]) -> Iterator[Wait]:
+def _of_queue(job: Job, workloads: Sequence[Object] | None) -> Iterator[Wait]:
     """Yield what Kueue says of the job's workload: what it did last counts before what it did."""
-    for each in workloads:
+    queue = (job.top.meta.get("labels") or {}).get(QUEUE)
+    if workloads is None and queue and job.top.suspended:
+        yield Wait(
+            f"it is suspended in Kueue's queue {clean(queue, 80)}; why could not be read: {ROLE}"
+        )
+    for each in workloads or ():
         owners = each["metadata"].get("ownerReferences") or ()
         if all(owner.get("uid") != job.top.uid for owner in owners):
             continue
@@ -94,52 +108,59 @@ def _of_queue(job: Job, workloads: Sequence[Object]) -> Iterator[Wait]:
 
 
 def _of_pods(
-    job: Job, events: Sequence[Object], nodes: Sequence[Object], now: float
+    job: Job, events: Sequence[Object] | None, nodes: Sequence[Object], now: float
 ) -> Iterator[Wait]:
     for pod in job.pods:
         if pod.over or pod.runs:
             continue
-        for state in _states(pod):
-            reason, message = str(state.get("reason") or ""), shown(state.get("message") or "", 200)
-            if reason in NEVER_STARTS:
-                text = f"{NEVER_STARTS[reason]} ({reason}: {message or 'nothing more is told'})"
-                yield Wait(f"{pod.name}: {text}", never=True)
-            elif reason == "CrashLoopBackOff":
-                yield Wait(f"{pod.name} ends again and again (CrashLoopBackOff): {message}")
+        yield from _of_containers(pod)
         for each in pod.status.get("conditions") or ():
             if each.get("type") == "PodScheduled" and each.get("status") == "False":
                 yield _unscheduled(pod, each, events, nodes, now)
         if not pod.node and not pod.status.get("conditions"):
             yield Wait(f"{pod.name} has no node yet, and no scheduler has said why")
-        if pod.node:
-            told = [
-                each for each in events if (each.get("involvedObject") or {}).get("uid") == pod.uid
-            ]
-            about = f": {shown(told[-1].get('message'), 200)}" if told else ""
-            yield Wait(f"{pod.name} is being made ready on {clean(pod.node, 80)}{about}")
+        end = end_of(pod)
+        if end is not None:
+            yield Wait(f"{end.text}; its kubelet has not said yet what follows")
+        elif pod.node:
+            told = [each.get("message") for each in events or () if about(each) == pod.uid]
+            last = f": {shown(told[-1], 200)}" if told else ""
+            yield Wait(f"{pod.name} is being made ready on {clean(pod.node, 80)}{last}")
 
 
-def _states(pod: Pod) -> Iterator[Object]:
+def about(event: Object) -> str:
+    """Return the uid of the object that an event is about."""
+    return str((event.get("involvedObject") or {}).get("uid") or "")
+
+
+def _of_containers(pod: Pod) -> Iterator[Wait]:
     for group in ("initContainerStatuses", "containerStatuses"):
         for each in pod.status.get(group) or ():
-            yield (each.get("state") or {}).get("waiting") or {}
+            state = (each.get("state") or {}).get("waiting") or {}
+            reason, message = str(state.get("reason") or ""), shown(state.get("message") or "", 200)
+            if reason in NEVER_STARTS:
+                text = f"{NEVER_STARTS[reason]} ({reason}: {message or 'nothing more is told'})"
+                yield Wait(f"{pod.name}: {text}", never=_PASSES.search(message) is None)
+            elif reason == "CrashLoopBackOff":
+                yield Wait(f"{pod.name} ends again and again (CrashLoopBackOff): {message}")
 
 
 def _unscheduled(
-    pod: Pod, condition: Object, events: Sequence[Object], nodes: Sequence[Object], now: float
+    pod: Pod,
+    condition: Object,
+    events: Sequence[Object] | None,
+    nodes: Sequence[Object],
+    now: float,
 ) -> Wait:
     text = f"{pod.name} has no node: {plain(str(condition.get('message') or ''))}"
     too_large = _too_large(pod, nodes)
     if not too_large:
         return Wait(text)
-    scaler = [
-        each.get("reason")
-        for each in events
-        if (each.get("involvedObject") or {}).get("uid") == pod.uid
-    ]
+    scaler = [each.get("reason") for each in events or () if about(each) == pod.uid]
     told = next((word for word in _SCALERS if word in scaler), None)
     since = instant(condition.get("lastTransitionTime")) or pod.created
-    never = told == "NotTriggerScaleUp" or (told is None and now - since > SCALED)
+    silent = events is not None and told is None  # what may not be read is no silence
+    never = told == "NotTriggerScaleUp" or (silent and now - since > SCALED)
     return Wait(f"{text}; {too_large}", never)
 
 
