@@ -310,8 +310,9 @@ class Pod(NamedTuple):
 
     def _label(self, names: Sequence[str]) -> str:
         meta = self.body["metadata"]
-        told = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
-        return str(next((told[name] for name in names if told.get(name)), ""))
+        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        found = (labels.get(name) or notes.get(name) for name in names)
+        return str(next(filter(None, found), ""))
 
     @property
     def accelerators(self) -> int:
@@ -577,10 +578,10 @@ def by_owner(
     found: dict[str, list[Object]] = {uid: [] for uid in ("", *(top.uid for top in tops))}
     for pod in pods:
         uid = root_of((owner_of(pod) or {}).get("uid", ""), up)
-        labels = pod["metadata"].get("labels") or {}
-        by_label = (named[each] for each in labels.items() if each in named)
-        made = instant(pod["metadata"].get("creationTimestamp")) or 0.0
-        top_of = next((top for top in by_label if top.created <= made), None)
-        own = uid if uid in found else top_of.uid if top_of is not None else ""
-        found[own].append(pod)
+        if uid not in found:
+            labels = pod["metadata"].get("labels") or {}
+            by_label = (named[each] for each in labels.items() if each in named)
+            made = instant(pod["metadata"].get("creationTimestamp")) or 0.0
+            uid = next((top.uid for top in by_label if top.created <= made), "")
+        found[uid].append(pod)
     return found

@@ -86,10 +86,17 @@ class Look(NamedTuple):
     errors: Mapping[str, HttpError]
     """Why the objects of a kind are not known, by its word (``jobset``)."""
 
+    jobs: dict[tuple[str, str | None], Job]
+    """What ``job`` has returned, by uid and container: every run asks for the same ones."""
+
     def job(self, top: Top, run: RunSpec | None = None) -> Job:
         """Return an object with its pods; a run may say which of their containers trains."""
         wanted = run.job.container if run is not None and run.job is not None else None
-        return Job.of(top, self.pods.get(top.uid) or self.left.get(top.uid, ()), wanted)
+        key = (top.uid, wanted)
+        if key not in self.jobs:
+            pods = self.pods.get(top.uid) or self.left.get(top.uid, ())
+            self.jobs[key] = Job.of(top, pods, wanted)
+        return self.jobs[key]
 
 
 class Namespace:
@@ -169,7 +176,7 @@ class Namespace:
               if is_child(each) and (owner := owner_of(each)) is not None}  # fmt: skip
         left = by_owner(gone, up, kept["pods"].gone.values())
         pods = by_owner(tops, up, kept["pods"].items.values())
-        return Look(tuple(tops), pods, tuple(gone), left, up, errors)
+        return Look(tuple(tops), pods, tuple(gone), left, up, errors, {})
 
     async def wait(self, look: Look, job: Job, now: float) -> Wait:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""

@@ -113,16 +113,14 @@ async def test_pods_that_a_quota_refuses_are_counted(desk: Desk) -> None:
 
 
 async def test_what_has_done_its_part_is_no_restart(desk: Desk) -> None:
-    made = desk.server.add("jobs", job(parallelism=1, completions=3))
-    for number in range(2):  # the controller of the tests does not make the next ones
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "toy", "controller": True}
-        owner["uid"] = made["metadata"]["uid"]
-        meta = {"name": f"toy-more-{number}", "ownerReferences": [owner]}
-        pod = desk.server.add("pods", {"metadata": meta, "spec": pod_spec()})
+    """Of three that run one after the other the first two are no attempts before the third."""
+    made = desk.server.add("jobs", job(parallelism=3, completions=3))
+    for number, pod in enumerate(desk.pods()):
         age(pod, f"2026-11-01T1{number}:00:00Z")
-        desk.server.finish(pod)
+        (desk.server.finish if number < 2 else desk.server.run)(pod)
+    made["spec"]["parallelism"] = 1
     value = await desk.job()
-    assert (value.restarts, len(value.children)) == (0, 3)
+    assert (value.phase, value.restarts, len(value.children)) == (Phase.RUNNING, 0, 3)
 
 
 async def test_a_success_after_a_failed_pod_ends_with_0(desk: Desk) -> None:
@@ -281,18 +279,13 @@ async def test_the_newest_that_fits_may_be_of_a_kind_that_cannot_be_read(desk: D
 
 
 async def test_owners_in_a_circle_end(desk: Desk) -> None:
-    for name, owner in (("a", "b"), ("b", "a")):
-        desk.server.add("jobs", job(name, parallelism=0))["metadata"] |= {
-            "uid": f"uid-{name}",
-            "ownerReferences": [
-                {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"uid-{owner}",
-                 "controller": True}
-            ],
-        }  # fmt: skip
-    pod = {"metadata": {"name": "p", "ownerReferences": [
-        {"kind": "Job", "name": "a", "uid": "uid-a", "controller": True}]}}  # fmt: skip
-    desk.server.add("pods", {**pod, "spec": pod_spec()})
-    desk.server.add("jobs", job())
+    desk.server.add("jobs", job(parallelism=0))
+    one, two = (desk.server.add("jobs", job(name, parallelism=0)) for name in ("a", "b"))
+    pod = desk.server.add("pods", {"metadata": {"name": "p"}, "spec": pod_spec()})
+    for each, owner in ((one, two), (two, one), (pod, one)):
+        uid = owner["metadata"]["uid"]
+        row = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid, "controller": True}
+        each["metadata"]["ownerReferences"] = [row]
     assert (await desk.job()).id == "job/toy"
 
 
