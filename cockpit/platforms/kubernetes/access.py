@@ -1,6 +1,7 @@
 """How a cluster is reached: the kubeconfig's context, else the account of the pod we run in.
 
-Nothing of what is secret here (tokens, keys, what a plugin prints) ever reaches a text.
+Nothing of what is secret here (tokens, keys, what a plugin prints on its standard output) ever
+reaches a text; of a plugin that failed its error is shown, with secrets masked.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.place import Place
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.states import Job, Pod, instant
 from cockpit.runtime.http import HttpError
@@ -82,7 +81,7 @@ class Tail:
         self.looked_at = float("-inf")
         self.error: HttpError | None = None
         self.over = False
-        self._former = former
+        self.former = former
         number = pod.restarts - former
         self._spool = Spool(run, f"{pod.name} {pod.uid} {pod.container} {number} {cluster.name}")
         self.place = self._spool.place
@@ -94,7 +93,7 @@ class Tail:
             self.error = None
             for _ in range(PAGES):
                 if not await self._page(cluster, path, now):
-                    self.over = self.pod.over or self._former
+                    self.over = self.pod.over or self.former
                     break
         except (OSError, TimeoutError) as error:
             text = f"the log cannot be kept in {clean(self.place, 200)}: {clean(error, 120)}"
@@ -106,7 +105,7 @@ class Tail:
         since = await offload(self._spool.cursor, deadline=WRITE)
         self.any = self.any or since is not None
         query: dict[str, str | int] = {"container": self.pod.container, "timestamps": "true"}
-        query |= {"previous": "true"} if self._former else {}
+        query |= {"previous": "true"} if self.former else {}
         query |= {"limitBytes": PAGE}
         if since is None:
             query |= {"tailLines": FIRST}
@@ -137,7 +136,8 @@ class PodLogs:
     def __init__(self, clock: Clock, logs: Logs) -> None:
         self._clock = clock
         self._logs = logs
-        self._tails: dict[str, dict[Place, Tail]] = {}
+        self._tails: dict[str, dict[tuple[str, str, int], Tail]] = {}
+        """By run; each by its pod, its container and how often that had begun again."""
 
     async def observe(
         self, cluster: Cluster, queries: Sequence[Query], jobs: Mapping[str, Job | None]
@@ -161,13 +161,14 @@ class PodLogs:
 
     async def _fetch(self, cluster: Cluster, path: str, query: Query, job: Job) -> list[Tail]:
         """Fetch some logs of a job, and return all: that of rank 0 first, former attempts last."""
-        tails = [Tail(query.name, pod, cluster) for pod in (*job.pods, *job.former)]
-        again = [pod for pod in job.pods[:1] if pod.restarts]
-        tails += [Tail(query.name, pod, cluster, former=True) for pod in again]
+        wanted = [(pod, False) for pod in (*job.pods, *job.former)]
+        wanted += [(pod, True) for pod in job.pods[:1] if pod.restarts]
         kept = self._tails.get(query.name, {})
-        own = {tail.place: kept.get(tail.place, tail) for tail in tails}
-        for tail in tails:
-            own[tail.place].pod = tail.pod
+        own: dict[tuple[str, str, int], Tail] = {}
+        for pod, former in wanted:
+            key = (pod.uid, pod.container, pod.restarts - former)
+            own[key] = kept.get(key) or Tail(query.name, pod, cluster, former=former)
+            own[key].pod, own[key].former = pod, former  # what ran at the last look may be over
         self._tails[query.name] = own
         due = [tail for tail in own.values() if not tail.over]
         chosen = due[:1] + sorted(due[1:], key=lambda tail: tail.looked_at)[: AT_ONCE - 1]

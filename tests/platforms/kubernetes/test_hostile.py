@@ -359,3 +359,20 @@ async def test_behind_a_proxy_the_servers_name_is_the_proxys_affair(desk: Desk) 
     http = Http(SystemClock(), route=route)
     answer = await http.get("http://cluster.invalid/version")
     assert answer.status == 401, "the proxy was asked"
+
+
+async def test_the_log_of_a_container_that_has_begun_again_stays_its_own(desk: Desk) -> None:
+    """The log that was followed is that of the attempt before now: it gets no line of the next."""
+    desk.server.add("jobs", job())
+    (pod,) = desk.pods()
+    desk.server.run(pod)
+    name = pod["metadata"]["name"]
+    desk.server.logs[name] = "2026-11-01T10:00:00.000000000Z step 1\n"
+    await desk.log()
+    pod["status"]["containerStatuses"][0]["restartCount"] = 1
+    desk.server.settle(pod)
+    await desk.job()
+    desk.server.asked.clear()
+    await desk.log()
+    asked = ["previous=true" in each for each in desk.server.asked if "/log?" in each]
+    assert sorted(asked) == [False, True]
