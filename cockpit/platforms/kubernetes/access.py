@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
@@ -23,6 +22,7 @@ from typing import Any, Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
+from cockpit.platforms.kubernetes.objects import instant
 from cockpit.runtime.http import HttpError, Route
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
@@ -265,7 +265,7 @@ class Credentials:
         if not token and not own:
             raise _no_token(f"{clean(name, 80)} printed no credential; {self._access.remedy}")
         self.pair = (str(own), str(key or "")) if own else None
-        return (str(token) if token else None), _instant(status.get("expirationTimestamp"))
+        return (str(token) if token else None), instant(status.get("expirationTimestamp"))
 
     def _info(self, plugin: Mapping[str, Any]) -> dict[str, object]:
         spec: dict[str, object] = {"interactive": False}
@@ -288,13 +288,6 @@ def _bytes_of(part: Mapping[str, Any], name: str) -> bytes | None:
         return Path(str(part[name])).read_bytes() if part.get(name) else None
     except binascii.Error:
         raise OSError(f"{name}-data is not base64") from None
-
-
-def _instant(text: object) -> float | None:
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -54,7 +54,10 @@ class ApiError(HttpError):
 
 
 class Cluster:
-    """One cluster, as the runs reach it that share a context and a namespace."""
+    """One cluster, as the runs reach it that share a context and a namespace.
+
+    Nothing is read or asked before the first request.
+    """
 
     def __init__(self, job: JobSpec, clock: Clock) -> None:
         self.name = f"Kubernetes {clean(job.context or 'current context', 200)}"
@@ -73,11 +76,6 @@ class Cluster:
     def steady_skew(self) -> float:
         """The skew where it is worth correcting times by, else 0."""
         return self.skew if abs(self.skew) > STEADY else 0.0
-
-    @classmethod
-    def of(cls, job: JobSpec, clock: Clock) -> Cluster:
-        """Return the cluster that a run file's job names; nothing is read or asked yet."""
-        return cls(job, clock)
 
     async def namespace(self) -> str:
         """Return the namespace of the job: the run file's, else the context's."""

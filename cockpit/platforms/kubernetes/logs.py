@@ -13,7 +13,8 @@ from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
-from cockpit.platforms.kubernetes.states import Job, Pod, instant
+from cockpit.platforms.kubernetes.objects import instant
+from cockpit.platforms.kubernetes.states import Job, Pod
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import RunSpec
@@ -85,6 +86,14 @@ def part(document: object, path: str) -> object:
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
     return document
+
+
+def instant(text: object) -> float | None:
+    """Return a time of the API as seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() if text else None
+    except ValueError:
+        return None
 
 
 def put(document: dict[str, Any], path: str, value: object) -> None:

@@ -127,7 +127,7 @@ class KubernetesPlatform(KubernetesActing):
     def _space(self, job: JobSpec) -> Namespace:
         key = (job.context, job.namespace)
         if key not in self._spaces:
-            self._spaces[key] = Namespace(Cluster.of(job, self._clock), self._clock)
+            self._spaces[key] = Namespace(Cluster(job, self._clock), self._clock)
         return self._spaces[key]
 
     def _grouped(self, queries: Iterable[Query]) -> dict[Namespace, list[Query]]:

@@ -6,11 +6,17 @@ The conditions of the object say how it ended; whether it runs its pods say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.observed import JobValue, Phase, Tasks
-from cockpit.platforms.kubernetes.objects import LAUNCH_LABEL, ObjectKind, id_of, kind_of, part
+from cockpit.platforms.kubernetes.objects import (
+    LAUNCH_LABEL,
+    ObjectKind,
+    id_of,
+    instant,
+    kind_of,
+    part,
+)
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -89,14 +95,6 @@ class State(NamedTuple):
     phase: Phase
     reason: str = ""
     at: float | None = None
-
-
-def instant(text: object) -> float | None:
-    """Return a time of the API as seconds since the epoch."""
-    try:
-        return datetime.fromisoformat(str(text)).timestamp() if text else None
-    except ValueError:
-        return None
 
 
 def conditions(body: Object) -> Iterator[Object]:

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import ROLE
-from cockpit.platforms.kubernetes.objects import QUEUE, part
-from cockpit.platforms.kubernetes.states import Job, Pod, conditions, end_of, instant
+from cockpit.platforms.kubernetes.objects import QUEUE, instant, part
+from cockpit.platforms.kubernetes.states import Job, Pod, conditions, end_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
