@@ -30,6 +30,7 @@ ENDS: Final = {
 }  # fmt: skip
 """Reasons of a pod's end that say more than that of its object: they are the job's state."""
 LONGEST: Final = 300
+CONTAINERS: Final = ("initContainerStatuses", "containerStatuses")
 DEEPEST: Final = 16
 """Owners above one another; a TrainJob has three."""
 _ROLES: Final = {"submitter": 0, "master": 0, "launcher": 0, "trainer": 1, "head": 1, "worker": 2,
@@ -243,6 +244,13 @@ class Pod(NamedTuple):
         return next((each for each in rows if each.get("name") == self.container), {})
 
     @property
+    def culprit(self) -> Object:
+        """The status of the container that ended it: its own, else one that failed beside it."""
+        rows = [each for group in CONTAINERS for each in self.status.get(group) or ()]
+        rows = [self.own, *rows] if self.status.get("phase") == "Failed" else []
+        return next((each for each in rows if part(each, "state.terminated.exitCode")), self.own)
+
+    @property
     def restarts(self) -> int:
         """How often its container was begun again."""
         return int(self.own.get("restartCount") or 0)
@@ -346,7 +354,8 @@ class End(NamedTuple):
 
 def end_of(pod: Pod, former: bool = False) -> End | None:
     """Return how a pod's container ended; ``former``: that of its attempt before."""
-    told = (pod.own.get("lastState" if former else "state") or {}).get("terminated")
+    row = pod.own if former else pod.culprit
+    told = (row.get("lastState" if former else "state") or {}).get("terminated")
     why = "" if former else str(pod.status.get("reason") or "")
     for each in () if former else conditions(pod.body):
         why = why or (each.get("type") == "DisruptionTarget" and str(each.get("reason"))) or ""
@@ -357,7 +366,9 @@ def end_of(pod: Pod, former: bool = False) -> End | None:
     message = pod.status.get("message") if why else ended.get("message")
     at = instant(ended.get("finishedAt")) or pod.changed
     plain = "" if reason in ("Error", "Completed") else reason
-    return End(pod.name, code, clean(why, 60) or plain, at, shown(message or "", 120))
+    other = row.get("name") if row is not pod.own and row else None
+    who = f"{pod.name}, container {clean(other, 80)}" if other else pod.name
+    return End(who, code, clean(why, 60) or plain, at, shown(message or "", 120))
 
 
 class Job(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import ROLE
 from cockpit.platforms.kubernetes.objects import QUEUE, instant, part
-from cockpit.platforms.kubernetes.states import Job, Pod, conditions, end_of
+from cockpit.platforms.kubernetes.states import CONTAINERS, Job, Pod, conditions, end_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -134,7 +134,7 @@ def about(event: Object) -> str:
 
 
 def _of_containers(pod: Pod) -> Iterator[Wait]:
-    for group in ("initContainerStatuses", "containerStatuses"):
+    for group in CONTAINERS:
         for each in pod.status.get(group) or ():
             state = (each.get("state") or {}).get("waiting") or {}
             reason, message = str(state.get("reason") or ""), shown(state.get("message") or "", 200)

@@ -153,6 +153,21 @@ async def test_the_end_of_an_attempt_before_is_not_that_of_the_last(desk: Desk) 
     assert (value.phase, value.state, value.exit_code) == (Phase.FAILED, "Failed", None)
 
 
+@pytest.mark.parametrize("group", ["initContainerStatuses", "containerStatuses"])
+async def test_a_container_that_failed_beside_the_trainer_is_named(desk: Desk, group: str) -> None:
+    desk.server.add("jobs", job())
+    (pod,) = desk.pods()
+    beside = [container("fetch", terminated={"exitCode": 3, "reason": "Error"})]
+    own = container("main", waiting={"reason": "PodInitializing"})
+    if group == "containerStatuses":
+        own = container("main", terminated={"exitCode": 0, "reason": "Completed"})
+    rows = {"containerStatuses": [own], group: [own, *beside] if group[0] == "c" else beside}
+    show(desk, pod, phase="Failed", **rows)
+    value = await desk.job()
+    assert (value.phase, value.exit_code) == (Phase.FAILED, 3)
+    assert (value.reason or "").endswith("container fetch: exit 3")
+
+
 async def test_a_job_ended_by_its_deadline_did_not_end_by_an_earlier_failure(desk: Desk) -> None:
     made = desk.server.add("jobs", job(backoffLimit=1))
     (pod,) = desk.pods()
