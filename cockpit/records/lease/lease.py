@@ -91,10 +91,13 @@ class Lease:
     async def still_mine(self, run: RunSpec) -> bool | None:
         """Return whether it is still ours; ``None`` where it cannot be read."""
         try:
-            state = (await (await self._seats(run)).read()).state
+            found = await (await self._seats(run)).read()
         except _TROUBLE:
             return None
-        return state is not None and state.is_held and self._is_mine(state)
+        state = found.state
+        if state is None or found.partial:
+            return False
+        return state.is_held and self._is_mine(state)
 
     async def release(self, run: RunSpec, *, used: bool = True) -> None:
         """Give the lease back if it is ours; what stands in the way is left to ``clear``."""
@@ -171,7 +174,8 @@ class Lease:
                 now = await seat.read()
             except _TROUBLE as unread:
                 raise (lost or error or unread) from None
-            put = now.state is not None and now.state.nonce == state.nonce
+            lies = now.state is not None and now.state.nonce == state.nonce
+            put = lies and not now.partial
             if put and not (again and lost):
                 return True
             if not put and (error is None or now.word != found.word):

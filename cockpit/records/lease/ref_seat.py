@@ -131,8 +131,9 @@ class EveryPlaceSeat(Seat):
         words = [each.word or _NOTHING for each in found]
         word = "" if set(words) == {_NOTHING} else " ".join(words)
         states = [each.state for each in found if each.state is not None]
-        if not states or any(each.foreign for each in found):
-            return Found(word, None, foreign=bool(states))
+        foreign = any(each.foreign for each in found)
+        if foreign or not states:
+            return Found(word, foreign=foreign)
         mine = this_holder()
 
         def worth(state: LeaseState) -> tuple[bool, bool, float]:
@@ -142,7 +143,8 @@ class EveryPlaceSeat(Seat):
         state = max(states, key=worth)
         others = (one for one in states if one.nonce != state.nonce)
         noted = highest(state.run, *(each for one in others for each in one.launch_ids))
-        return Found(word, state, noted=noted)
+        partial = any(each.state is None or each.state.nonce != state.nonce for each in found)
+        return Found(word, state, noted=noted, partial=partial)
 
     async def swap(self, word: str, state: LeaseState) -> bool:
         """Put a state at each place, or at none."""

@@ -42,7 +42,8 @@ class Found(NamedTuple):
     """What lies at a seat. ``word`` tells it from all that ever lay there; ``foreign``: no lease.
 
     ``noted`` is the highest launch id that is noted beside it, ``launched_by`` the other machine
-    that runs it, and ``closed`` why nothing can be put there.
+    that runs it, and ``closed`` why nothing can be put there. ``partial``: it does not lie at
+    every place that it must lie at, so it may keep nobody away.
     """
 
     word: str = ""
@@ -51,6 +52,7 @@ class Found(NamedTuple):
     noted: str | None = None
     launched_by: str | None = None
     closed: str | None = None
+    partial: bool = False
 
 
 class Seat(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,18 @@ from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.place import place_of
 from cockpit.model.records import Claim
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.git.repository import Repository
 from cockpit.records.lease.bucket_seat import RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.records.lease.ref_seat import RefSeats, lease_ref
+from cockpit.runtime.shell import Completed
 from tests.records.lease.rigs import holder_of
 from tests.records.remotes import (
     LOGBOOK,
     git,
     hook,
+    push_twice,
+    second_place,
     shared,
     snapshot,
 )
@@ -114,6 +119,73 @@ async def test_a_push_whose_answer_was_lost_counts_as_what_it_did(tmp_path: Path
     mine = service(deadline=8)
     claim = await mine.take(run, None, "stop", over=False)
     assert claim.level == "pass" and await mine.still_mine(run) is True
+
+
+def two_places(folder: Path) -> tuple[RunSpec, Path]:
+    """A logbook that is pushed to two places; returns its run, and the second one."""
+    ada = shared(folder)
+    second = second_place(folder)
+    push_twice(ada)
+    return run_of(ada), second
+
+
+def lies_at(folder: Path, run: RunSpec) -> str:
+    return git(folder, "log", "-1", "--format=%B", lease_ref(run.name), ok=False)
+
+
+async def test_what_is_no_lease_at_one_of_two_places_is_left_alone(tmp_path: Path) -> None:
+    """A newer version may have put it."""
+    run, second = two_places(tmp_path)
+    git(second, "update-ref", lease_ref(run.name), "main")
+    before = lies_at(second, run)
+    claim = await service().survey(run)
+    assert claim.level == "block" and claim.final, claim
+    assert (await service().take(run, None, "stop", over=True)).level == "block"
+    assert lies_at(second, run) == before and lies_at(tmp_path / "remote.git", run) == ""
+
+
+async def test_a_lease_whose_second_push_lost_its_answer_lies_at_both_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, second = two_places(tmp_path)
+    plain, lost = Repository.network, []
+
+    async def network(self: Repository, remote: str, *words: str, **more: Any) -> Completed:
+        done = await plain(self, remote, *words, **more)
+        if "push" in words and remote == str(second) and not lost:
+            lost.append(words)
+            monkeypatch.setenv("GIT_COMMITTER_DATE", "2030-01-01 00:00")  # no commit as before
+            return Completed(-9, b"", b"", timed_out=True)
+        return done
+
+    monkeypatch.setattr(Repository, "network", network)
+    mine = service()
+    assert (await mine.take(run, None, "stop", over=False)).level == "pass" and lost
+    assert await mine.still_mine(run) is True
+    here, there = lies_at(tmp_path / "remote.git", run), lies_at(second, run)
+    assert here and here == there
+
+
+async def test_a_lease_that_lies_at_one_of_two_places_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second place refuses it, and then the first one cannot be reached any more."""
+    run, second = two_places(tmp_path)
+    hook(second, "pre-receive", "echo no refs here; exit 1")
+    plain, pushed = Repository.network, []
+
+    async def network(self: Repository, remote: str, *words: str, **more: Any) -> Completed:
+        if "push" in words and remote != str(second):
+            pushed.append(words)
+            if len(pushed) == 2:
+                return Completed(-9, b"", b"", timed_out=True)
+        return await plain(self, remote, *words, **more)
+
+    monkeypatch.setattr(Repository, "network", network)
+    mine = service()
+    claim = await mine.take(run, None, "stop", over=False)
+    assert claim.level == "warn" and "no refs here" in claim.text, claim
+    assert await mine.still_mine(run) is not True
 
 
 @pytest.mark.parametrize(
