@@ -148,6 +148,9 @@ SPAWNED: Final = ("--multiprocessing-fork", "from multiprocessing.forkserver imp
 """How a word begins in the command line of a worker that has no script of its own."""
 RENAMED: Final = "a Python program in the work folder of the run's job, behind a title of its own"
 ORPHAN: Final = "is a worker whose trainer has gone, in the work folder of the run's job"
+SHARED_WORDS: Final = (
+    "runs in a container as the run's job does, which another client may have asked for"
+)
 NAME_LENGTH: Final = 120
 MOST_NAMES: Final = 2048
 """Commands whose names are kept: a job has the same one at each look."""
@@ -327,27 +330,61 @@ def _mark_renamed(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int,
 def _mark_contained(look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> dict[int, int]:
     """Mark what runs in the containers that jobs have asked for; return whose each of them is.
 
-    It is below the container's shim. A client has started the first one with its command.
+    It is below the container's shim. A client has started the first one with its command. Where
+    another client may have started one of them too, a person decides.
     """
     found: dict[int, int] = {}
-    clients = sorted(marks[Sure.YES], key=lambda pid: look.processes[pid].ticks)
-    for pid in clients:
-        client = look.processes[pid]
-        words = tuple(contained(client.argv))
-        same = (
-            one
-            for one in look.processes.values()
-            if words and one.argv == words and one.ticks >= client.ticks and one.pid not in found
-            if _in_container(one, look)
-        )
-        first = min(same, key=lambda one: (one.ticks, one.pid), default=None)
-        if first is not None:
-            found[first.pid] = pid
+    wanted = {tuple(contained(look.processes[pid].argv)) for pid in marks[Sure.YES]} - {()}
+    if not wanted:
+        return found
+    by_age = sorted(look.processes.values(), key=lambda one: (one.ticks, one.pid))
+    for words in sorted(wanted):
+        clients = [one for one in by_age if tuple(contained(one.argv)) == words]
+        ours = [one for one in clients if one.pid in marks[Sure.YES]]
+        first = _first_in_containers(look, words, ours)
+        beside = any(not _is_below(one, ours, look) for one in clients)
+        if beside or len(first) > len(ours):
+            for one in first:
+                if one.pid not in marks[Sure.YES]:
+                    marks[Sure.NO].pop(one.pid, None)
+                    marks[Sure.POSSIBLE][one.pid] = Mark(SHARED_WORDS, alike=True)
+            continue
+        for client in ours:
+            own = next((one for one in first if one.ticks >= client.ticks), None)
+            if own is None:
+                continue
+            first.remove(own)
+            found[own.pid] = client.pid
             for weaker in (Sure.POSSIBLE, Sure.NO):
-                marks[weaker].pop(first.pid, None)
-            why = f"it runs in the container that pid {pid} has asked for"
-            marks[Sure.YES].setdefault(first.pid, Mark(why))
+                marks[weaker].pop(own.pid, None)
+            why = f"it runs in the container that pid {client.pid} has asked for"
+            marks[Sure.YES].setdefault(own.pid, Mark(why))
     return found
+
+
+def _first_in_containers(
+    look: Sight, words: tuple[str, ...], clients: Sequence[Process]
+) -> list[Process]:
+    """Return, by age, what runs a command in a container and is no older than its first client.
+
+    A worker that was forked from one of them has its words, and is not among them.
+    """
+    same = {
+        one.pid: one
+        for one in look.processes.values()
+        if one.argv == words and one.ticks >= clients[0].ticks and _in_container(one, look)
+    }
+    tops = (one for one in same.values() if not _is_below(one, same.values(), look, itself=False))
+    return sorted(tops, key=lambda one: (one.ticks, one.pid))
+
+
+def _is_below(
+    process: Process, others: Iterable[Process], look: Sight, *, itself: bool = True
+) -> bool:
+    """Tell whether a process is one of the others (if ``itself`` counts), or descends from one."""
+    pids = {one.pid for one in others}
+    above = lineage_up(look.processes, process.ppid)
+    return (itself and process.pid in pids) or any(one.pid in pids for one in above)
 
 
 def _in_container(process: Process, look: Sight) -> bool:

@@ -332,3 +332,37 @@ def test_what_a_container_runs_is_the_job_of_its_client_and_outlives_it(
     os.kill(client, signal.SIGKILL)
     os.waitid(os.P_PID, client, os.WEXITED | os.WNOWAIT)
     assert pids(live(run)) == [trainer]
+
+
+@pytest.mark.parametrize("client_lives", [True, False])
+def test_a_container_that_another_client_may_have_asked_for_is_left_to_a_person(
+    tmp_path: Path, zoo: Zoo, client_lives: bool
+) -> None:
+    """Two projects run the same words; the other's (perhaps ``run -d``) began first."""
+    words = [*PYTHON, "train.py", "--steps", "9"]
+    listed = ", ".join(f'"{word}"' for word in words)
+    for name in ("mine", "other", "inside"):
+        (tmp_path / name).mkdir()
+        scripted(tmp_path / name, "train.py")
+
+    def client(name: str) -> int:
+        asks = CLIENT.format(train=" ".join(words))
+        pid = zoo.run("bash", "-c", asks, cwd=tmp_path / name)
+        until(lambda: census()[pid].argv[0] == "docker")
+        return pid
+
+    def container() -> int:
+        starts = SHIM.format(py=PY, words=f"[{listed}]")
+        shim = zoo.run("bash", "-c", starts, cwd=tmp_path / "inside")
+        (trainer,) = descendants(census(), [shim]) - {shim}
+        return trainer
+
+    run = recorded(tmp_path / "mine", f"docker run img {' '.join(words)}")
+    mine = client("mine")
+    if client_lives:
+        client("other")
+    theirs, ours = container(), container()
+    found = live(run)
+    (job,) = found.jobs
+    assert job.id == f"pid:{mine}" and not job.handle.get("also"), job
+    assert {theirs, ours} <= {int(each.id.removeprefix("pid:")) for each in found.possible}

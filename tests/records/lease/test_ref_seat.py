@@ -148,12 +148,12 @@ async def test_a_lease_whose_second_push_lost_its_answer_lies_at_both_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, second = two_places(tmp_path)
-    plain, lost = Repository.network, []
+    plain, lost = Repository.network, list[str]()
 
     async def network(self: Repository, remote: str, *words: str, **more: Any) -> Completed:
         done = await plain(self, remote, *words, **more)
         if "push" in words and remote == str(second) and not lost:
-            lost.append(words)
+            lost.append(remote)
             monkeypatch.setenv("GIT_COMMITTER_DATE", "2030-01-01 00:00")  # no commit as before
             return Completed(-9, b"", b"", timed_out=True)
         return done
