@@ -286,8 +286,8 @@ class Launches:
         if found is None or row is None or notes.get(NOTE) != uid:
             return self._gone(launch_id, note), None
         held = HELD in notes and kept_hold(row, found) is not None
-        if state == SHUT:
-            return _closed(self._cluster, launch_id), found if held else None
+        if state == SHUT and held:
+            return _closed(self._cluster, launch_id), found
         if held:
             return f"{self._cluster.name} holds {id_of(row, found['metadata']['name'])}", found
         return await self._came(run, Top(row, found)), None

@@ -114,6 +114,19 @@ async def test_what_arrives_after_the_id_was_closed_never_runs(desk: Launcher, w
     assert await desk.launch(run, number=2) == "job/toy-i002"
 
 
+async def test_a_closed_object_that_somebody_lets_go_by_hand_is_not_absent(desk: Launcher) -> None:
+    run, server = desk.run(), desk.server
+    server.drops.append(("POST", "/batch/v1/namespaces/default/jobs", "late"))
+    with pytest.raises(LostError):
+        await desk.launch(run)
+    assert (await desk.another().look_up(run, "toy-i001")).found is LaunchState.ABSENT
+    assert server.arrive() == [201]
+    (body,) = (each for key, each in server.objects.items() if key[0] == "jobs")
+    body["spec"]["suspend"] = False  # as `kubectl edit` does
+    found = await desk.another().look_up(run, "toy-i001")
+    assert (found.found, found.job_id) == (LaunchState.LIVE, "job/toy-i001")
+
+
 WRITES = [
     ("POST", "/default/configmaps", None), ("POST", "/v1/namespaces/default/jobs", LostError),
     ("PATCH", "/configmaps/toy-i001", LostError), ("PATCH", "/jobs/toy-i001", LostError),
