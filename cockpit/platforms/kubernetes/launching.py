@@ -155,7 +155,7 @@ class Launches:
         note = await found_at(self._cluster, await self._note_path(launch_id))
         if note is not None:
             return (await self._of_note(run, launch_id, note, handle))[0]
-        top = await self._without_note(launch_id)
+        top = await self._without_note(run, launch_id, handle)
         if top is not None and not is_held(top.row, top.body):
             return await self._came(run, top)
         return f"{self._cluster.name} has no note of {launch_id}"
@@ -166,8 +166,10 @@ class Launches:
         for _ in range(TRIES):
             note = await found_at(self._cluster, path)
             if note is None:
-                with suppress(ApiError):  # somebody has just written it
-                    await self._noted(run, launch_id, {"state": SHUT})
+                top = await self._without_note(run, launch_id, handle)
+                if top is not None and not is_held(top.row, top.body):
+                    return await self._came(run, top)
+                await self._shut_without_note(run, launch_id, top)
                 continue
             said, held = await self._of_note(run, launch_id, note, handle)
             try:
@@ -186,21 +188,37 @@ class Launches:
                 return said
         raise LostError(f"{self._cluster.name}: {launch_id} changes all the time")
 
+    async def _shut_without_note(self, run: RunSpec, launch_id: str, top: Top | None) -> None:
+        """Mark what is held of an id that has no note, and only then write that it is closed."""
+        with suppress(ApiError):  # it was let go, or somebody has just written the note: look again
+            if top is not None:
+                await self._shut(top.body)
+            await self._noted(run, launch_id, {"state": SHUT})
+            if top is not None:
+                await self._delete(top.body)
+
     async def _note_path(self, launch_id: str = "") -> str:
         base = f"/api/v1/namespaces/{await self._cluster.namespace()}/configmaps"
         return f"{base}/{name_of(launch_id)}" if launch_id else base
 
-    async def _without_note(self, launch_id: str) -> Top | None:
+    async def _without_note(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> Top | None:
         """Return the object of a launch whose note somebody has deleted.
 
-        Raises ``ApiError`` where no kind of object may be read.
+        Raises ``ApiError`` where no kind of object may be read, or not the kind of this run's.
         """
         namespace, refused = await self._cluster.namespace(), None
-        read = 0
+        read, known = 0, (handle or {}).get("path")
+        named = run.job.name if run.job is not None else None
         for row in KINDS.values():
+            path = row.path(namespace, name_of(launch_id))
             try:
-                found = await self._cluster.get(row.path(namespace, name_of(launch_id)))
+                found = await self._cluster.get(path)
             except ApiError as error:
+                own = path == known or (named or "").startswith(f"{id_of(row, '')}")
+                if own and error.kind is not ErrorKind.NOT_FOUND:
+                    raise
                 read += error.reason == "NotFound"
                 refused = error if error.kind is not ErrorKind.NOT_FOUND else refused
                 continue
@@ -301,6 +319,7 @@ class Launches:
             return f"{self._cluster.name} has no object of {launch_id}"
         job_id = clean(part(note, "data.job"), 120)
         text = f"{self._cluster.name}: {job_id} was let go, and is there no more"
+        text = f"{text}: whether it ran is not known"
         return LookUp(found=LaunchState.ENDED, text=text, job_id=job_id)
 
     async def _came(self, run: RunSpec, top: Top) -> LookUp:

@@ -202,6 +202,30 @@ async def test_an_object_without_its_note_is_found_all_the_same(desk: Launcher) 
     assert (found.found, found.job_id) == (LaunchState.LIVE, job_id)
 
 
+async def test_without_its_note_a_held_object_is_closed_before_it_is_absent(desk: Launcher) -> None:
+    """Its cockpit is about to let it go: that is refused once another one has said absent."""
+    run, server = desk.run(), desk.server
+    accepted = await desk.platform.accept(run, desk.submission(run))
+    server.drops.append(("PATCH", "/batch/v1/namespaces/default/jobs/toy-i001", "late"))
+    with pytest.raises(LostError):
+        await desk.platform.go(run, accepted)
+    del server.objects["configmaps", "default", "toy-i001"]
+    server.denied = {("delete", "jobs")}
+    assert (await desk.another().look_up(run, "toy-i001")).found is LaunchState.ABSENT
+    assert server.arrive() != [200] and server.all("pods") == []
+    assert await desk.launch(run, number=2) == "job/toy-i002"
+
+
+async def test_without_its_note_an_object_that_may_not_be_read_is_unknown(desk: Launcher) -> None:
+    run = desk.run()
+    accepted = await desk.platform.accept(run, desk.submission(run))
+    await desk.platform.go(run, accepted)
+    del desk.server.objects["configmaps", "default", "toy-i001"]
+    desk.server.denied = {("get", "jobs")}
+    found = await desk.another().look_up(run, "toy-i001", accepted.handle)
+    assert found.found is LaunchState.UNKNOWN and "cannot get" in found.text
+
+
 async def test_a_config_map_of_somebody_else_is_left_alone(desk: Launcher) -> None:
     run = desk.run()
     desk.server.add("configmaps", {"metadata": {"name": "toy-i001"}, "data": {"lr": "3"}})
