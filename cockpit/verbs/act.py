@@ -63,7 +63,7 @@ PARAMS: Final = "given"
 def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     """Add what one guarded verb takes."""
     parser.description = (
-        f"{row.spec}: {row.help}. Prints its plan and stops (exit 0: nothing stands "
+        f"{row.help[:1].upper()}{row.help[1:]}. Prints its plan and stops (exit 0: nothing stands "
         "in the way, 4: blocked); acts only with --confirm and the plan's words "
         f'("{row.asks}"). After acting: 0 done, 4 refused, 5 unknown (look it up), '
         "6 done but not recorded, 1 failed."
