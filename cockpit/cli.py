@@ -33,44 +33,51 @@ class Verb(NamedTuple):
     """One row of the table of verbs; its module is imported only when it is asked for."""
 
     name: str
-    module: str
     summary: str
+    group: str
     guarded: bool = False
+
+    @property
+    def module(self) -> str:
+        """The module that does it."""
+        return f"cockpit.verbs.{'act' if self.guarded else self.name}"
 
 
 _UNGUARDED = (
-    Verb("open", "cockpit.verbs.open", "the terminal UI (what bare `cockpit` does)"),
-    Verb("demo", "cockpit.verbs.demo", "real small training runs, and the UI on them"),
-    Verb("init", "cockpit.verbs.init", "a first cockpit.toml from what is found here"),
-    Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
-    Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
-    Verb(
-        "checkpoints",
-        "cockpit.verbs.checkpoints",
-        "which checkpoints are complete or torn, which is next",
-    ),
-    Verb("backtest", "cockpit.verbs.backtest", "which alerts a run's history would have raised"),
-    Verb("plot", "cockpit.verbs.plot", "curves of a run as text, SVG or JSON"),
-    Verb("triage", "cockpit.verbs.triage", "why a log ended: one class, its lines, one action"),
-    Verb("progress", "cockpit.verbs.progress", "step, loss and rate read from a log"),
-    Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
-    Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
-    Verb("veto", "cockpit.verbs.veto", "stop what an agent is about to do to a run"),
-    Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
-    Verb("serve", "cockpit.verbs.serve", "the read-only UI in a browser on this machine"),
-    Verb("mcp", "cockpit.verbs.mcp", "an MCP server on stdio, for agents; guarded like a person"),
-    Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),
-    Verb("completions", "cockpit.verbs.completions", "a completion script for bash, zsh or fish"),
+    Verb("open", "the terminal UI (what bare `cockpit` does)", "look"),
+    Verb("check", "one check of every facet and every rule, now", "look"),
+    Verb("watch", "the headless monitor: keeps the cadence, owns the runs", "look"),
+    Verb("checkpoints", "which checkpoints are complete or torn, which is next", "look"),
+    Verb("backtest", "which alerts a run's history would have raised", "look"),
+    Verb("plot", "curves of a run as text, SVG or JSON", "look"),
+    Verb("triage", "why a job ended: one class, its lines, one action", "look"),
+    Verb("progress", "step, loss and rate read from a log", "look"),
+    Verb("history", "who did what to a run, when, on what evidence", "look"),
+    Verb("serve", "the read-only UI in a browser on this machine", "look"),
+    Verb("veto", "stop what an agent is about to do to a run", "act"),
+    Verb("demo", "real small training runs, and the UI on them", "tools"),
+    Verb("init", "a first cockpit.toml from what is found here", "tools"),
+    Verb("doctor", "what is installed, reachable, authorised; remedies", "tools"),
+    Verb("scrub", "stdin to stdout with secrets masked", "tools"),
+    Verb("mcp", "an MCP server on stdio, for agents; guarded like a person", "tools"),
+    Verb("schema", "the run file's JSON Schema, for editors", "tools"),
+    Verb("completions", "a completion script for bash, zsh or fish", "tools"),
 )
+GROUPS = {
+    "look": "look: changes nothing of a run",
+    "act": "act: on a run, after its plan and your typed words (veto acts at once)",
+    "tools": "tools: set up, try out, connect",
+}
 
 
 @cache
 def all_verbs() -> tuple[Verb, ...]:
-    """Return every verb, the guarded actions last."""
+    """Return every verb, by its group."""
     from cockpit.actions.core.table import TABLE
 
-    guarded = (Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE)
-    return (*_UNGUARDED, *guarded)
+    guarded = (Verb(row.verb, row.help, "act", guarded=True) for row in TABLE)
+    found = (*_UNGUARDED, *guarded)
+    return tuple(verb for group in GROUPS for verb in found if verb.group == group)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -150,19 +157,39 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="cockpit",
-        description="A terminal cockpit for babysitting expensive ML training runs.",
-        epilog="example: cockpit check --config runs/cockpit.toml --json",
+        usage="cockpit [-h] [--version] VERB ...",
+        description=_overview() if chosen is None else None,
+        epilog="cockpit VERB --help says more of one.\n"
+        "example: cockpit check --config runs/cockpit.toml --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    verbs = parser.add_subparsers(
+        prog="cockpit", metavar="VERB", required=True, help=argparse.SUPPRESS
+    )
     for verb in all_verbs() if chosen is None else (chosen,):
-        own = verbs.add_parser(verb.name, help=verb.summary)
+        own = verbs.add_parser(verb.name)
         own.set_defaults(verbs=all_verbs)  # for the one that describes them all
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)
             module.add_arguments(own, *((verb.name,) if verb.guarded else ()))
     return parser
+
+
+def _overview() -> str:
+    """Return what the program is, and its verbs in their groups."""
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
+    width, lines = max(40, get_terminal_size().columns - 18), list[str]()
+    for group, title in GROUPS.items():
+        lines += ["", title]
+        for verb in (each for each in all_verbs() if each.group == group):
+            first, *more = wrap(verb.summary, width)
+            lines += [f"  {verb.name:<13} {first}", *(" " * 16 + each for each in more)]
+    about = "A terminal cockpit for babysitting expensive ML training runs."
+    return "\n".join([about, *lines])
 
 
 def _reader_left() -> int:

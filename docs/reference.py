@@ -40,6 +40,7 @@ class VerbPage:
     """One verb: ``example`` is a whole call of it, ``about`` a few sentences."""
 
     name: str
+    group: str
     summary: str
     about: str
     example: str
@@ -78,6 +79,7 @@ def _page(verb: Verb) -> VerbPage:
     example = _one_line(parser.epilog or "").removeprefix("example: ")
     return VerbPage(
         verb.name,
+        verb.group,
         verb.summary.replace("%%", "%"),
         _one_line(parser.description or ""),
         example,
@@ -127,9 +129,12 @@ EXIT_CODES: Final = (
 
 
 def overview(pages: Iterable[VerbPage]) -> str:
-    """Return the table of all verbs, each linked to its section."""
-    rows = (f"| [`{page.name}`](#cockpit-{page.name}) | {_cell(page.summary)} |" for page in pages)
-    return "\n".join(("| verb | what it does |", "|---|---|", *rows))
+    """Return the table of all verbs by their groups, each linked to its section."""
+    rows = (
+        f"| {page.group} | [`{page.name}`](#cockpit-{page.name}) | {_cell(page.summary)} |"
+        for page in pages
+    )
+    return "\n".join(("| group | verb | what it does |", "|---|---|---|", *rows))
 
 
 def exit_codes() -> str:

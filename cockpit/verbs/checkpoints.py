@@ -33,6 +33,7 @@ from cockpit.verbs.common import (
     run_file,
     say,
 )
+from cockpit.verbs.reading import run_meant
 
 EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json"
 """What is wrong with the address itself: the caller has to correct it."""
@@ -43,14 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``checkpoints`` takes."""
     parser.description = (
         "Lists the checkpoints of one run: step, complete or torn, size, age, and "
-        "which one a relaunch would take. Give the permanent root first: paths, ssh://host/path, "
-        "s3://bucket/prefix or gs://bucket/prefix. Where runs of the run "
-        "file have roots there, their rows tell which are suspect. Exit code: 0 listed, "
+        "which one a relaunch would take. Name a run of the run file, or its roots, the permanent "
+        "one first: paths, ssh://host/path, s3://bucket/prefix or gs://bucket/prefix. Where runs "
+        "of the run file have roots there, their rows tell which are suspect. What exists as a "
+        "path is one, else it is a run's name. Exit code: 0 listed, "
         "2 no such path, 3 it cannot be read."
     )
     parser.epilog = EXAMPLE
     parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="a root, or one checkpoint; an address"
+        "paths", nargs="+", metavar="RUN|PATH", help="a run, a root or a checkpoint; an address"
     )
     parser.add_argument(
         "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"
@@ -67,14 +69,15 @@ def run(args: argparse.Namespace) -> int:
     Raises ``UsageError`` for a path that does not exist and a layout that is not known.
     """
     now = SystemClock().now()
-    known = _runs_of(args.paths, args.config)
+    paths = _paths(args.paths, args.config)
+    known = _runs_of(paths, args.config)
     try:
-        value = _listed(args.paths, *_layout(args, known))
+        value = _listed(paths, *_layout(args, known))
     except ValueError as error:
         raise UsageError(clean(error)) from error
     except ListingError as error:
         if error.kind is ErrorKind.NOT_FOUND:
-            text = f"{clean(error, 4096)}; expected a folder that holds checkpoints"
+            text = f"{clean(error, 4096)}; expected a run, or a folder that holds checkpoints"
             raise UsageError(text) from error
         if error.kind is ErrorKind.UNSUPPORTED:
             raise UsageError(clean(error, 4096)) from error
@@ -90,6 +93,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         put("\n".join(table(value, now, runs=1 if known is None else len(known.runs))))
     return OK
+
+
+def _paths(named: Sequence[str], config: Path | None) -> list[str]:
+    """Return the addresses that are meant: for a run's name those of its roots."""
+    found: list[str] = []
+    for each in named:
+        meant = run_meant(each, config)
+        roots = () if meant is None else _roots(meant[1])
+        if meant is not None and not roots:
+            raise UsageError(f"{each} has no checkpoints in {meant[0].path} (checkpoints.path)")
+        found += [str(root) for root in roots] or [each]
+    return found
 
 
 def _listed(paths: Sequence[str], layout: str, custom: CustomLayout | None) -> CheckpointsValue:

@@ -56,9 +56,11 @@ end
 }
 _RUN: Final = {"bash": "_cockpit_run", "zsh": "_cockpit_run", "fish": "(_cockpit_values run)"}
 _STEP: Final = {"bash": "_cockpit_step", "zsh": "_cockpit_step", "fish": "(_cockpit_values step)"}
+_RUN_FILE: Final = dict.fromkeys(SHELLS, "_cockpit_run_file") | {"fish": "(_cockpit_run_file)"}
 _TAKES: Final[Mapping[str, Any]] = {
     "RUN": _RUN,
-    "RUN|PATH": {**dict.fromkeys(SHELLS, "_cockpit_run_file"), "fish": "(_cockpit_run_file)"},
+    "RUN|PATH": _RUN_FILE,
+    "RUN|FILE": _RUN_FILE,
     **dict.fromkeys(("FILE", "PATH", "D", "OUTPUT_ROOT", "WHAT"), "file"),
 }
 """How a place is completed, by its name in the synopsis."""

@@ -16,8 +16,8 @@ from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
 from cockpit.text.progress import LineProgress, progress_columns
 from cockpit.text.progress_lines import ProgressAt, Run, read_runs
-from cockpit.verbs.common import OK, add_json, put, put_figures
-from cockpit.verbs.reading import opened, whole_chunks
+from cockpit.verbs.common import OK, add_config, add_json, put, put_figures
+from cockpit.verbs.reading import opened_log, whole_chunks
 
 EXAMPLE: Final = "example: cockpit progress run.log --json"
 AT_ONCE: Final = 500
@@ -27,19 +27,22 @@ AT_ONCE: Final = 500
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``progress`` takes."""
     parser.description = (
-        "Finds the training progress lines of a log and reads step, maximum, loss and rate "
-        "from them. Rounded values are never given as exact; evaluations, downloads and "
-        "resumes are not progress. With --json one entry per line, as a list. "
+        "Finds the training progress lines of a run's log, or of a file, and reads step, "
+        "maximum, loss and rate from them. Rounded values are never given as exact; evaluations, "
+        "downloads and resumes are not progress. With --json one entry per line, as a list. "
         "Exit code: 0, also for a log without progress, 2 no such file."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("file", metavar="FILE", help="the log, compressed or not; - reads stdin")
+    parser.add_argument(
+        "file", metavar="RUN|FILE", help="a run, or a log, compressed or not; - reads stdin"
+    )
+    add_config(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read and print as it goes; return 0. Raises ``UsageError`` for what cannot be read."""
-    with opened(args.file) as file:
+    with opened_log(args.file, args.config) as file:
         found = read_runs(whole_chunks(file))
         if args.json:
             _print_list(found)

@@ -8,21 +8,110 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
+from cockpit.model.observed import JobValue, LogValue
+from cockpit.model.place import Place
+from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.sources.logs.local import ENDINGS, MAGIC, errors, packing_of, unpacked
 from cockpit.sources.rowfile import RowFile
 from cockpit.text.safe import clean
-from cockpit.verbs.common import UsageError, say
+from cockpit.verbs.common import UsageError, run_file, say
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from cockpit.sources.logs.ranged import Opened
 
 STDIN = "-"
 LONGEST = 1_048_576
 """Bytes of a line that are looked at: what follows in it tells nothing."""
 CHUNK: Final = 131_072
 """Bytes that are read at once: few enough to stay in a processor's cache."""
+
+
+def run_meant(what: str, config: Path | None) -> tuple[CockpitFile, RunSpec] | None:
+    """Return the run of the run file that is meant; ``None`` for a path or standard input.
+
+    What exists as a path is one. Raises ``UsageError`` where a run file was named and is wrong.
+    """
+    if what == STDIN or "/" in what or Path(what).exists():
+        return None
+    try:
+        file = run_file(config)
+    except UsageError:
+        if config is None:
+            return None
+        raise
+    return next(((file, each) for each in file.runs if each.name == what), None)
+
+
+@contextmanager
+def log_of(
+    file: CockpitFile, spec: RunSpec
+) -> Iterator[tuple[JobValue | None, LogValue, Place | None]]:
+    """Look at a run once; give its job, its log, and where all of the log can be read.
+
+    Raises ``UsageError`` where no log can be read.
+    """
+    import asyncio
+
+    from cockpit.model.clock import SystemClock
+    from cockpit.sources.logs.spool import passing
+    from cockpit.verbs.check import checked  # a file needs no engine
+    from cockpit.watch.diagnoser import place_of_log
+
+    with passing():
+        facets = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0].facets
+        log = facets.log.value
+        if log is None:
+            why = "none was found" if facets.log.error is None else facets.log.error.message
+            raise UsageError(f"the log of {spec.name} cannot be read: {clean(why, 400)}")
+        yield facets.job.value, log, place_of_log(spec, log)
+
+
+@contextmanager
+def opened_log(what: str, config: Path | None) -> Iterator[Bytes]:
+    """Open the log of a run, a file or standard input; raises ``UsageError`` as ``opened``."""
+    meant = run_meant(what, config)
+    if meant is None:
+        with opened(what) as file:
+            yield file
+        return
+    from cockpit.sources.logs.remote import log_at
+    from cockpit.sources.logs.spool import is_spool
+
+    with log_of(*meant) as (_, log, place):
+        if place is None:
+            raise UsageError(f"only the last {len(log.lines)} lines of {what}'s log can be read")
+        if place.here and not is_spool(place):
+            with opened(place.path) as file:
+                yield file
+            return
+        try:
+            with log_at(place).open() as look:
+                yield _Onward(look)
+        except OSError as error:
+            why = error.strerror or error
+            raise UsageError(f"the log of {what} cannot be read: {clean(why)}") from error
+
+
+class Bytes(Protocol):
+    """What is read from its beginning to its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes; none at the end."""
+
+
+class _Onward:
+    def __init__(self, look: Opened) -> None:
+        self._look, self._at = look, look.stat.begin
+
+    def read(self, size: int, /) -> bytes:
+        end = min(self._look.stat.size, self._at + size)
+        data = self._look.read(self._at, end) if end > self._at else b""
+        self._at += len(data)
+        return data
 
 
 def is_history(what: str) -> bool:
@@ -103,7 +192,7 @@ def _shown(name: str) -> str:
     return "standard input" if name == STDIN else clean(name, 4096)
 
 
-def whole_chunks(file: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
+def whole_chunks(file: Bytes, size: int = CHUNK) -> Iterator[bytes]:
     r"""Yield chunks of whole lines without their last break; memory is bounded.
 
     Of a giant line its last ``\r`` states stay, else its beginning.

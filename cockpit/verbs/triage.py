@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,14 +11,15 @@ from cockpit.config.file import ConfigError, load_signatures
 from cockpit.model.logtext import PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.model.own_rules import SignatureSpec
+from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.triage.classify import STATE_CLASS, diagnose
 from cockpit.rules.triage.signs import own_signs, spoken
 from cockpit.rules.triage.speakers import speaker_of
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_stream
 from cockpit.text.safe import clean
-from cockpit.verbs.common import OK, UsageError, add_json, print_document, put
-from cockpit.verbs.reading import opened
+from cockpit.verbs.common import OK, UsageError, add_config, add_json, print_document, put
+from cockpit.verbs.reading import log_of, opened, run_meant
 
 EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
 UNKNOWN: Final = "unknown"
@@ -30,12 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``triage`` takes."""
     parser.description = (
         "Reads a job's log and says what ended it: one class, one action, and the lines that "
-        "it rests on. The same text needs another action while the job still runs, so say what "
-        "the orchestrator says. Of a long log the newest 20,000 lines (4 MB) count. "
-        "Exit code: 0 whatever the class, 2 no such file."
+        "it rests on. The same text needs another action while the job still runs: of a run that "
+        "is asked, of a file say it. Of a long log the newest 20,000 lines (4 MB) count. "
+        "Exit code: 0 whatever the class, 2 no such file or log."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("file", metavar="FILE", help="the log, compressed or not; - reads stdin")
+    parser.add_argument(
+        "file", metavar="RUN|FILE", help="a run, or a log, compressed or not; - reads stdin"
+    )
     parser.add_argument(
         "--state",
         choices=STATES,
@@ -50,21 +54,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="signatures of your own that count here: a file of [[signature]], or a run file",
     )
+    add_config(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, judge, print; return 0. Raises ``UsageError`` for a file that cannot be read."""
+    """Read, judge, print; return 0. Raises ``UsageError`` for a log that cannot be read."""
+    meant = run_meant(args.file, args.config)
+    if meant is not None:
+        if args.state or args.signatures or args.exit_code is not None:
+            raise UsageError(f"{args.file} is a run: its job's state and its signatures are known")
+        return _of_run(*meant, args.json)
     own = () if args.signatures is None else _own(Path(args.signatures))
     with opened(args.file) as file:
         text = read_stream(file)
     state = args.state or _state_by_exit(args.exit_code)
     found = _shown(diagnose(text, state, args.exit_code, own=own))
-    if args.json:
+    return _print(found, text, args.json, [UNSAID] if state == UNKNOWN else [])
+
+
+def _of_run(file: CockpitFile, spec: RunSpec, as_json: bool) -> int:
+    """Print what a check finds of the run's own job; what it has judged already stands."""
+    from cockpit.watch.diagnoser import diagnosed, read_log  # a file needs no engine
+
+    with log_of(file, spec) as (job, log, place):
+        if job is None:
+            raise UsageError(f"{spec.name}: its job's state is unknown; name the log and --state")
+        text, _ = read_log(place, job, log)
+    return _print(log.triage or diagnosed(spec, job, text, None), text, as_json)
+
+
+def _print(found: Triage, text: PresentLog, as_json: bool, more: Sequence[str] = ()) -> int:
+    if as_json:
         print_document({"schema": 1, **found.to_json()})
     else:
-        unsaid = [UNSAID] if state == UNKNOWN else []
-        put("\n".join([*_answer_lines(found, text), *unsaid]))
+        put("\n".join([*_answer_lines(found, text), *more]))
     return OK
 
 

@@ -130,7 +130,7 @@ class Diagnoser:
         state, question, log, place = one
         name = state.spec.name
         async with self._turns if place is None or place.here else self._trips:
-            reading = offload(_read, place, question.job, log, told, deadline=DEADLINE)
+            reading = offload(read_log, place, question.job, log, told, deadline=DEADLINE)
             read = await self._supervisor.run(f"the log of {name}", DEADLINE + 1.0, reading)
         if isinstance(read, Problem):
             return
@@ -156,7 +156,7 @@ def _asked_of(state: RunState, case: Case, stalled: bool) -> _AskedQuestion | No
         return None
     if log is None or (state.diagnosis is not None and state.diagnosis.question == question):
         return None
-    return _AskedQuestion(state, question, log, _place(state.spec, log))
+    return _AskedQuestion(state, question, log, place_of_log(state.spec, log))
 
 
 def _groups(asked: Sequence[_AskedQuestion]) -> Iterator[Sequence[_AskedQuestion]]:
@@ -221,14 +221,15 @@ def diagnosed(run: RunSpec, job: JobValue, text: PresentLog, short: bool | None)
     return found.model_copy(update={"evidence": lines})
 
 
-def _place(run: RunSpec, log: LogValue) -> Place | None:
+def place_of_log(run: RunSpec, log: LogValue) -> Place | None:
+    """Return where a run's log can be read; ``None``: only the lines at hand are there."""
     from cockpit.platforms.table import kind_of
 
     kind = kind_of(run)
     return None if kind is None else kind.log_place(run, log)
 
 
-def _read(
+def read_log(
     place: Place | None, job: JobValue, log: LogValue, told: Told | None = None
 ) -> tuple[PresentLog, bool]:
     """Return the present job's lines: from the log where it can be read, else what is at hand.

@@ -252,15 +252,6 @@ IN_THE_PLAN: Final = ("save-first", "successors")
 ONLY: Final = "only"
 """An option that is asked for where a launch has left something held."""
 YES_NO: Final = {"move", "off"}
-HEADINGS: Final = {
-    "lineage": "new lineage of {}",
-    "retain": "retain {}: delete old checkpoints",
-    "adopt": "adopt a job for {}",
-    "sync": "upload {} to W&B",
-    "teardown": "tear down {}",
-    "publish": "publish gate of {}",
-}
-"""What a form or a plan is titled by where the verb alone does not say what it does."""
 LABELS: Final = {
     "run-id": "new run id",
     "wandb-id": "new W&B id",
@@ -271,6 +262,7 @@ LABELS: Final = {
     "only": "what to stop",
     "move": "move aside",
     "job-id": "job",
+    "off": "stop it",
 }
 """What a field is called where its option's name alone does not say it."""
 RECORDED: Final = {"entity", "project"}
@@ -426,14 +418,15 @@ def _field(param: Param, report: RunReport) -> FormField:
         value = _hand_started(report)
     elif param.name in YES_NO:
         choices = (Choice("no", "no"), Choice("yes", "yes"))
-        value = "no" if names_checkpoint(report.spec) else "yes"
+        given = param.name == "off" or names_checkpoint(report.spec)
+        value = "no" if given else "yes"
     label = _label(param, choices)
     return FormField(param.name, label, param.help, param.required, choices, value)
 
 
 def heading(verb: str, run: str) -> str:
-    """Return what the form and the plan of a verb are titled by: ``new lineage of toy``."""
-    return HEADINGS.get(verb, f"{verb} {{}}").format(run)
+    """Return what the form and the plan of a verb are titled by: ``rollback toy``."""
+    return f"{verb} {run}" + (": delete old checkpoints" if verb == "retain" else "")
 
 
 def _label(param: Param, choices: Sequence[Choice]) -> str:

@@ -173,6 +173,6 @@ def test_the_manual_page_is_read_without_a_complaint(reader: tuple[str, ...]) ->
 
 def test_nothing_in_a_help_text_is_a_request_of_the_manual_page() -> None:
     odd = Argument(("--x",), "X", ".so /etc/passwd \\fB")
-    text = manual((VerbPage("v", "", "'nothing", ".sh", (odd,)),), "1")
+    text = manual((VerbPage("v", "look", "", "'nothing", ".sh", (odd,)),), "1")
     assert "\n\\&.so /etc/passwd \\efB\n" in text and "\n\\(aqnothing\n" in text
     assert "\n\\&.sh\n" in text

@@ -147,8 +147,14 @@ def spools_folder() -> Path:
 
 @contextmanager
 def passing() -> Iterator[None]:
-    """Keep spools in a folder that is gone at the end: for one look that writes nothing."""
+    """Keep spools in a folder that is gone at the end: for one look that writes nothing.
+
+    Inside another one that one's folder is used, and outlives this look.
+    """
     global _passing
+    if _passing is not None:
+        yield
+        return
     with TemporaryDirectory(prefix="cockpit-", ignore_cleanup_errors=True) as folder:
         _passing = Path(folder)
         try:

@@ -70,7 +70,7 @@ async def test_an_action_is_begun_from_the_palette() -> None:
 async def test_one_that_cannot_be_begun_says_why() -> None:
     async with opened(StandInService()) as pilot:
         await pilot.press(":", *"tear", "enter")
-        await until(pilot, lambda: "tear down: no [run.teardown] in" in text_of(pilot.app))
+        await until(pilot, lambda: "teardown: no [run.teardown] in" in text_of(pilot.app))
 
 
 KEYS = "rHxbAEZ"
