@@ -14,7 +14,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.alike import alike, keys_of
+from cockpit.platforms.alike import alike, keys_of, of_another_run
 from cockpit.platforms.local.programs import (
     Use,
     arguments,
@@ -33,7 +33,7 @@ from cockpit.platforms.slurm.book import (
     never_let_go,
     queued_after,
 )
-from cockpit.platforms.slurm.command import own_starts
+from cockpit.platforms.slurm.command import own_starts, started
 from cockpit.platforms.slurm.record import Record, never_starts
 
 _WORDS: Final = re.compile(r"[\s'\"`;,()]+")
@@ -158,6 +158,8 @@ FREED_WITHIN: Final = 900.0
 
 A job that is still completing on its nodes holds up those that wait for it.
 """
+LAST_MOMENTS: Final = 300.0
+"""Seconds before a job's end in which it submits the job that goes on for it."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,8 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
     """Return the job like it that could start only from its end on; of several the one that lives.
 
     Slurm forgets what a job has waited for, but not since when it was eligible. A job follows the
-    last one like it that ended before that: the links of a chain may come within seconds.
+    last one like it that ended before that: the links of a chain may come within seconds. A job
+    that submits its successor with its last words leaves no time between the two.
     """
     ended = job.main.ended
     if ended is None:
@@ -302,7 +305,7 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
     freed = [
         one
         for one in like
-        if _was_freed(one.main, ended)
+        if _was_freed(one.main, ended) or _was_submitted_by(run, job.main, one.main)
         if not any(ended < end <= (one.main.eligible or 0.0) for end in ends)
     ]
     living = [one for one in freed if one.lives]
@@ -321,6 +324,21 @@ def _was_freed(record: Record, at: float) -> bool:
         return False
     waited = eligible - submitted >= WAITED
     return waited and submitted < at <= eligible <= at + FREED_WITHIN
+
+
+def _was_submitted_by(run: RunSpec, former: Record, record: Record) -> bool:
+    """Tell whether a job came from the former one's machine in its last moments, and began after.
+
+    One that says of itself that it is another run's is none: scripts of a sweep do that, too.
+    """
+    submitted, began, ended = record.submitted, record.started, former.ended
+    if submitted is None or ended is None or not former.node or record.uid != former.uid:
+        return False
+    if record.submit_host.partition(".")[0] != former.node.partition(".")[0]:
+        return False
+    came = max(former.started or ended, ended - LAST_MOMENTS) <= submitted <= ended
+    after = int(record.base) > int(former.base) and (began is None or began >= ended)
+    return came and after and not of_another_run(run, [started(former)], started(record))
 
 
 def _matched(run: RunSpec, book: Book) -> Job | None:

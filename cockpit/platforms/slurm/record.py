@@ -75,6 +75,8 @@ class Record:
     output: str = ""
     error_output: str = ""
     node: str = ""
+    submit_host: str = ""
+    """The machine on which it was submitted."""
     accelerators: int | None = None
     said_by: str = ""
     steps: tuple[tuple[str, str], ...] = field(default=())
@@ -295,6 +297,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         error_output=_set(told.get("StdErr", "")),
         accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),
         node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
+        submit_host=told.get("AllocNode:Sid", "").partition(":")[0],
         said_by="scontrol",
     )
     limited = _limited(told.get("TimeLimit", ""))

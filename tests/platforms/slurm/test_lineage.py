@@ -193,6 +193,35 @@ def test_a_job_that_was_eligible_a_moment_after_it_came_waited_for_nothing() -> 
     assert found(ended, at_once).passed == ()
 
 
+@pytest.mark.parametrize(
+    ("more", "follows"),
+    [
+        ({}, True),
+        ({"started": None, "state": "PENDING"}, True),
+        ({"submit_host": "node3.cluster"}, True),
+        ({"submitted": 500.0, "eligible": 500.0}, False),
+        ({"submit_host": "login1"}, False),
+        ({"started": 900.0}, False),
+        ({"uid": "1001"}, False),
+        ({"script": "/home/ada/train.sh --output-dir /runs/other"}, False),
+    ],
+)
+def test_a_job_that_submits_its_successor_with_its_last_words_goes_on(
+    more: dict[str, object], follows: bool
+) -> None:
+    """A trap of ``--signal`` calls sbatch and ends: the two meet within one second."""
+    script = "/home/ada/train.sh"
+    ended = record(
+        state="COMPLETED", script=script, uid="1000", node="node3", started=100.0, ended=1000.0
+    )
+    at: dict[str, object] = {"submitted": 1000.0, "eligible": 1000.0, "started": 1000.0}
+    at |= {"script": script, "uid": "1000", "submit_host": "node3"}
+    after = replace(record("13"), **{**at, **more})  # type: ignore[arg-type]
+    assert (found(ended, after).passed == ("12",)) is follows
+    twin = replace(record("14"), **at)  # type: ignore[arg-type]
+    assert found(ended, after, twin).passed == (() if follows else ("12",))
+
+
 def test_the_newest_launch_wins_over_a_named_job_that_is_over() -> None:
     """A cockpit was killed between the start of a job and its records."""
     old = record("12", "CANCELLED", submitted=100.0, ended=200.0)
