@@ -52,6 +52,7 @@ _UNGUARDED = (
     Verb("plot", "curves of a run as text, SVG or JSON", "look"),
     Verb("triage", "why a job ended: one class, its lines, one action", "look"),
     Verb("progress", "step, loss and rate read from a log", "look"),
+    Verb("describe", "what the job's own system tells: queue, tasks, nodes, events", "look"),
     Verb("history", "who did what to a run, when, on what evidence", "look"),
     Verb("serve", "the read-only UI in a browser on this machine", "look"),
     Verb("veto", "stop what an agent is about to do to a run", "act"),

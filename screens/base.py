@@ -204,22 +204,10 @@ class ActingScreen(CockpitScreen):
         """Begin a guarded action on the selected run."""
         self.cockpit.actions.act(verb)
 
-    def action_page(self) -> None:
-        """Show the selected run's handoff page."""
-        self.cockpit.actions.open_page()
-
-    def action_points(self) -> None:
-        """Go through the selected run's open points."""
-        self.cockpit.actions.open_points()
-
-    def action_backtest(self) -> None:
-        """Replay the selected run's past under the rules."""
-        self.cockpit.actions.open_backtest()
+    def action_about(self, what: str) -> None:
+        """Show a page of the selected run, or its journal."""
+        self.cockpit.actions.show(what)
 
     def action_veto(self) -> None:
         """Veto what agents plan or wait to do on the selected run."""
         self.cockpit.actions.veto()
-
-    def action_journal(self) -> None:
-        """Show the journal."""
-        self.cockpit.actions.open_journal()

@@ -370,8 +370,6 @@ class PastScreen(ActingScreen):
         """Say that nothing can be done to what is past."""
         self.cockpit.say(IS_PAST)
 
-    def action_page(self) -> None:
+    def action_about(self, what: str) -> None:
         """Say that this is the past."""
         self.cockpit.say(IS_PAST)
-
-    action_backtest = action_journal = action_page

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.model.curve import Curves, Span
+    from cockpit.model.described import Description
     from cockpit.model.history import Backtested, PastLog, Then, Timeline
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
     from cockpit.model.records import Unfinished
@@ -116,17 +117,8 @@ class Acting(Protocol):
     def act(self, verb: str, run: str | None = None) -> None:
         """Begin an action on a run, show the one that is under way, or say why not."""
 
-    def open_page(self) -> None:
-        """Show the handoff page of the selected run."""
-
-    def open_points(self) -> None:
-        """Go through what is open of the selected run, to hand it over."""
-
-    def open_journal(self) -> None:
-        """Show the journal."""
-
-    def open_backtest(self) -> None:
-        """Replay the past of the selected run under the rules."""
+    def show(self, what: str) -> None:
+        """Show a page of the selected run: ``journal``, ``points`` or one of ``PAGES``."""
 
     def veto(self) -> None:
         """Veto what agents plan or wait to do."""
@@ -217,6 +209,9 @@ class Cockpit(Protocol):
 
     async def replay(self, run: str) -> Backtested:
         """Return which alerts the rules would have opened on a run so far; raises ``OSError``."""
+
+    async def describe(self, run: str) -> Description:
+        """Return what the run's own system tells of its job; raises ``OSError``."""
 
     def report_fault(self, error: BaseException) -> str:
         """Keep the details of a fault of the cockpit's own; return the one line about it."""

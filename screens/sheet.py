@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -10,7 +11,7 @@ from textual.content import Content
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.history import Backtested
 from cockpit.model.plan import Request
-from cockpit.model.wording import clocked, clocked_minutes, utc_minute
+from cockpit.model.wording import clock_time, clocked, clocked_minutes, utc_minute
 from cockpit.runtime.account import write_page
 from cockpit.runtime.offload import offload
 from cockpit.store.store import StoreError
@@ -20,7 +21,7 @@ from screens.keys import bindings
 from screens.ports import Cockpit
 from themes.loader import load_themes
 from widgets.painted import Filter
-from widgets.painting.line import DIM, text
+from widgets.painting.line import DIM, EMPTY, text, wrapped
 from widgets.painting.metrics import copied, paint_backtest
 from widgets.painting.pages import as_svg, as_text, change_words, paint_page
 from widgets.scrolled import Row
@@ -58,8 +59,8 @@ class SheetScreen(ListScreen):
         """Make ``text``, or say in ``status`` why there is none."""
         raise NotImplementedError
 
-    def lines(self, width: int) -> list[Content]:
-        """Return the made page's lines."""
+    def lines(self, page: Sequence[str], width: int) -> list[Content]:
+        """Return the lines of the made page, of which names are masked already."""
         raise NotImplementedError
 
     def as_read_here(self, page: str) -> str:
@@ -80,10 +81,13 @@ class SheetScreen(ListScreen):
         return text((self.NOTE, DIM))
 
     def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
-        """Return the page's lines, or why there are none."""
+        """Return the page's lines, or why there are none.
+
+        Masked before anything is wrapped: a name over two lines is a name too.
+        """
         if not page:
             return [text((self.status, DIM))]
-        return [kept(line) for line in self.lines(width)]
+        return self.lines([kept(Content(line)).plain for line in page.splitlines()], width)
 
     def action_sheet_copy(self) -> None:
         """Copy the whole page."""
@@ -136,11 +140,43 @@ class BacktestScreen(SheetScreen):
         else:
             self.text = copied(self._found, self.cockpit.now())
 
-    def lines(self, width: int) -> list[Content]:
+    def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
         """Return the loss, and each alert with when it would have opened."""
         if self._found is None:
-            return []
-        return paint_backtest(self._found, self.cockpit.now(), width)
+            return super().painted(page, kept, width)
+        return [kept(line) for line in paint_backtest(self._found, self.cockpit.now(), width)]
+
+
+class DescribeScreen(SheetScreen):
+    """What the job's own system tells of it, asked when this opens."""
+
+    NAME = "describe"
+    NOTE = "by the job's own system, secrets masked"
+
+    def __init__(self, cockpit: Cockpit, run: str) -> None:
+        super().__init__(cockpit, run)
+        self.status = "asking the job's system"
+
+    async def make(self) -> None:
+        """Ask."""
+        try:
+            found = await self.cockpit.describe(self._run)
+        except (OSError, TimeoutError) as error:
+            self.status = f"no description: {getattr(error, 'strerror', None) or error}"
+        else:
+            self.status = found.problem or ""
+            head = f"{found.system} · job {found.job or 'unknown'} · at {clock_time(found.at)}"
+            self.text = "" if found.problem else f"{head}\n\n{found.text}"
+
+    def lines(self, page: Sequence[str], width: int) -> list[Content]:
+        """Return what was told, long lines wrapped below their own beginning."""
+        lines: list[Content] = []
+        for each in page:
+            words = each.lstrip()
+            left = " " * min(len(each) - len(words), width // 2)
+            lines += [text(left, one) for one in wrapped(Content(words), width - len(left), 6)]
+            lines += [] if words else [EMPTY]
+        return lines
 
 
 class HandoffPage(SheetScreen):
@@ -168,8 +204,12 @@ class HandoffPage(SheetScreen):
         now = self.cockpit.now()
         return change_words(page, lambda words: clocked_minutes(clocked(words, now), now))
 
-    def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
-        """Mask before anything is wrapped: a name over two lines is a name too."""
-        if not page:
-            return [text((self.status, DIM))]
-        return paint_page([kept(Content(line)).plain for line in page.splitlines()], width)
+    def lines(self, page: Sequence[str], width: int) -> list[Content]:
+        """Return the page with its headings set apart."""
+        return paint_page(page, width)
+
+
+PAGES: Final[dict[str, type[SheetScreen]]] = {
+    "page": HandoffPage, "backtest": BacktestScreen, "describe": DescribeScreen,
+}  # fmt: skip
+"""Pages of a run, by the id of their key."""

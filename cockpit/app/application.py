@@ -39,6 +39,7 @@ from screens.ports import CurvesPort, Logs, PastsPort
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
+    from cockpit.model.described import Description
     from cockpit.model.history import Backtested
     from screens.acting.offers import Command
     from screens.mask import Mask
@@ -428,6 +429,12 @@ class CockpitApp(NoticeApp):
         from cockpit.app.replaying import replayed
 
         return await replayed(self.file.path, run)
+
+    async def describe(self, run: str) -> Description:
+        """Return what the run's own system tells of its job; raises ``OSError``."""
+        from cockpit.app.replaying import described
+
+        return await described(self.file.path, run)
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""

@@ -285,6 +285,14 @@ class Platform:
         """Return that an order shows at the scheduler; raises as ``order`` does."""
         self._refuse()
 
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return what its system tells of a job, as the system's own tools would print it.
+
+        Only looks; an empty id asks for what is known without one. The text may still hold
+        secrets and control characters. Raises ``CannotError`` where it cannot be had.
+        """
+        raise CannotError(f"jobs of kind {self.kind} cannot be described")
+
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what a later reader needs, by file name; never raises.
 

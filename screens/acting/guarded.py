@@ -213,38 +213,25 @@ class GuardedActions:
         elif page.unplanned and report is not None:
             self._plan(verb, report)
 
-    def _selected(self) -> RunReport | None:
-        """Return the report of the selected run; without one, say so."""
+    def show(self, what: str) -> None:
+        """Show a page of the selected run: ``journal``, ``points`` or one of ``PAGES``."""
         report = self._cockpit.report_of(None)
-        if report is None:
+        if what == "journal":
+            self._show_journal(report)
+        elif report is None:
             self._cockpit.say("no run is selected")
-        return report
-
-    def open_page(self) -> None:
-        """Show the handoff page of the selected run."""
-        from screens.sheet import HandoffPage
-
-        report = self._selected()
-        if report is not None and self._make_service is None:
+        elif what == "page" and self._make_service is None:
             self._cockpit.say(NO_SERVICE)
-        elif report is not None:
-            self._app.push_screen(HandoffPage(self._cockpit, report.name))
+        elif what == "points":
+            from screens.acting.points import PointsScreen
 
-    def open_backtest(self) -> None:
-        """Replay the past of the selected run under the rules."""
-        from screens.sheet import BacktestScreen
-
-        if (report := self._selected()) is not None:
-            self._app.push_screen(BacktestScreen(self._cockpit, report.name))
-
-    def open_points(self) -> None:
-        """Go through what is open of the selected run, to hand it over."""
-        from screens.acting.points import PointsScreen
-
-        if (report := self._selected()) is not None:
             marks = self._marks.setdefault(report.name, {})
             screen = PointsScreen(self._cockpit, report.name, marks)
             self._app.push_screen(screen, partial(self._hand_off, report.name))
+        else:
+            from screens.sheet import PAGES
+
+            self._app.push_screen(PAGES[what](self._cockpit, report.name))
 
     def _hand_off(self, run: str, note: str | None) -> None:
         """Begin a handoff with the note that its open points have made, if it goes on."""
@@ -252,9 +239,8 @@ class GuardedActions:
             self._typed["handoff", run] = {**self._typed.get(("handoff", run), {}), "note": note}
             self.act("handoff", run)
 
-    def open_journal(self) -> None:
+    def _show_journal(self, report: RunReport | None) -> None:
         """Show the journal of the interrupted runs and of the selected one."""
-        report = self._cockpit.report_of(None)
         runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
         if report is not None and report.name not in runs:
             runs.append(report.name)

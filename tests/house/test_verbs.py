@@ -24,6 +24,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "watch": ("watch --once --json", {0, 1, 3}),
     "checkpoints": ("checkpoints . --json", {0}),
     "doctor": ("doctor --json", {0, 1}),
+    "describe": ("describe toy --json", {3}),
     "history": ("history toy --json", {0}),
     "backtest": ("backtest rows.jsonl --json", {0}),
     "plot": ("plot toy --json", {3}),

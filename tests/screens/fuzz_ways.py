@@ -29,7 +29,7 @@ from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.past import PastScreen
 from screens.run import TABS, RunScreen
-from screens.sheet import BacktestScreen, HandoffPage
+from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
 from tests.screens.acting.test_plan import failed
@@ -175,6 +175,7 @@ WAYS: Final[dict[str, Way]] = {
     "editor": Way(EditorScreen, pressed("e")),
     "handoff page": Way(HandoffPage, pressed("p")),
     "backtest": Way(BacktestScreen, pressed("enter", "B")),
+    "describe": Way(DescribeScreen, pressed("I")),
     "open points": Way(PointsScreen, pressed("W")),
     "journal": Way(JournalScreen, pressed("J")),
     "past": Way(PastScreen, pressed("enter", "5", "P")),

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from cockpit.app.application import CockpitApp
 from cockpit.attach.server import LogReading
 from cockpit.model.curve import Curve, Curves, Span
+from cockpit.model.described import Description
 from cockpit.model.history import Backtested, Happening, Kind, Moment, PastLog, Sign, Then, Timeline
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
@@ -181,6 +182,10 @@ class StandInApp(CockpitApp):
     """The app, with nothing to replay outside of it; ``past`` is what a backtest finds."""
 
     past: Backtested | OSError = Backtested(run="r", steps=0)
+
+    async def describe(self, run: str) -> Description:
+        text = "tasks:\n  JobState=RUNNING Partition=gpu"
+        return Description(run=run, job="41", system="slurm here", at=self.now(), text=text)
 
     async def replay(self, run: str) -> Backtested:
         if isinstance(self.past, OSError):

@@ -11,7 +11,7 @@ from cockpit.model.alert import Evidence, Severity
 from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import Column
 from cockpit.model.plan import Request
-from screens.sheet import BacktestScreen, HandoffPage
+from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandInApp, cockpit, text_of
@@ -141,3 +141,14 @@ async def test_the_help_is_filtered_by_words_and_left_by_esc() -> None:
         assert app.screen.is_modal and "log entry" in text_of(app)
         await pilot.press("escape")
         assert not app.screen.is_modal
+
+
+async def test_the_system_of_a_job_describes_it_at_a_key() -> None:
+    app = cockpit()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("I")
+        await until(pilot, lambda: "Partition=gpu" in text_of(app))
+        assert isinstance(app.screen, DescribeScreen)
+        assert "slurm here · job 41 · at " in text_of(app)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, DescribeScreen)

@@ -16,6 +16,7 @@ from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.command import masked
+from cockpit.platforms.describing import outlined
 from cockpit.platforms.iris import spelling
 from cockpit.platforms.iris.acting import EndingIrisJobs, Submitter, can_save, save
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
@@ -287,6 +288,20 @@ class IrisPlatform(LaunchingPlatform):
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs on the controller that ``job`` names."""
         return await own_jobs(self._jobs, job)
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return what the controller says of a job and its tasks."""
+        if not is_job_id(job_id):
+            raise CannotError(f"{run.name}: no job id is known")
+        try:
+            controller = (await self._jobs.place([run])).controller
+            told = {
+                name: _safe(await controller.call(method, {"jobId": job_id}))
+                for method, name in ASKED
+            }
+        except (AccessError, TimeoutError, HttpError) as error:
+            raise CannotError(clean(str(error) or "no answer in time", 400)) from error
+        return "\n".join(outlined(told))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what the controller says of the run's jobs, secrets masked."""

@@ -16,6 +16,7 @@ from cockpit.platforms.kubernetes.manifest import command_checks
 from cockpit.platforms.kubernetes.objects import name_of
 from cockpit.platforms.kubernetes.stopping import (
     EndingObjects,
+    describe,
     gather,
     save,
     target_of,
@@ -109,6 +110,10 @@ class KubernetesActing(LaunchingPlatform):
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_command`` run here, or by a signal that `kubectl exec` sends."""
         await save(self.space_of(run).cluster, run, job)
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return the object, its pods and their events."""
+        return await describe(self.space_of(run), job_id)
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the objects, their pods, events and logs, secrets masked."""

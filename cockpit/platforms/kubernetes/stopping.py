@@ -11,6 +11,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NO_WAY, save_by_command
+from cockpit.platforms.describing import outlined
 from cockpit.platforms.kubernetes.api import ApiError, Cluster, Object
 from cockpit.platforms.kubernetes.launching import CHANGED
 from cockpit.platforms.kubernetes.objects import part
@@ -173,6 +174,28 @@ async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
                 text = f"missing: {error}"
             found[f"kubernetes-{number}-{clean(pod.name, 80)}.log"] = _file(text)
     return found
+
+
+async def describe(space: Namespace, job_id: str) -> str:
+    """Return an object, its pods and their events as text; raises ``CannotError``."""
+    cluster = space.cluster
+    try:
+        look, base = await space.look(), f"/api/v1/namespaces/{await cluster.namespace()}"
+        events = await _listed(cluster, f"{base}/events")
+    except HttpError as error:
+        raise CannotError(str(error)) from error
+    top = next((each for each in look.tops if each.id == job_id), None)
+    if top is None:
+        raise CannotError(f"the namespace has no {clean(job_id, 120)}")
+    pods = [Pod.of(body, None).body for body in look.pods.get(top.uid, ())]
+    names = {part(each, "metadata.name") for each in (top.body, *pods)}
+    said = [
+        f"{each.get('lastTimestamp') or each.get('eventTime') or ''} {each.get('type', '')} "
+        f"{each.get('reason', '')} {part(each, 'involvedObject.name')}: {each.get('message', '')}"
+        for each in events
+        if part(each, "involvedObject.name") in names
+    ]
+    return "\n".join(outlined(_masked({"events": said, "object": top.body, "pods": pods})))
 
 
 async def _listed(cluster: Cluster, path: str) -> list[Object]:

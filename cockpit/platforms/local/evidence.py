@@ -14,7 +14,7 @@ from cockpit.hosts.script import spelled
 from cockpit.model.facet import Problem
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import LostError
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.ending import Acting, Ending, ProcessTarget
 from cockpit.platforms.local.lookup import launches_place, root_on_host
@@ -64,6 +64,30 @@ async def gather(link: Link, run: RunSpec, targets: Sequence[ProcessTarget]) -> 
     if pids or "== dump" in records:
         found[RANKS] = ranks_text(stacks, records).encode("utf-8", "replace")
     return found
+
+
+async def describe(link: Link, run: RunSpec, job_id: str) -> str:
+    """Return the process, its machine and its files, each as its own tool tells it."""
+    pid = job_id.rpartition(":")[2]
+    scripts = {"process": _process(pid)} if pid.isdecimal() else {}
+    scripts |= {"machine": _machine(run), "files": _job(run)}
+    asked = {name: shell(name, text, SECONDS) for name, text in scripts.items()}
+    answers = await link.ask(asked.values(), DEADLINE, DEADLINE)
+    if all(isinstance(said := answers[each], Problem) for each in asked.values()):
+        raise CannotError(said.message)
+    lines: list[str] = []
+    for name, each in asked.items():
+        said = answers[each]
+        text = f"missing: {said.message}" if isinstance(said, Problem) else said[1]
+        lines += [f"{name}:", *(f"  {line}" for line in text.strip().splitlines()), ""]
+    return "\n".join(lines)
+
+
+def _process(pid: str) -> str:
+    """Return what prints a process and what it has started."""
+    columns = "pid,ppid,stat,etime,time,rss,args"
+    memory = f"grep -E '^(State|Threads|VmRSS|VmHWM|VmSwap):' /proc/{pid}/status"
+    return f"exec 2>&1; ps -o {columns} -p {pid}; ps -o {columns} --ppid {pid} | sed 1d; {memory}"
 
 
 def _not_had(why: str) -> bytes:

@@ -32,7 +32,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget
-from cockpit.platforms.local.evidence import gather
+from cockpit.platforms.local.evidence import describe, gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.platforms.local.lookup import close, find
@@ -153,6 +153,10 @@ class ProcessPlatform(LaunchingPlatform):
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``, both on the job's machine."""
         await Acting(self._link(run)).save(run, job, target_of(job))
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return its process, its machine and its files."""
+        return await describe(self._link(run), run, job_id)
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks, memory and device state of these jobs."""

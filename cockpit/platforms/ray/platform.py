@@ -27,6 +27,7 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.describing import outlined
 from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
@@ -282,6 +283,16 @@ class RayPlatform(LaunchingPlatform):
         for answer in await asyncio.gather(*asked):
             found.update(answer)
         return found
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return what the head says of a job, and of its nodes and what they have left."""
+        head = self._head_of(run)
+        try:
+            _, document = await head.job(job_id)
+            cluster = await head.cluster()
+        except HttpError as error:
+            raise CannotError(clean(str(error), 400)) from error
+        return "\n".join(outlined({"job": _masked(document), "cluster": cluster}))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what the head says of the run's jobs and of itself, secrets masked."""

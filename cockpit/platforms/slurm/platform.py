@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -26,6 +27,7 @@ from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.wording import age
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.platforms.slurm import stopping
@@ -37,6 +39,7 @@ from cockpit.platforms.slurm.ask import (
     Trouble,
     ask,
     checkup_script,
+    is_job_id,
     last_words,
     new_mark,
     nodes_script,
@@ -48,7 +51,7 @@ from cockpit.platforms.slurm.command import command_checks, held_words, plain_wo
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.lookup import LookingUp
 from cockpit.platforms.slurm.ordering import Ordering
-from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.slurm.record import Record, count_of
 from cockpit.platforms.slurm.stopping import EndingSlurmJobs, target_of
 from cockpit.platforms.slurm.submitting import Submitting
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
@@ -253,14 +256,22 @@ _BEGIN: Final = (
 TZ=UTC0 SLURM_TIME_FORMAT=standard; export TZ SLURM_TIME_FORMAT
 told() {{ printf '\\n$ %s\\n' "$*"; limited "$limit" "$@" 2>&1 || echo "(status $?)"; }}
 limit={CONTROLLER}; date -u
+"""
+)
+_CLUSTER: Final = """\
 told squeue --me -t all -o '%i %T %r %M %l %N %k'
 told sinfo -N -o '%N %T %E'
 """
-)
 _JOB: Final = f"""
 limit={CONTROLLER}; told scontrol show job {{job}}
 limit={ACCOUNTING}
 told sacct -a -P -j {{job}} -o JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,MaxRSS
+"""
+_QUEUE: Final = f"""
+limit={CONTROLLER}; told squeue --start -j {{job}} -o '%i %T %S %Q %q %P %r'
+told sinfo -R -o '%30N %12T %19H %E'
+"""
+_PROCESSES: Final = f"""
 pids=$(limited 5 scontrol listpids {{job}} 2>/dev/null |
  awk '$1 ~ /^[0-9]+$/ {{{{ print $1 }}}}' | sort -u | head -n {STACKS})
 if [ -z "$pids" ]; then echo '(its processes are not on this machine: no stacks, no devices)'
@@ -277,8 +288,8 @@ async def gather(run: Run, host: str | None, jobs: Sequence[LiveJob]) -> dict[st
     """Return one file with what the cluster tells; never raises."""
     try:
         ids = [quote(target_of(job)) for job in jobs[:MOST]]
-        script = _BEGIN + "".join(_JOB.format(job=each) for each in ids)
-        done = await run(host, script, deadline=DEADLINE, cap=CAP)
+        of_each = "".join((_JOB + _PROCESSES).format(job=each) for each in ids)
+        done = await run(host, _BEGIN + _CLUSTER + of_each, deadline=DEADLINE, cap=CAP)
         out = done.out
     except RemoteError as error:
         out = error.out + f"\nmissing: {clean(str(error), 400)}\n".encode()
@@ -286,6 +297,44 @@ async def gather(run: Run, host: str | None, jobs: Sequence[LiveJob]) -> dict[st
         out = f"missing: {clean(str(error), 400)}\n".encode()
     lines = [line.plain for line in safe_lines(out, limit=20_000)]
     return {FILE: (scrub("\n".join(lines)) + "\n").encode("utf-8", "replace")}
+
+
+async def describe(run: Run, host: str | None, job_id: str) -> str:
+    """Return what Slurm's tools print of a job, its queue and the nodes that are out of service."""
+    script = _BEGIN + (_JOB + _QUEUE).format(job=quote(job_id))
+    try:
+        done = await run(host, script, deadline=DEADLINE, cap=CAP)
+    except RemoteError as error:
+        raise CannotError(f"{where_of(host)}: {clean(str(error), 400)}") from error
+    return done.out.decode("utf-8", "replace")
+
+
+def task_lines(records: Sequence[Record], now: float) -> list[str]:
+    """Return an array's tasks as a table, what failed first; how many are in which state above."""
+    counts = Counter[str]()
+    for each in records:
+        counts[each.word] += count_of(each)
+    total = ", ".join(f"{number} {word}" for word, number in counts.most_common())
+    failed = [each for each in records if each.phase in (Phase.FAILED, Phase.UNKNOWN)]
+    nodes = Counter(each.node for each in failed if each.node)
+    twice = [f"{node} ({number} tasks)" for node, number in nodes.most_common() if number > 1]
+    order = sorted(records, key=lambda each: (each not in failed, not each.phase.lives, each.id))
+    rows = [("task", "state", "exit", "for", "node", "reason"), *(_task(e, now) for e in order)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        f"{counts.total()} tasks: {total}",
+        *([f"failed more than once on: {', '.join(twice)}"] if twice else []),
+        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
+        "",
+    ]
+
+
+def _task(record: Record, now: float) -> tuple[str, ...]:
+    begun, ended = record.started, record.ended
+    lasted = "" if begun is None or record.phase is Phase.WAITING else age((ended or now) - begun)
+    code = "" if record.exit is None or record.phase.lives else ":".join(map(str, record.exit))
+    reason = "" if record.reason == "None" else record.reason
+    return record.id, record.word, code, lasted, record.node, reason
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -438,6 +487,22 @@ class SlurmPlatform(LaunchingPlatform):
     async def shown_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
         """Return that the controller shows it."""
         return await self._orders().shown(run, job, order)
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return what Slurm's own tools print, below the tasks of an array."""
+        host = None if run.job is None else run.job.host
+        if run.job is None or not is_job_id(job_id):
+            raise CannotError(f"{run.name}: no job number is known")
+        spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
+        seen, text = await asyncio.gather(
+            self._jobs.ask_cluster(host, [spec]), describe(self._run, host, job_id)
+        )
+        if isinstance(seen, Trouble):
+            raise CannotError(seen.line)
+        found = seen[1].find(job_id.partition("_")[0])
+        several = found is not None and found.grouped and found.records[0].kind == "array"
+        table = task_lines(found.records, self._clock.now()) if found and several else []
+        return "\n".join([*table, text])
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""

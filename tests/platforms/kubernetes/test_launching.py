@@ -425,6 +425,10 @@ async def test_evidence_has_the_object_its_pods_and_events_without_secrets(desk:
     assert "SuccessfulCreate" in whole and "step 1" in whole and '"WANDB_PROJECT"' in whole
     assert "hunter2secret" not in whole and "abcdefghijklmnop" not in whole
     assert json.loads(found["kubernetes-1.json"])["object"][0]["metadata"]["name"] == "toy-i001"
+    described = (await desk.platform.describe(run, live.jobs[0].id)).splitlines()
+    assert "events:" in described and any("SuccessfulCreate toy-i001" in e for e in described)
+    assert any(line.strip() == "name: WANDB_PROJECT" for line in described)
+    assert not any("hunter2secret" in line for line in described)
     desk.server.denied = {("list", "pods"), ("watch", "pods")}
     lost = await desk.platform.evidence(run, live.jobs)
     assert b"missing: " in lost["kubernetes.txt"]

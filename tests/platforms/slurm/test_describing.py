@@ -1,0 +1,50 @@
+"""A real Slurm described: an array's tasks as a table, a pending job's queue, a drained node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.place import place_of
+from cockpit.platforms.describing import describe
+from cockpit.platforms.slurm.platform import task_lines
+from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.table import Platforms
+from tests.platforms.slurm.asking import platform, run_of
+from tests.platforms.slurm.rig import Rig
+
+
+async def test_an_array_is_a_table_of_its_tasks(
+    slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    run = run_of("sweep", workdir=place_of(str(tmp_path)))
+    job = slurm.sbatch("--comment=sweep-i001 API_TOKEN=hunter2hunter2", "--array=0-3%1")
+    try:
+        slurm.wait_for(f"{job}_0", "RUNNING")
+        found = await describe(Platforms(SystemClock(), [platform()]), run, job, SystemClock())
+    finally:
+        slurm.clear()
+    lines = found.text.splitlines()
+    assert lines[0] == "4 tasks: 3 PENDING, 1 RUNNING"
+    assert any(line.startswith(f"{job}_0 ") and "RUNNING" in line for line in lines)
+    assert "JobArrayTaskLimit" in found.text and "Partition=" in found.text
+    assert "hunter2" not in found.text
+    assert "$ squeue --start" in found.text and "$ sinfo -R" in found.text
+
+
+def test_failed_tasks_stand_first_with_the_node_that_failed_twice() -> None:
+    rows = [
+        Record(f"7_{n}", str(n), "7", word, "array", str(n), node=node, started=100.0, ended=160.0,
+               exit=(code, 0))
+        for n, (word, node, code) in enumerate(
+            [("COMPLETED", "n1", 0), ("FAILED", "n2", 1), ("RUNNING", "n1", 0), ("FAILED", "n2", 1)]
+        )
+    ]  # fmt: skip
+    first, twice, _, *tasks = task_lines(rows, 200.0)
+    assert first == "4 tasks: 2 FAILED, 1 COMPLETED, 1 RUNNING"
+    assert twice == "failed more than once on: n2 (2 tasks)"
+    assert [line.split()[0] for line in tasks if line] == ["7_1", "7_3", "7_2", "7_0"]
+    assert tasks[0].split() == ["7_1", "FAILED", "1:0", "1m", "n2"]
