@@ -229,15 +229,17 @@ def _or_cut(word: str) -> str:
 def _people(run: RunSpec) -> set[str]:
     wandb = run.wandb
     found = {run.dri, wandb.recorded.entity if wandb is not None else None}
+    found |= set(run.standing.by) if run.standing is not None else set()
     return {word for word in found if word}
 
 
 def _met(report: RunReport) -> Iterator[str]:
-    """Yield who owns a run, who stopped it, and who has taken its alerts."""
+    """Yield who owns a run, who stopped it, whose order holds, and who has taken its alerts."""
     alerts = (*report.alerts, *(each.alert for each in report.closed))
     taken = (each.acknowledged.by for each in alerts if each.acknowledged is not None)
     owner = report.owner.name if report.owner is not None else None
-    for who in (owner, report.stopped_by, *taken):
+    order = report.standing.by if report.standing is not None else None
+    for who in (owner, report.stopped_by, order, *taken):
         yield from filter(None, (name_in(who), login_in(who)) if who else ())
 
 

@@ -23,6 +23,7 @@ from cockpit.model.observed import (
     TrackerValue,
 )
 from cockpit.model.report import RunReport
+from cockpit.model.standing import terms_text
 from cockpit.model.wording import (
     age,
     clock_off,
@@ -71,7 +72,7 @@ class FacetTable(ReportView):
 
 def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
     """Return all eight facets, those of the run file first."""
-    lines = _owner(report, width)
+    lines = [*_owner(report, width), *_standing(report, now, width)]
     absent: list[str] = []
     for name, facet in report.facets.items():
         if freshness_of(facet, report, now) is Freshness.ABSENT:
@@ -97,6 +98,16 @@ def _owner(report: RunReport, width: int) -> list[Content]:
         for part in (text((owner.differs, "$attention")), act):
             lines += [_under(piece, width) for piece in wrapped(part, width - NAME, 3)]
     return lines
+
+
+def _standing(report: RunReport, now: float, width: int) -> list[Content]:
+    """Return the standing order that is in force, and what it may do."""
+    order = report.standing
+    if order is None:
+        return []
+    line = text((f"{'standing':<{NAME}}", STRONG), order.text(now))
+    may = text((terms_text(order.terms), DIM))
+    return [cut(line, width), *(_under(each, width) for each in wrapped(may, width - NAME, 3))]
 
 
 def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content]:

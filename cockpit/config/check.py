@@ -48,6 +48,7 @@ from cockpit.model.run import (
     WandbSpec,
     log_period,
 )
+from cockpit.model.standing import StandingRelaunch, StandingSpec
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 
@@ -98,6 +99,8 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.teardown": TeardownSpec,
     "run.final_step_from": FinalStepFrom,
     "run.agents": RunAgentsSpec,
+    "run.standing": StandingSpec,
+    "run.standing.relaunch": StandingRelaunch,
     "notify": NotifySpec,
     "notify.routes": Route,
     "agents": AgentsSpec,

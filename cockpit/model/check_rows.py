@@ -98,8 +98,11 @@ def table() -> str:
 # fmt: off
 # Who may act, and who else does.
 
-AGENTS = CheckRow("agents", EVERY, "the run file lets this agent do it",
+AGENTS = CheckRow("agents", EVERY, "the run file lets this agent, or a standing order, do it",
     blocks="`[agents] may` does not name the action", basis=RECORDED)
+STANDING_ORDER = CheckRow("standing", ("relaunch",), "the standing order covers this relaunch",
+    blocks="it does not name the cause, is over or used up, or anything is in doubt",
+    basis=RECORDED)
 VETO = CheckRow("veto", EVERY, "a person has stopped this agent",
     blocks="a person has vetoed the action, or acts on the run now", passes=False, basis=RECORDED)
 AGENT_WAITED = CheckRow("agent", EVERY, "an agent waited to act, and this plan has stopped it",
@@ -425,6 +428,17 @@ CONSENT = CheckRow("consent", ("autolog",), "entries are written by themselves, 
 CONSENT_STORE = CheckRow("store", ("autolog",), "the consent cannot be kept",
     blocks="there is no store, or it cannot be read", passes=False)
 WRITES = CheckRow("writes:*", ("autolog",), "when an entry of a run is written", basis=RECORDED)
+STANDING_TERMS = CheckRow("standing", ("standing",), "what the order may do",
+    blocks="`[run.standing]` is missing, or a relaunch or an escalation could not be done",
+    basis=RECORDED)
+STANDING_WHO = CheckRow("by", ("standing",), "who may arm it types it",
+    blocks="an agent does, or somebody whom the run file does not name", basis=RECORDED)
+STANDING_UNTIL = CheckRow("until", ("standing",), "when it ends by itself",
+    blocks="that is past, or more than 7 days away", basis=RECORDED)
+STANDING_GUARD = CheckRow("guard", ("standing",), "other machines can see who acts",
+    blocks="no guard can be used, or somebody else holds it")
+STANDING_WATCH = CheckRow("watch", ("standing",), "a watch is there to carry it out",
+    warns="nothing carries it out", passes=False)
 PUSH = CheckRow("push", ("autolog",), "what is committed is pushed",
     warns="it stays here, and why")
 

@@ -208,6 +208,15 @@ def _autolog(plan: "Plan", does: _Tense) -> list[str]:
             "of the run file.", UNTOUCHED]  # fmt: skip
 
 
+def _standing(plan: "Plan", does: _Tense) -> list[str]:
+    if plan.facts.get("off") == "yes":
+        return [f"{does('end')} the standing order of {plan.run}.", UNTOUCHED]
+    may = next((check.text for check in plan.checks if check.id == "standing"), "")
+    until = plan.facts.get("until", "")
+    how_long = f"{'until' if 'T' in until else 'for'} {until}"
+    return [f"{does('let')} the cockpit act on {plan.run} by itself {how_long}: {may}.", UNTOUCHED]
+
+
 def _sync(plan: "Plan", does: _Tense) -> list[str]:
     to = "/".join(filter(None, (plan.facts.get("entity"), plan.facts.get("project"))))
     folders = _folders(plan.facts)
@@ -278,7 +287,7 @@ _SENTENCES: "Final[Mapping[str, Callable[[Plan, _Tense], list[str]]]]" = {
     "stop": _stop, "retain": _retain, "seal": _seal, "handoff": _handoff, "escalate": _escalate,
     "log": _log, "autolog": _autolog, "sync": _sync, "teardown": _teardown, "publish": _publish,
     "ack": _ack, "adopt": _adopt, "hold": _order, "release": _order, "extend": _order,
-    "requeue": _requeue,
+    "requeue": _requeue, "standing": _standing,
 }  # fmt: skip
 
 

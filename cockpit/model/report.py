@@ -1,6 +1,6 @@
 """One run, judged: what ``check --json`` prints and what every widget is given; the view."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import OwnerNow
+from cockpit.model.standing import StandingOrder
 from cockpit.model.wording import utc_minute
 
 REMEMBERED = {"remembered": True}
@@ -157,6 +158,8 @@ class RunReport(Frozen):
     """Why the verdict is the one it is, in one line."""
     agents: tuple[AgentAct, ...] = ()
     """What agents plan, are about to do or did of late on it, newest first."""
+    standing: StandingOrder | None = None
+    """The standing order that is in force."""
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 
@@ -172,6 +175,7 @@ class RunReport(Frozen):
             "verdict_reason": NOT_ASKED if well else self.verdict_reason,
             "progress": self.progress.model_copy(update={"eta_s": None}),
             "agents": (),
+            "standing": None,
             "not_read_yet": NOT_ASKED,
         }
         if not self.alerts:
@@ -225,6 +229,7 @@ class RunReport(Frozen):
         now = self.checked_at
         waits = {} if self.not_read_yet is None else {"not_read_yet": self.not_read_yet}
         acts = {"agents": [act.to_json() for act in self.agents]} if self.agents else {}
+        order = {} if self.standing is None else {"standing": self.standing.to_json()}
         return {
             "name": self.name,
             "verdict": self.verdict.value,
@@ -236,6 +241,7 @@ class RunReport(Frozen):
             "owner": None if self.owner is None else self.owner.to_json(),
             "goodput": None if self.goodput is None else self.goodput.document(),
             **acts,
+            **order,
             **waits,
         }
 
@@ -278,6 +284,15 @@ class FleetReport(Frozen):
             "checked_at": rfc3339(self.checked_at),
             "runs": [run.document() for run in self.runs],
         }
+
+
+def orders_in_force(reports: Iterable[RunReport], now: float, ends: str) -> list[str]:
+    """Return a line for each standing order; ``ends`` says how a person ends it."""
+    return [
+        f"{each.name}: {each.standing.text(now)}{ends}"
+        for each in reports
+        if each.standing is not None
+    ]
 
 
 def present_tracker(report: RunReport) -> TrackerValue | None:

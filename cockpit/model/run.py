@@ -22,6 +22,7 @@ from cockpit.model.own_rules import Share as Share
 from cockpit.model.own_rules import Steps as Steps
 from cockpit.model.own_rules import Thresholds as Thresholds
 from cockpit.model.place import Place, WandbAddress, address_of, server_of
+from cockpit.model.standing import StandingSpec
 
 TRACKER_TABLES: Final = ("finelog", "wandb", "trackio", "tensorboard", "mlflow")
 """The trackers' tables of the run file; the first that a run has is read."""
@@ -482,6 +483,8 @@ class RunSpec(Frozen):
     """How rented machines and storage are given up in the end."""
     agents: RunAgentsSpec = RunAgentsSpec.model_construct()
     """What agents may do to this run by themselves, where it differs from [agents]."""
+    standing: StandingSpec | None = None
+    """What a standing order may do to this run, once a person has armed it."""
 
     @property
     def trackers(self) -> dict[str, Frozen]:

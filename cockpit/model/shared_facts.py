@@ -44,8 +44,13 @@ def same_person(one: str, two: str) -> bool:
 
 
 def is_agent(name: str) -> bool:
-    """Tell whether a name is an agent's: one approves nothing, and is never a DRI."""
-    return name.strip().casefold().startswith("agent:")
+    """Tell whether nobody types under a name: that approves nothing, and is never a DRI."""
+    return name.strip().casefold().startswith("agent:") or by_standing_order(name)
+
+
+def by_standing_order(operator: str) -> bool:
+    """Tell whether a standing order acts under this name: ``standing order of ada`` (A-15)."""
+    return operator.strip().casefold().startswith("standing order of ")
 
 
 def own_word(by: str, typed_by: str, others: Iterable[str] = ()) -> bool:
@@ -75,7 +80,8 @@ LAUNCHED: Final = "launched"
 ADOPTED: Final = "adopted"
 NOTIFIED: Final = "notified"
 STOPPED: Final = "stopped"
-KINDS: Final = (OWNER, ACKNOWLEDGED, LAUNCHED, ADOPTED, NOTIFIED, STOPPED)
+STANDING: Final = "standing"
+KINDS: Final = (OWNER, ACKNOWLEDGED, LAUNCHED, ADOPTED, NOTIFIED, STOPPED, STANDING)
 END: Final = "end"
 """What is acknowledged when it is a job's end and not an alert."""
 
@@ -110,6 +116,8 @@ class SharedFact(Frozen):
             return f"launched {self.value}" + (f", job {part('job')}" if part("job") else "")
         if self.what == ADOPTED:
             return f"adopted job {self.value}"
+        if self.what == STANDING:
+            return f"standing order {self.value}"
         return f"{self.value} was {'ordered to stop' if self.what == STOPPED else 'notified'}"
 
 

@@ -255,6 +255,16 @@ class Journal(StoreView):
             where = "run = ? AND action = 'handoff' AND outcome = 'done'"
             return _entries(connection, where, (run,))
 
+    def standing(self, run: str) -> tuple[JournalEntry, ...]:
+        """Return the newest order to arm or end a standing order, and all actions since."""
+        with self._store.reading() as connection:
+            return _entries(
+                connection,
+                "run = ? AND number >= (SELECT max(number) FROM actions WHERE run = ?"
+                " AND action = 'standing' AND outcome = 'done')",
+                (run, run),
+            )
+
     def last_stop(self, run: str, job_id: str) -> JournalEntry | None:
         """Return the newest of our own actions that ordered this job to stop."""
         with self._store.reading() as connection:

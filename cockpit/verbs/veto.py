@@ -6,8 +6,7 @@ import argparse
 import asyncio
 
 from cockpit.actions.core.action import UnansweredError
-from cockpit.actions.core.agents import AgentGuard
-from cockpit.model.acts import AgentAct
+from cockpit.actions.core.agents import AgentGuard, Vetoed
 from cockpit.model.clock import SystemClock
 from cockpit.model.shared_facts import is_agent, typist
 from cockpit.runtime.account import ask_operator, login_name
@@ -31,9 +30,10 @@ EXAMPLE = 'example: cockpit veto my-run --reason "not before the meeting"'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``veto`` takes."""
     parser.description = (
-        "Stops, at once and without words to type, what an agent plans or waits to do to a run, "
-        "and keeps agents from doing the same there for an hour. What has begun goes on: "
-        "`cockpit stop` is for that. Exit code: 0 vetoed, 4 there was nothing to veto."
+        "Ends a run's standing order, at once and without words to type. Stops what an agent plans "
+        "or waits to do to it, and keeps agents from doing the same there for an hour. What has "
+        "begun goes on: `cockpit stop` is for that. "
+        "Exit code: 0 vetoed, 4 there was nothing to veto."
     )
     parser.epilog = EXAMPLE
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
@@ -54,19 +54,20 @@ def run(args: argparse.Namespace) -> int:
         if store is None:
             raise UsageError("the store cannot be used: a veto would not be seen")
         try:
-            stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
+            vetoed = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
         except UnansweredError as error:
             raise UsageError(f"cannot tell whether it was vetoed, veto again: {error}") from error
         except StoreError as error:
             raise UsageError(f"not vetoed: {error}") from error
     if args.json:
-        acts = [act.to_json() for act in stopped]
-        print_document({"schema": 1, "run": args.run_name, "vetoed": acts})
+        acts = [act.to_json() for act in vetoed.acts]
+        order = {} if vetoed.order is None else {"standing": vetoed.order.to_json()}
+        print_document({"schema": 1, "run": args.run_name, "vetoed": acts, **order})
     else:
-        none = f"no agent is waiting to act on {args.run_name} in this account's store"
-        put("\n".join(act.text for act in stopped) or none)
-    return OK if stopped else BLOCKED
+        none = f"no agent is waiting to act on {args.run_name}, and it has no standing order"
+        put("\n".join(vetoed.lines) or f"{none}, in this account's store")
+    return OK if vetoed.lines else BLOCKED
 
 
-async def _veto(store: Store, key: str, who: str, reason: str) -> tuple[AgentAct, ...]:
+async def _veto(store: Store, key: str, who: str, reason: str) -> Vetoed:
     return await AgentGuard(store, SystemClock()).veto(key, who, reason)

@@ -21,7 +21,7 @@ from typing import Any, Final, TextIO
 from cockpit.attach.host import WindowService
 from cockpit.model.acts import going_on
 from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import FleetReport, RunReport, orders_in_force
 from cockpit.model.run import CockpitFile
 from cockpit.notify.routes import Ring, terminal_of_this_process
 from cockpit.runtime.account import ask_operator
@@ -296,8 +296,12 @@ async def _print_rounds(
     shape: Shape,
 ) -> None:
     async for reports in watching.rounds():
-        acts = [act for report in watching.last().runs for act in report.agents]
-        about = going_on(acts, clock.now(), "cockpit veto RUN stops it")
+        last, now = watching.last().runs, clock.now()
+        acts = [act for report in last for act in report.agents]
+        about = [
+            *going_on(acts, now, "cockpit veto RUN stops it"),
+            *orders_in_force(last, now, "; cockpit veto RUN ends it"),
+        ]
         for line in watching.messages((*services.notices, *about)):
             output.say(line)
         if reports and watching.cadence is not None:

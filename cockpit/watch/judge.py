@@ -92,7 +92,15 @@ def _content(report: RunReport) -> tuple[object, ...]:
         for name, facet in report.facets.items()
     ]
     told = report.verdict, report.progress, report.alerts, report.closed, report.next_action
-    return report.spec, *told, report.watched_by, report.owner, report.agents, facets
+    return (
+        report.spec,
+        *told,
+        report.watched_by,
+        report.owner,
+        report.agents,
+        report.standing,
+        facets,
+    )
 
 
 def face_of(report: RunReport) -> str:
@@ -123,7 +131,7 @@ def slim(report: RunReport) -> RunReport:
     if (records := facets.records.value) is not None:
         changes["records"] = _with(facets.records, told=records.told[:SHARED_FACTS_KEPT])
     kept = facets.model_copy(update=changes)
-    whole = {"facets": kept, "closed": report.closed[:CLOSED], "agents": ()}
+    whole = {"facets": kept, "closed": report.closed[:CLOSED], "agents": (), "standing": None}
     return report.model_copy(update=whole)
 
 
@@ -494,6 +502,7 @@ def _face(report: RunReport) -> tuple[object, ...]:
         report.next_check_at,
         report.watched_by,
         report.agents,
+        report.standing,
         report.not_read_yet,
         (report.day.end, report.day.cells),
         facets,

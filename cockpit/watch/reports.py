@@ -14,6 +14,7 @@ from cockpit.model.observed import Row, Triage
 from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import OwnerNow, SharedFact, owner_now, taken_in
+from cockpit.model.standing import StandingOrder
 from cockpit.model.trend import Trend
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
@@ -371,6 +372,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
         agents=state.shared.agents,
+        standing=standing_of(state, found.history.facets, found.history.now),
         owner=owner,
         goodput=found.goodput,
         stopped_by=found.history.stop_ordered_by,
@@ -408,8 +410,18 @@ def unruled(case: Case, state: RunState) -> RunReport:
         verdict_reason=why,
         next_check_at=state.next_check_at,
         agents=state.shared.agents,
+        standing=standing_of(state, case.history.facets, case.history.now),
         looks=state.looks,
     )
+
+
+def standing_of(state: RunState, facets: Facets, now: float) -> StandingOrder | None:
+    """Return the standing order that is in force, by the store and by what other cockpits tell."""
+    order, records = state.shared.standing, facets.records.value
+    if order is None:
+        return None
+    order = order.known_with(() if records is None else records.told, now)
+    return order if order.over is None else None
 
 
 def owner_of(state: RunState, facets: Facets) -> OwnerNow:

@@ -25,6 +25,7 @@ from cockpit.model.jobs import Snapshot
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import SharedFact
+from cockpit.model.standing import StandingOrder
 from cockpit.records.lease.state import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
@@ -44,6 +45,7 @@ from cockpit.store.launches import (
 from cockpit.store.memory import Configs, LaunchedJob, RunMemory, SettingsKept, Snapshots
 from cockpit.store.opening import loss_text
 from cockpit.store.ownership import Owned, Owner, Ownership
+from cockpit.store.standing import StandingOrders
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
@@ -81,6 +83,8 @@ class Shared(Frozen):
     sealed: str | None = None
     agents: tuple[AgentAct, ...] = ()
     """What agents plan, are about to do, or did of late."""
+    standing: StandingOrder | None = None
+    """The standing order that was armed last from here."""
 
 
 class Remembered(Frozen):
@@ -239,6 +243,7 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         handed=handed_over(journal.handovers(key)),
         sealed=Seals(store).last(key),
         agents=AgentRecords(store).current(key, now),
+        standing=StandingOrders(store).of(key),
     )
 
 

@@ -272,7 +272,7 @@ ADVISED: Final = ("relaunch", "escalate", "seal", "stop", "rollback")
 """The verbs that a next action may begin with: its imperative is the verb's name."""
 CALMEST_FIRST: Final = (
     "ack", "log", "autolog", "escalate", "handoff", "adopt", "hold", "release", "extend",
-    "relaunch", "requeue", "stop", "rollback", "seal", "sync", "publish",
+    "standing", "relaunch", "requeue", "stop", "rollback", "seal", "sync", "publish",
     "retain", "lineage", "launch", "teardown",
 )  # fmt: skip
 """Order of the listed actions: first those that can be undone or only notify."""
@@ -321,6 +321,16 @@ def _orders(spec: RunSpec) -> tuple[str, ...]:
     return () if row is None else row.orders
 
 
+NEEDS: Final = (
+    (("teardown",), "teardown", "no [run.teardown] in cockpit.toml"),
+    (("standing",), "standing", "no [run.standing] in cockpit.toml"),
+    (("relaunch", "launch", "rollback", "lineage"), "resubmit",
+     "no resubmit command in cockpit.toml"),
+    (("rollback", "retain"), "checkpoints", "no checkpoints in cockpit.toml"),
+)  # fmt: skip
+"""What a verb needs of the run file: the verbs, the setting, and what is said without it."""
+
+
 def why_not(verb: str, report: RunReport | None) -> str:
     """Return why an action makes no sense for a run, from its run file and its alerts alone.
 
@@ -333,13 +343,8 @@ def why_not(verb: str, report: RunReport | None) -> str:
         return "no logbook in cockpit.toml (records.logbook)"
     if verb in ORDERS and verb not in _orders(spec):
         return f"jobs of kind {'?' if spec.job is None else spec.job.kind} have no {verb}"
-    if verb == "teardown" and spec.teardown is None:
-        return "no [run.teardown] in cockpit.toml"
-    if verb in ("relaunch", "launch", "rollback", "lineage") and spec.resubmit is None:
-        return "no resubmit command in cockpit.toml"
-    if verb in ("rollback", "retain") and spec.checkpoints is None:
-        return "no checkpoints in cockpit.toml"
-    return ""
+    missing = (text for verbs, key, text in NEEDS if verb in verbs and getattr(spec, key) is None)
+    return next(missing, "")
 
 
 def warning(verb: str, report: RunReport) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from cockpit.model.acts import Outcome, going_on
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, orders_in_force
 from cockpit.model.wording import clock_time, day_time, duration
 from cockpit.runtime.offload import offload
 
@@ -233,15 +233,19 @@ def _reminder(held: HeldNote, now: float) -> str:
 def agent_news(
     reports: Sequence[RunReport], now: float, veto_key: str | None
 ) -> list[tuple[str, bool]]:
-    """Return a line for each thing that an agent is about, and whether a veto can stop it.
+    """Return a line for each thing that an agent is about, and whether it waits for a veto.
+
+    A standing order has one, too.
 
     ``veto_key`` is the key that vetoes; ``None`` where nothing may be done.
     """
     veto = "not to be vetoed here" if veto_key is None else f"{veto_key} vetoes"
+    ends = "" if veto_key is None else f" · {veto_key} ends it"
     acts = [act for report in reports for act in report.agents]
     lines = going_on(acts, now, veto)
     waiting = sum(act.waits(now) for act in acts)
-    return [(line, place < waiting) for place, line in enumerate(lines)]
+    orders = [(line, False) for line in orders_in_force(reports, now, ends)]
+    return [*((line, place < waiting) for place, line in enumerate(lines)), *orders]
 
 
 def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> list[str]:
@@ -251,6 +255,8 @@ def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> l
     whichever run is selected.
     """
     waiting = [each.name for each in reports if any(act.waits(now) for act in each.agents)]
+    if not waiting:
+        waiting = [each.name for each in reports if each.standing is not None]
     if selected is not None and (selected in waiting or not waiting):
         return [selected]
     return waiting
@@ -262,12 +268,16 @@ async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, 
     from cockpit.store.store import StoreError
 
     try:
-        stopped = await service.veto(run, operator)
+        found = await service.veto(run, operator)
     except (UnansweredError, TimeoutError) as error:
         return f"cannot tell whether it was vetoed, veto again: {error}", True
     except (RefuseError, StoreError) as error:
         return f"not vetoed: {error}", True
-    if not stopped:
-        return f"no agent is waiting to act on {run} in this account's store", False
-    acts = (f"{act.action} {act.run} by {act.agent}" for act in stopped)
-    return f"vetoed, and held off for an hour: {', '.join(acts)}", False
+    if not found.lines:
+        none = f"no agent is waiting to act on {run}, and it has no standing order"
+        return f"{none}, in this account's store", False
+    ended = [] if found.order is None else [f"the {found.order.operator} on {run} has ended"]
+    acts = ", ".join(f"{act.action} {act.run} by {act.agent}" for act in found.acts)
+    return "; ".join(
+        [*ended, *([f"vetoed, and held off for an hour: {acts}"] if acts else [])]
+    ), False

@@ -54,6 +54,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "teardown": ("teardown toy --json", {4}),
     "publish": ("publish toy --json", {4}),
     "ack": ("ack toy end --json", {0, 4}),
+    "standing": ("standing toy --until 10h --json", {4}),
     "hold": ("hold toy --json", {4}),
     "release": ("release toy --json", {4}),
     "requeue": ("requeue toy --json", {4}),

@@ -7,9 +7,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
+from cockpit.model.base import parse_duration, rfc3339
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Live
 from cockpit.model.observed import Pick
@@ -429,6 +431,41 @@ def yes_param(text: str | None, name: str) -> bool:
     if word in ("no", "false", "n", "0", "off", ""):
         return False
     raise RefuseError(f"--{name} is {clean(text)!r}; expected yes or no")
+
+
+NOW: Final = "now"
+_LONG: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
+
+
+def until_param(text: str | None, now: float) -> str | None:
+    """Return RFC 3339 or a duration as it was meant; raises ``RefuseError``.
+
+    A duration stays one until it is done: planning it again does not make another plan.
+    """
+    word = (text or "").strip()
+    if not word or word.lower() == NOW:
+        return word.lower() or None
+    try:
+        if _LONG.fullmatch(word):
+            parse_duration(word.lstrip("+"))
+            return word.lstrip("+").lower()
+        moment = datetime.fromisoformat(word.replace("Z", "+00:00"))
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        expected = "a time such as 2026-03-11T09:00:00Z, a duration such as 2h, or now"
+        raise RefuseError(f"--until is {safe(word)!r}; expected {expected}") from error
+    return rfc3339(at)
+
+
+def until_instant(until: str, now: float) -> float | None:
+    """Return the instant that ``until_param`` meant, counted from ``now`` (s since the epoch)."""
+    if not until:
+        return None
+    if until == NOW:
+        return now
+    if _LONG.fullmatch(until):
+        return now + parse_duration(until)
+    return datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp()
 
 
 def text_param(request: Request, name: str, *, lines: bool = False) -> str:

@@ -10,24 +10,27 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cockpit.actions.core.action import ActionContext, asked
 from cockpit.actions.core.confirming import refused
 from cockpit.actions.core.execution import StepListener
+from cockpit.actions.core.standing import forbidden
 from cockpit.config.file import ConfigError
 from cockpit.model import check_rows as rows
 from cockpit.model.acts import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Outcome, Stage
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
 from cockpit.model.plan import Check, Plan, Request, Result, StepResult, StepState
-from cockpit.model.run import AgentsSpec, CockpitFile, RunSpec, agents_of
-from cockpit.model.shared_facts import is_agent
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.shared_facts import by_standing_order, is_agent
+from cockpit.model.standing import StandingOrder
 from cockpit.model.wording import moment
 from cockpit.notify.message import NobodyReachedError
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import GONE, AgentRecords, OtherWaitsError
 from cockpit.store.journal import Journal
+from cockpit.store.standing import StandingOrders
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, finding, passed
 from cockpit.text.scrub import shown
@@ -45,15 +48,32 @@ NOTHING_DONE: Final = "nothing was done"
 
 @dataclass(frozen=True)
 class Turn:
-    """One act that is about to begin. ``over``: the person who takes the run over by it, if so."""
+    """One act that is about to begin. ``over``: the person who takes the run over by it, if so.
+
+    ``forbidden`` is why the run file does not let an agent do it, ``grace`` how long it waits (s).
+    """
 
     key: str
     spec: RunSpec
     request: Request
     plan: Plan
-    rules: AgentsSpec
+    forbidden: str | None
+    grace: float
     over: str | None
     on_step: StepListener
+
+
+class Vetoed(NamedTuple):
+    """What a veto has stopped: acts of agents, and the standing order that was in force."""
+
+    acts: tuple[AgentAct, ...]
+    order: StandingOrder | None
+
+    @property
+    def lines(self) -> list[str]:
+        """What it was, one line each; none where there was nothing to stop."""
+        ended = [] if self.order is None else [f"the {self.order.operator} has ended"]
+        return [*ended, *(act.text for act in self.acts)]
 
 
 class AgentGuard:
@@ -73,6 +93,7 @@ class AgentGuard:
     ) -> None:
         self._records = None if store is None else AgentRecords(store)
         self._journal = None if store is None else Journal(store)
+        self._orders = None if store is None else StandingOrders(store)
         self._clock = clock
         self._notifier = notifier
         self._takes_over = takes_over
@@ -82,14 +103,18 @@ class AgentGuard:
         """Return whether an agent may do this, and what holds it off; of a person nothing."""
         if not is_agent(context.operator):
             return []
-        rules = agents_of(context.file, context.spec)
-        return await self._standing(context.key, context.spec.name, rules, action)
+        told = forbidden(context.file, context.spec, context.operator, action)
+        standing = by_standing_order(context.operator)
+        where = "[run.standing]" if standing else "[agents] may"
+        return await self._allowed(context.key, context.spec.name, told, action, where)
 
-    async def _standing(self, key: str, run: str, rules: AgentsSpec, action: str) -> list[Check]:
+    async def _allowed(
+        self, key: str, run: str, forbids: str | None, action: str, where: str = ""
+    ) -> list[Check]:
         """Return whether the run file lets an agent do this, and what a person says against it."""
-        if (forbidden := _forbidden(run, rules, action)) is not None:
-            return [blocked(rows.AGENTS, forbidden)]
-        found = passed(rows.AGENTS, f"[agents] may of {run} has {action}")
+        if forbids is not None:
+            return [blocked(rows.AGENTS, forbids)]
+        found = passed(rows.AGENTS, f"{where} of {run} has {action}")
         held = await self._held(key, action)
         return [found] if held is None else [found, finding(rows.VETO, held)]
 
@@ -114,15 +139,18 @@ class AgentGuard:
             return plan
         return plan
 
-    async def veto(self, key: str, by: str, reason: str) -> tuple[AgentAct, ...]:
-        """Stop what agents plan or are about to do on a run; return what that was.
+    async def veto(self, key: str, by: str, reason: str) -> Vetoed:
+        """End the run's standing order, and stop what agents are about; return what that was.
 
         Raises ``StoreError``.
         """
-        if self._records is None or not self._records.writes:
+        if self._records is None or self._orders is None or not self._records.writes:
             raise StoreError("the store cannot be written: a veto would not be seen")
         now, said = self._clock.now(), shown(reason, 200)
-        return await asked(self._records.stop, key, by, said, now, Stage.VETOED)
+        why = f"vetoed by {by}" + (f" ({said})" if said else "")
+        ended = await asked(self._orders.end, key, why, now)
+        stopped = await asked(self._records.stop, key, by, said, now, Stage.VETOED)
+        return Vetoed(stopped, ended)
 
     async def attended(self, turn: Turn, begin: Callable[[], Awaitable[Result]]) -> Result:
         """Do an act: a person's at once, an agent's after its grace, unless it was stopped.
@@ -135,10 +163,10 @@ class AgentGuard:
             if turn.over is not None:
                 await self._take_over(turn.key, turn.over, f"acts: {plan.action}")
             return await begin()
-        standing = await self._standing(turn.key, turn.spec.name, turn.rules, plan.action)
-        if standing[-1].stands_in_the_way:
-            return refused(plan.plan_id, f"{standing[-1].text}; {NOTHING_DONE}")
-        now, grace = self._clock.now(), 0.0 if plan.action in TELLS else turn.rules.grace
+        allowed = await self._allowed(turn.key, turn.spec.name, turn.forbidden, plan.action)
+        if allowed[-1].stands_in_the_way:
+            return refused(plan.plan_id, f"{allowed[-1].text}; {NOTHING_DONE}")
+        now, grace = self._clock.now(), 0.0 if plan.action in TELLS else turn.grace
         row = (turn.key, operator, plan.action, plan.plan_id, now, now + grace)
         try:
             act = await asked(self._records.wait, *row)
@@ -193,8 +221,8 @@ class AgentGuard:
             return f"this process stood still for {late:.0f} s past its grace; plan again"
         if abs(now - (act.until or 0.0)) > LATE:  # others saw no grace, or another one
             return "the clock was set, or this machine slept, within its grace; plan again"
-        if (forbidden := await self._forbidden_now(turn)) is not None:
-            return forbidden
+        if (forbids := await self._forbidden_now(turn)) is not None:
+            return forbids
         note = f"nobody vetoed; {_who(telling)}"
         turn.on_step(StepResult(name=GRACE, state=StepState.DONE, at=now, note=note))
         stopped = await asked(self._records.begin, act.number, now)
@@ -216,7 +244,7 @@ class AgentGuard:
         found = next((run for run in file.runs if run.name == turn.spec.name), None)
         if found is None:
             return f"the run file has no run {turn.spec.name} any more"
-        return _forbidden(found.name, agents_of(file, found), turn.plan.action)
+        return forbidden(file, found, turn.request.operator, turn.plan.action)
 
     async def _notify_people(self, act: AgentAct, spec: RunSpec) -> str:
         """Tell people by their routes what will begin; return who was reached, or that nobody was.
@@ -266,14 +294,6 @@ class AgentGuard:
             return None
         planned, ends = moment(found.made_at), moment(found.made_at + TAKEN_HOLDS)
         return f"{found.operator} planned {found.action} at {planned}; agents keep off until {ends}"
-
-
-def _forbidden(run: str, rules: AgentsSpec, action: str) -> str | None:
-    """Return why the run file does not let an agent do this."""
-    if action in rules.may:
-        return None
-    allowed = ", ".join(rules.may) or "nothing"
-    return f"[agents] may of {run} is: {allowed}; {action} is for a person to do"
 
 
 async def _nobody() -> str:

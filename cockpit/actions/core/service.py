@@ -28,7 +28,7 @@ from cockpit.actions.core.action import (
     masked_request,
     people_of,
 )
-from cockpit.actions.core.agents import AgentGuard, Turn
+from cockpit.actions.core.agents import AgentGuard, Turn, Vetoed
 from cockpit.actions.core.confirming import (
     NO_JOURNAL,
     READ_ONLY,
@@ -55,8 +55,9 @@ from cockpit.actions.core.guards import (
 )
 from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
+from cockpit.actions.core.standing import USED, forbidden, standing_check
 from cockpit.hosts.notes import next_launch_id
-from cockpit.model.acts import AgentAct, Outcome, Records
+from cockpit.model.acts import Outcome, Records
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (
     Approval,
@@ -70,7 +71,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
-from cockpit.model.shared_facts import is_agent, own_word, typist
+from cockpit.model.shared_facts import by_standing_order, is_agent, own_word, typist
 from cockpit.records.lease.state import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
@@ -180,8 +181,8 @@ class ActionService:
         except StoreError as error:
             return refused(shown or "", f"{NO_JOURNAL}: {error}")
 
-    async def veto(self, run: str, by: str, reason: str = "") -> tuple[AgentAct, ...]:
-        """Stop what agents plan or wait to do on a run; return what that was.
+    async def veto(self, run: str, by: str, reason: str = "") -> Vetoed:
+        """End a run's standing order and stop what agents are about there; return what that was.
 
         Raises ``StoreError``, and ``RefuseError`` for an agent and for a run that is not there.
         """
@@ -192,8 +193,9 @@ class ActionService:
 
     def _turn(self, request: Request, plan: Plan, on_step: StepListener) -> Turn:
         spec, over = self._spec(request.run), self._over(request)
-        rules = agents_of(self._file(), spec)
-        return Turn(self._key(request.run), spec, request, plan, rules, over, on_step)
+        told = forbidden(self._file(), spec, request.operator, request.action)
+        grace = agents_of(self._file(), spec).grace
+        return Turn(self._key(request.run), spec, request, plan, told, grace, over, on_step)
 
     def _over(self, request: Request) -> str | None:
         """Return who takes the run over by this, if they are a person."""
@@ -409,13 +411,14 @@ class ActionService:
             told = await looked_up_elsewhere(context, here or ()) if action.launches else {}
             checks += claim_checks(context.spec.name, context.claims, here, told)
         checks += [*unread_ids(context), *await records_ready(context)]
-        checks = [*await self._agents.checks(context, request.action), *checks]
+        checks = [*await self._agents.checks(context, request.action), *checks, *draft.checks]
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:
             facts[LAUNCH_ID] = context.launch_id
-        full = Draft.model_validate(
-            {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
-        )
+        if action.launches and by_standing_order(request.operator):
+            checks = [standing_check(context, checks), *checks]
+            facts[USED] = checks[0].value or ""
+        full = Draft.model_validate({**dict(draft), "checks": tuple(checks), "facts": facts})
         return plan_of(request, full, context.now)
 
     def _typed(

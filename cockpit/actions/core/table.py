@@ -114,6 +114,10 @@ TABLE: Final = (
            Param("by", "who acknowledges it"),
            Param("until", "snooze until: a time, 2h, or now (undo)"),
            Param("reason", "why")), asks="ack RUN"),
+    ActionEntry("standing", "A-15", "cockpit.actions.telling.standing:Standing", "standing order",
+          "arm the run file's [run.standing]: what may be relaunched while nobody is there",
+          (Param("until", "when it ends: a time with zone, or 10h (default: the run file's)"),
+           Param("off", "end it, on every machine (yes)")), asks="standing RUN"),
 )  # fmt: skip
 """Every guarded verb, in SPEC's order."""
 

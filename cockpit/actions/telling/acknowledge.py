@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from cockpit.actions.core.action import (
+    NOW,
     REACH,
     STARTED,
     Action,
@@ -24,6 +23,8 @@ from cockpit.actions.core.action import (
     plural,
     safe,
     text_param,
+    until_instant,
+    until_param,
 )
 from cockpit.actions.core.recording import (
     comment_step,
@@ -35,7 +36,7 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model import check_rows as rows
 from cockpit.model.alert import Acknowledgement, Alert, Severity
-from cockpit.model.base import parse_duration, rfc3339
+from cockpit.model.base import rfc3339
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry, Recorded
 from cockpit.model.report import RunReport
@@ -58,8 +59,6 @@ from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.scrub import scrub
 
 END: Final = "end"
-NOW: Final = "now"
-_PLAIN: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
 
 
 class Acknowledge(Action):
@@ -70,7 +69,7 @@ class Acknowledge(Action):
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be taken; a key that is not open is told with those that are."""
         key = (request.params.get("key") or "").strip()
-        until = _until(request.params.get("until"), context.now)
+        until = until_param(request.params.get("until"), context.now)
         by = safe(request.params.get("by") or request.operator)
         if not by:
             raise RefuseError("no name given; expected --by NAME")
@@ -108,36 +107,6 @@ def _by(context: ActionContext, by: str) -> Iterator[Check]:
     if not same_person(by, context.operator) and not same_person(by, context.typed_by):
         text = f"it is said to be {by}'s word; typed by {context.typed_by}"
         yield finding(rows.WHOSE_WORD, text, value=by)
-
-
-def _until(text: str | None, now: float) -> str | None:
-    """Return RFC 3339 or a duration as it was meant; raises ``RefuseError``.
-
-    A duration stays one until it is done: planning it again does not make another plan.
-    """
-    word = (text or "").strip()
-    if not word or word.lower() == NOW:
-        return word.lower() or None
-    try:
-        if _PLAIN.fullmatch(word):
-            parse_duration(word.lstrip("+"))
-            return word.lstrip("+").lower()
-        moment = datetime.fromisoformat(word.replace("Z", "+00:00"))
-        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError) as error:
-        expected = "a time such as 2026-03-11T09:00:00Z, a duration such as 2h, or now"
-        raise RefuseError(f"--until is {safe(word)!r}; expected {expected}") from error
-    return rfc3339(at)
-
-
-def _instant(until: str, now: float) -> float | None:
-    if not until:
-        return None
-    if until == NOW:
-        return now
-    if _PLAIN.fullmatch(until):
-        return now + parse_duration(until)
-    return datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp()
 
 
 def _checks(context: ActionContext, key: str, until: str | None) -> Iterator[Check]:
@@ -196,7 +165,7 @@ def _write(execution: Execution, store: Store) -> None:
         else:
             Endings(store).acknowledge(context.key, *job_in(facts), by, at)
         return
-    taken = Acknowledgement(by=by, at=at, until=_instant(facts["until"], at))
+    taken = Acknowledgement(by=by, at=at, until=until_instant(facts["until"], at))
     alerts, reason = Alerts(store), facts["reason"] or None
     with store.writing():
         if alerts.acknowledge(context.key, key, taken, reason):
@@ -212,7 +181,7 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
     """Return who has taken what, for every other account that watches the run."""
     facts, at = execution.facts, execution.entry.begun_at
     alert = _open(execution.context, facts["key"])
-    end = _instant(facts["until"], at)
+    end = until_instant(facts["until"], at)
     parts = {
         "severity": "" if alert is None else alert.severity.value,
         "since": "" if alert is None else rfc3339(alert.since),
@@ -231,7 +200,7 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
 def _entry(execution: Execution) -> EventEntry:
     facts = execution.facts
     alert = _open(execution.context, facts["key"])
-    end = _instant(facts["until"], execution.entry.begun_at)
+    end = until_instant(facts["until"], execution.entry.begun_at)
     until = "" if end is None else f" until {rfc3339(end)}"
     what = "the run's end" if facts["key"] == END else facts["key"]
     return EventEntry(

@@ -226,7 +226,7 @@ async def test_one_that_was_killed_while_it_waited_is_no_hindrance_and_can_not_b
     now = made.clock.now()
     records(made).wait(key(made), "agent:dead", "relaunch", "0" * 12, now, now + 60)
     await made.clock.sleep(60 + LATE + 1)
-    assert await made.service.veto(RUN, "ada") == ()
+    assert (await made.service.veto(RUN, "ada")).lines == []
     assert (await acted(made, await planned(made))).outcome is Outcome.DONE
     told = records(made).acts(key(made))[0]
     assert "never seen to begin" in told.text

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cockpit.actions.core.agents import Vetoed
 from cockpit.actions.core.recovery import InterruptedAction
-from cockpit.model.acts import AgentAct
 from cockpit.model.observed import Pick
 from cockpit.model.plan import (
     Approval,
@@ -113,8 +113,8 @@ class StandInService:
         self.seen: list[Loss | None] = []
         self.measure: Callable[[Plan, RunReport], Plan] = lambda plan, report: plan
 
-    async def veto(self, run: str, by: str, reason: str = "") -> tuple[AgentAct, ...]:
-        return ()
+    async def veto(self, run: str, by: str, reason: str = "") -> Vetoed:
+        return Vetoed((), None)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         if self.plan_gate is not None:

@@ -10,9 +10,11 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.actions.core.action import RefuseError, UnansweredError
+from cockpit.actions.core.agents import Vetoed
 from cockpit.actions.core.open_plans import OpenPlans
 from cockpit.model.acts import LATE, AgentAct, Stage, going_on
 from cockpit.model.plan import Outcome
+from cockpit.model.standing import StandingOrder, StandingRelaunch
 from cockpit.store.store import StoreError
 from screens.acting.form import FormScreen
 from screens.acting.plan import PlanScreen
@@ -130,12 +132,13 @@ class Vetoing(StandInService):
         self.found = found
         self.vetoes: list[tuple[str, str]] = []
         self.no_veto = trouble
+        self.order: StandingOrder | None = None
 
-    async def veto(self, run: str, by: str, reason: str = "") -> tuple[AgentAct, ...]:
+    async def veto(self, run: str, by: str, reason: str = "") -> Vetoed:
         if self.no_veto is not None:
             raise self.no_veto
         self.vetoes.append((run, by))
-        return self.found
+        return Vetoed(self.found, self.order)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
@@ -167,6 +170,22 @@ async def test_a_veto_that_stops_nothing_says_so(service: Vetoing, said: str) ->
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("V")
         await until(pilot, lambda: said in text_of(app))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_a_standing_order_is_in_sight_and_one_key_ends_it(size: tuple[int, int]) -> None:
+    order = StandingOrder(
+        entry=3, by="ada", at=made.NOW, until=made.NOW + 3600,
+        terms=StandingRelaunch(classes=("preempted",)),
+    )  # fmt: skip
+    service = Vetoing()
+    service.order = order
+    app = cockpit(made.report("run-b"), made.report("run-a", standing=order), service=service)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "run-a: standing order of ada until" in text_of(app))
+        await pilot.press("V")
+        await until(pilot, lambda: "standing order of ada on run-a has ended" in text_of(app))
+    assert service.vetoes == [("run-a", "ada")]
 
 
 async def test_the_key_means_the_one_run_on_which_an_agent_waits_whichever_is_selected() -> None:
