@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Final
 import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
 from cockpit.hosts.agent import LATE
 from cockpit.hosts.link import Link, ask
+from cockpit.hosts.supervisor import expand
 from cockpit.model.base import Command
 from cockpit.model.jobs import LiveJob
 from cockpit.model.lineage import flags_of as flags_of
@@ -19,6 +21,7 @@ from cockpit.platforms.base import CannotError, CommandError, LostError, Platfor
 from cockpit.runtime.ssh import RemoteError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import MASK, scrub
+from cockpit.text.scrub import shown as safe_line
 
 PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
 _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
@@ -64,6 +67,18 @@ def fill(words: Sequence[str], values: Mapping[str, str | None]) -> tuple[str, .
         return told
 
     return tuple(_PLACE.sub(value, word) for word in words)
+
+
+def resolved(words: Sequence[str], own: Mapping[str, str]) -> tuple[str, ...]:
+    """Return words with the variables of our environment and of ``own`` filled in.
+
+    Raises ``CannotError`` for one that is not set.
+    """
+    try:
+        return tuple(expand(words, {**os.environ, **own}))
+    except KeyError as error:
+        text = f"the command uses ${safe_line(error.args[0], 80)}, which is not set"
+        raise CannotError(f"{text}; nothing was started") from error
 
 
 def values_of(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Accepted, LaunchState, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.runtime.http import HttpError
@@ -105,6 +105,40 @@ def _not_gone(within: float, left: Sequence[str], unheard: str, unseen: str) -> 
     return f"{text}; {unheard}" if unheard else f"told to stop, and {text}"
 
 
+def beside(live: Live) -> str | None:
+    """Return why nothing may be started beside what lives of a lineage; ``None``: it may."""
+    if live.unknown is not None:
+        return f"cannot tell whether a job is alive: {live.unknown}"
+    names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
+    return f"a job of this lineage is still alive: {names}" if names else None
+
+
+def absent(text: str) -> LookUp:
+    """Return that a launch never came, and that nothing can come any more."""
+    return LookUp(found=LaunchState.ABSENT, text=text)
+
+
+def looked_up(
+    job_id: str,
+    text: str,
+    *,
+    lives: bool | None,
+    waits_for: str | None = None,
+    bundle: str | None = None,
+) -> LookUp:
+    """Return a job that has come under a launch id; ``lives`` is ``None`` where that is unknown."""
+    states = {True: LaunchState.LIVE, False: LaunchState.ENDED, None: LaunchState.UNKNOWN}
+    waits = None if not lives else waits_for
+    return LookUp(
+        found=states[lives],
+        text=text,
+        job_id=job_id,
+        waits=waits is not None,
+        reason=waits or None,
+        bundle=bundle,
+    )
+
+
 class LaunchingPlatform(Platform):
     """A platform that acts on its jobs by the protocol."""
 
@@ -138,12 +172,9 @@ class LaunchingPlatform(Platform):
         Raises ``CannotError``, also where that cannot be told.
         """
         live = (await self.live([run]))[run.name]
-        if live.unknown is not None:
-            raise CannotError(f"cannot tell whether a job is alive: {live.unknown}")
-        if live.jobs:
-            names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
-            text = f"a job of this lineage is still alive: {names}"
-            raise CannotError(f"{text}; {NOTHING_STARTED}")
+        why = beside(live)
+        if why is not None:
+            raise CannotError(why if live.unknown is not None else f"{why}; {NOTHING_STARTED}")
 
     async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
         """Take a submission in, as ``accept`` does."""

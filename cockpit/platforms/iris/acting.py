@@ -6,20 +6,22 @@ import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from cockpit.hosts.supervisor import expand
-from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.observed import Phase
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.command import resolved
+from cockpit.platforms.iris import spelling
 from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
 from cockpit.platforms.iris.lineage import SUBMITTED, submitted
-from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, LookUps, NamedIrisJob, find
+from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, IrisLookUps, NamedIrisJob, find
 from cockpit.platforms.iris.memory import OFFERS
 from cockpit.platforms.iris.rpc import AccessError, Controller
 from cockpit.platforms.iris.spelling import (
@@ -34,7 +36,7 @@ from cockpit.platforms.iris.spelling import (
 from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.protocol import EndingJobs
-from cockpit.runtime.http import Answer, HttpError, LostAnswerError, server_message
+from cockpit.runtime.http import HttpError, LostAnswerError, server_message
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.scrub import shown
@@ -47,8 +49,9 @@ RUN: Final = "COCKPIT_RUN"
 NONCE: Final = "COCKPIT_SUBMISSION"
 """Tells two submissions of one launch id apart: one of them made the job."""
 ANY_ADMIN: Final = "admin"
-LiveOf = Callable[[RunSpec], Awaitable[Live]]
-LookUpOf = Callable[[RunSpec, str], Awaitable[LookUp]]
+HEADER: Final = "X-Levanter-Training-Control"
+REQUEST: Final = "request-checkpoint"
+NONE: Final = "the trainer offers no training control: it cannot be asked for a checkpoint"
 
 
 class _Ready(NamedTuple):
@@ -59,17 +62,52 @@ class _Ready(NamedTuple):
     env: Mapping[str, str]
 
 
-class Submitter:
-    """Accepts launches, and lets them go."""
+class IrisLaunches(IrisLookUps):
+    """What acts on the jobs of Iris controllers.
 
-    def __init__(self, jobs: IrisJobs, looks: LookUps, look_up: LookUpOf, live: LiveOf) -> None:
-        self._jobs = jobs
-        self._looks = looks
-        self._look_up = look_up
-        self._live = live
+    What keeps "at most once" here is a job's name, which is the launch id.
+    """
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id if a job can be named by it."""
+        return spelling.name_for(launch_id)
+
+    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+        """Return the words with the job's name and user, which the client would make up."""
+        return spelling.formed(words, run, launch_id)
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Return what speaks for and against an Iris command (SPEC A-2)."""
+        return spelling.command_checks(run, words)
+
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends these jobs and what is below them, by their workers' own word."""
+        return EndingIrisJobs(run, jobs, self._jobs)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that the trainer offers no training control, if so."""
+        return None if job.handle.get(CONTROL) else NONE
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask the trainer to save after its current step."""
+        offering = job.handle.get(CONTROL)
+        if not offering:
+            raise CannotError(NONE)
+        try:
+            controller = await self._jobs.acting(run)
+            answer = await controller.post(
+                f"proxy/{page_of(offering)}/checkpoint", {HEADER: REQUEST}
+            )
+        except LostAnswerError as error:
+            raise LostError(f"cannot tell whether {offering} was asked to save: {error}") from None
+        except (HttpError, AccessError, TimeoutError) as error:
+            raise CannotError(f"{offering} was not asked to save: {error}") from None
+        if answer.status not in (200, 202):  # what the trainer did not take in it will not do
+            text = f"{offering} was not asked to save: {answer.host} answered {answer.status}"
+            raise CannotError(f"{text}{server_message(answer.body)}")
 
     async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Draw a nonce that tells whose a job is; nothing is sent."""
+        """Draw a nonce that tells whose a job is; nothing is sent before ``go``."""
         nonce, meant = secrets.token_hex(8), spelled(run, submission.launch_id, submission.command)
         return Accepted(id=meant.job_id, submission=submission, handle={NONCE: nonce})
 
@@ -95,11 +133,7 @@ class Submitter:
         own = own or run.workdir
         folder = submission.workdir or (None if own is None else own.path) or os.getcwd()  # noqa: PTH109
         words = with_variables(submission.command, for_job)
-        try:
-            full = tuple(expand(words, {**os.environ, **given}))
-        except KeyError as error:
-            text = f"the command uses ${shown(error.args[0], 80)}, which is not set"
-            raise CannotError(f"{text}; nothing was started") from error
+        full = resolved(words, given)
         if not parts_of(words).calls_iris:  # a script takes its variables from ours
             given |= for_job
         try:
@@ -113,7 +147,7 @@ class Submitter:
         launch_id = submission.launch_id
         if not keys_of(run):
             raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
-        if launch_id in self._looks.closed:
+        if launch_id in self._closed:
             raise CannotError(f"{launch_id} was looked up and closed: it is never started")
         await self._ready(run, submission, "")
         meant = spelled(run, launch_id, submission.command)
@@ -142,7 +176,7 @@ class Submitter:
         said = _with_words(f"the command ended with {done.rc}", err, done.text)
         if is_usage(done.rc, err):
             raise CannotError(said)
-        found = await self._look_up(run, launch_id)
+        found = await self.look_up(run, launch_id)
         if found.found is LaunchState.UNKNOWN:
             raise LostError(f"{said}; {found.text}")
         if found.found is LaunchState.ABSENT or found.job_id is None:
@@ -168,7 +202,7 @@ class Submitter:
         Two cockpits that do not see each other may give out two launch ids at one moment: both
         look once their own job is there, and by the controller's order the later one ends itself.
         """
-        live = await self._live(run)
+        live = (await self.live([run]))[run.name]
         mine = next((job for job in live.jobs if job.id == job_id), None)
         others = [job for job in live.jobs if job.id != job_id and job.launch_id is not None]
         if mine is None or not others:
@@ -324,40 +358,6 @@ def _goes_on(task: Task) -> bool:
     return task.placed and task.finished_at is None
 
 
-HEADER: Final = "X-Levanter-Training-Control"
-REQUEST: Final = "request-checkpoint"
-NONE: Final = "the trainer offers no training control: it cannot be asked for a checkpoint"
-
-
-def can_save(job: LiveJob) -> str | None:
-    """Return why a living job cannot be asked, ``None`` if it offers its training control."""
-    return None if job.handle.get(CONTROL) else NONE
-
-
-async def save(jobs: IrisJobs, run: RunSpec, job: LiveJob) -> None:
-    """Ask a trainer to save after its current step; raises as ``Platform.save`` does."""
-    offering = job.handle.get(CONTROL)
-    if not offering:
-        raise CannotError(NONE)
-    path = f"proxy/{page_of(offering)}/checkpoint"
-    try:
-        controller = await jobs.acting(run)
-        answer = await controller.post(path, {HEADER: REQUEST})
-    except LostAnswerError as error:
-        raise LostError(f"cannot tell whether {offering} was asked to save: {error}") from None
-    except (HttpError, AccessError, TimeoutError) as error:
-        raise CannotError(f"{offering} was not asked to save: {error}") from None
-    _expect(offering, answer)
-
-
 def page_of(job_id: str) -> str:
     """Return the name of a job's training control behind the controller's proxy."""
     return job_id.strip("/").replace("/", ".") + OFFERS.replace("/", ".")
-
-
-def _expect(offering: str, answer: Answer) -> None:
-    """Raise for anything but *requested*: what the trainer did not take in it will not do."""
-    if answer.status in (200, 202):
-        return
-    text = f"{offering} was not asked to save: {answer.host} answered {answer.status}"
-    raise CannotError(f"{text}{server_message(answer.body)}")

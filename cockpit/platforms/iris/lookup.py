@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import LaunchState, LookUp
+from cockpit.model.jobs import LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
@@ -25,18 +25,22 @@ from cockpit.platforms.iris.answers import (
     request_of,
     waiting_of,
 )
-from cockpit.platforms.iris.jobs import IrisJobs
-from cockpit.platforms.iris.rpc import AccessError, Controller, MissingMethodError
+from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.rpc import AccessError, Controller, MissingMethodError, Tokens
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.programs import SUBMITS
-from cockpit.runtime.http import Answer, HttpError, server_message
+from cockpit.platforms.protocol import LaunchingPlatform, absent, looked_up
+from cockpit.runtime.http import Answer, Http, HttpError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
+KEEP: Final = 90.0
+"""Seconds that a connection outlives a look: three of the slowest cadence."""
 WORKERS: Final = "worker-daemon"
 """How a controller calls workers of its own."""
 KUBERNETES: Final = "kubernetes"
@@ -156,23 +160,29 @@ class NamedIrisJob(NamedTuple):
     request: Request
 
 
-class LookUps:
-    """Looks launch ids up; ``closed`` are those of which it has said that nothing can come."""
+class IrisLookUps(LaunchingPlatform):
+    """Looks launch ids up; ``_closed`` are those of which it has said that nothing can come."""
 
-    def __init__(self, clock: Clock, jobs: IrisJobs) -> None:
-        self._clock = clock
-        self._jobs = jobs
-        self.closed: set[str] = set()
+    kind: ClassVar[str] = "iris"
+    definite_within: ClassVar[float] = 90.0
 
-    async def find(self, run: RunSpec, launch_id: str) -> LookUp | str:
-        """Return what a launch's own name says of it; raises ``HttpError`` and the like."""
+    def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:
+        super().__init__(clock, logs)
+        http = Http(clock, deadline=PATIENT, keep=KEEP) if http is None else http
+        self._jobs = IrisJobs(clock, http, Tokens(clock))
+        self._closed: set[str] = set()
+
+    async def find(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
+    ) -> LookUp | str:
+        """Return the job that has the name of a launch; raises ``HttpError`` and the like."""
         controller = await self._jobs.acting(run)
         async with asyncio.timeout(LOOKUP_WITHIN):
             seen = await find(controller, run, launch_id, spellings(run, launch_id))
         return "the controller has no such job" if seen is None else _lookup_of(launch_id, seen)
 
-    async def close(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Take the name of a launch, or wait until nothing can come; raises as ``find`` does."""
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Take the name of a launch by a job that never runs, or wait until nothing can come."""
         meant = spellings(run, launch_id)
         controller = await self._jobs.acting(run)
         async with asyncio.timeout(LOOKUP_WITHIN):
@@ -186,7 +196,7 @@ class LookUps:
         return await self._absent(controller, run, launch_id, closings)
 
     async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids of a run that the controller lists; raises ``CannotError``.
+        """Return the launch ids that the controller has jobs of; raises ``CannotError``.
 
         It forgets a job a week after its end.
         """
@@ -228,8 +238,8 @@ class LookUps:
             if seen is not None:
                 return seen
             text = f"the controller has answered for {QUIET:g} s, and no job {launch_id} came"
-        self.closed.add(launch_id)
-        return LookUp(found=LaunchState.ABSENT, text=text)
+        self._closed.add(launch_id)
+        return absent(text)
 
     async def _quiet(self, controller: Controller, run: RunSpec, launch_id: str) -> LookUp | None:
         """Watch for a minute, with no client of ours at it; ``None``: nothing came.
@@ -292,16 +302,12 @@ def _lookup_of(launch_id: str, seen: NamedIrisJob) -> LookUp:
     """Return what a job under the name of a launch says of it."""
     job, phase = seen.job, phase_of(seen.job)
     if is_closing(seen.request):
-        text = f"the name {launch_id} was closed by a look-up: no job can come under it"
-        return LookUp(found=LaunchState.ABSENT, text=text)
-    word, bundle = job.state.removeprefix("JOB_STATE_"), seen.request.bundle or None
-    if phase.terminal:
-        text = f"{job.id} is {word}" + (f": {job.error}" if job.error else "")
-        return LookUp(found=LaunchState.ENDED, text=shown(text), job_id=job.id, bundle=bundle)
-    waits = phase is Phase.WAITING
-    reason = (waiting_of(job).text if job.state == PENDING else counted(job)) if waits else ""
-    text = f"{job.id} is {word}" + (f": {reason}" if reason else "")
-    return LookUp(
-        found=LaunchState.LIVE, text=shown(text), job_id=job.id, waits=waits,
-        reason=shown(reason or "waiting for the scheduler") if waits else None, bundle=bundle,
-    )  # fmt: skip
+        return absent(f"the name {launch_id} was closed by a look-up: no job can come under it")
+    waits, reason = phase is Phase.WAITING, ""
+    if waits:
+        reason = waiting_of(job).text if job.state == PENDING else counted(job)
+    more = job.error if phase.terminal else reason
+    text = f"{job.id} is {job.state.removeprefix('JOB_STATE_')}" + (f": {more}" if more else "")
+    why = shown(reason or "waiting for the scheduler") if waits else None
+    lives, bundle = not phase.terminal, seen.request.bundle or None
+    return looked_up(job.id, shown(text), lives=lives, waits_for=why, bundle=bundle)

@@ -10,30 +10,25 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob, Query, Submission
+from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.command import masked
 from cockpit.platforms.describing import outlined
-from cockpit.platforms.iris import spelling
-from cockpit.platforms.iris.acting import EndingIrisJobs, Submitter, can_save, save
+from cockpit.platforms.iris.acting import IrisLaunches
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
-from cockpit.platforms.iris.lookup import LookUps, why_open
+from cockpit.platforms.iris.lookup import why_open
 from cockpit.platforms.iris.rpc import (
     ANYBODY,
     AccessError,
     Controller,
-    Tokens,
     endpoint_of,
     remedy_of,
 )
-from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
-from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
@@ -221,28 +216,14 @@ def _safe_field(name: str, value: object, depth: int) -> object:
     return _safe(value, depth + 1)
 
 
-KEEP: float = 90.0
-"""Seconds that a connection outlives a look: three of the slowest cadence."""
+class IrisPlatform(IrisLaunches):
+    """Jobs of an Iris controller (SPEC S-1)."""
 
-
-class IrisPlatform(LaunchingPlatform):
-    """Jobs of an Iris controller (SPEC S-1).
-
-    What keeps "at most once" here is a job's name, which is the launch id: see ``submitting``,
-    ``lookup`` and ``fence``.
-    """
-
-    kind: ClassVar[str] = "iris"
-    definite_within: ClassVar[float] = 90.0
     log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:
-        super().__init__(clock, logs)
-        http = Http(clock, deadline=PATIENT, keep=KEEP) if http is None else http
-        self._jobs = IrisJobs(clock, http, Tokens(clock))
+        super().__init__(clock, logs, http)
         self._fetched = IrisLogs(clock, logs, self._jobs)
-        self._looks = LookUps(clock, self._jobs)
-        self._submitter = Submitter(self._jobs, self._looks, self.look_up, self._live_of)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
@@ -316,56 +297,3 @@ class IrisPlatform(LaunchingPlatform):
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what the controller tells of a job by its id."""
         return await self._jobs.named(run, job_id)
-
-    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
-        """Return what speaks for and against an Iris command (SPEC A-2)."""
-        return command_checks(run, words)
-
-    def name_for(self, launch_id: str) -> str:
-        """Return the launch id if a job can be named by it."""
-        return spelling.name_for(launch_id)
-
-    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
-        """Return the words with the job's name and user, which the client would make up."""
-        return spelling.formed(words, run, launch_id)
-
-    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids that the controller has jobs of, whoever launched them."""
-        return await self._looks.launch_ids(run)
-
-    async def find(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
-    ) -> LookUp | str:
-        """Return the job that has the name of a launch."""
-        return await self._looks.find(run, launch_id)
-
-    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
-        """Take the name of a launch by a job that never runs, or wait until none can come."""
-        return await self._looks.close(run, launch_id)
-
-    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
-        """Prove that the launch can be made."""
-        await self._submitter.check_unused(run, submission)
-
-    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Draw a nonce; nothing is sent before ``go``."""
-        return await self._submitter.offer(run, submission)
-
-    async def release(self, run: RunSpec, accepted: Accepted) -> str:
-        """Run the recorded command and return the id of the job that it has made."""
-        return await self._submitter.release(run, accepted)
-
-    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
-        """Return what ends these jobs and what is below them, by their workers' own word."""
-        return EndingIrisJobs(run, jobs, self._jobs)
-
-    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
-        """Return that the trainer offers no training control, if so."""
-        return can_save(job)
-
-    async def save(self, run: RunSpec, job: LiveJob) -> None:
-        """Ask the trainer to save after its current step."""
-        await save(self._jobs, run, job)
-
-    async def _live_of(self, run: RunSpec) -> Live:
-        return (await self.live([run]))[run.name]

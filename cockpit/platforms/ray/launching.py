@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE, expand
+from cockpit.hosts.here import HERE_LINK
+from cockpit.hosts.supervisor import LAUNCH_ID, LINEAGE
 from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Accepted, LaunchState, LookUp, Submission
+from cockpit.model.jobs import Accepted, LaunchState, LiveJob, LookUp, Submission
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Check
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.command import places_in
+from cockpit.platforms.command import places_in, resolved, save_by_command
 from cockpit.platforms.local.programs import SUBMITS
+from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform, absent, looked_up
 from cockpit.platforms.ray.answers import (
     NONCE,
     RayJob,
@@ -29,14 +30,20 @@ from cockpit.platforms.ray.answers import (
     phase_of,
     reason_of,
 )
-from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, Tokens, base_of
 from cockpit.platforms.ray.jobs import RayJobs
-from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.platforms.ray.lineage import launch_id_of
+from cockpit.platforms.ray.stopping import NO_WAY, EndingRayJobs, target_of
+from cockpit.runtime.http import Http, HttpError, LostAnswerError
 from cockpit.runtime.shell import Completed, run_command
+from cockpit.sources.logs.source import Logs
 from cockpit.text.checks import blocked, finding, passed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+KEEP: Final = 90.0
+"""Seconds that connections to a head outlive a request: longer than any cadence but a slow one."""
+ADDRESS: Final = "job.address"
 OPERATORS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
 FORGETS: Final = (
     "the head alone knows what was submitted: if it begins anew without a kept memory "
@@ -87,8 +94,8 @@ def _submits(words: Sequence[str]) -> Sequence[str] | None:
 
 WITHIN: Final = 180.0
 """Seconds that a submitter may take: it packs the code and uploads it."""
-CAP: Final = 200_000
-ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
+OUTPUT_CAP: Final = 200_000
+API_ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
 """Where Ray's own client looks for the head that its command line does not name."""
 
 
@@ -99,13 +106,12 @@ async def submitted(head: Head, run: RunSpec, submission: Submission) -> str:
     """
     tag = tag_of(run)
     own = {LAUNCH_ID: submission.launch_id, SUBMITS: submission.launch_id}
-    own |= {ADDRESS: head.base, **submission.env}
+    own |= {API_ADDRESS: head.base, **submission.env}
     own |= {LINEAGE: tag} if tag else {}
-    try:
-        words = expand(submission.command, {**os.environ, **own})
-    except KeyError as error:
-        raise CannotError(f"the command uses ${error.args[0]}, which is not set") from error
-    done = await run_command(words, deadline=WITHIN, cwd=submission.workdir, env=own, cap=CAP)
+    words = resolved(submission.command, own)
+    done = await run_command(
+        words, deadline=WITHIN, cwd=submission.workdir, env=own, cap=OUTPUT_CAP
+    )
     return f"the submitter {_how(done)}, and {head.name} has no job {submission.launch_id}"
 
 
@@ -131,34 +137,77 @@ _NOT_SENT: Final = frozenset(
 """Errors, other than a lost answer, after which nothing has reached a head that would heed it."""
 
 
-class RayLaunches:
-    """Accepts, lets go and looks up; the platform finds the head."""
+class RayLaunches(LaunchingPlatform):
+    """What acts on the jobs of Ray heads."""
 
-    def __init__(self, clock: Clock, jobs: RayJobs) -> None:
-        self._clock = clock
-        self._jobs = jobs
+    kind: ClassVar[str] = "ray"
+    forgets: ClassVar[bool] = True
 
-    async def check_unused(self, head: Head, launch_id: str) -> None:
+    def __init__(self, clock: Clock, logs: Logs) -> None:
+        super().__init__(clock, logs)
+        self._tokens = Tokens(clock)
+        self._heads: dict[object, Head] = {}
+        self._jobs = RayJobs(clock)
+
+    def _head(self, job: JobSpec) -> Head:
+        """Return the head that a run names; raises ``ValueError`` for a bad address."""
+        assert job.address is not None
+        base = base_of(job.address)
+        key = (base, job.auth, job.token_env, job.token_command)
+        if key not in self._heads:
+            # connections of its own: a head that hangs holds back no other
+            http = Http(self._clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
+            self._heads[key] = Head(base, job, http, self._tokens, self._clock)
+        return self._heads[key]
+
+    def _head_of(self, run: RunSpec) -> Head:
+        """Return the head that a run is acted on at; raises ``CannotError``."""
+        if run.job is None or not run.job.address:
+            raise CannotError(f"{ADDRESS}, the head's dashboard, is not given")
+        try:
+            return self._head(run.job)
+        except ValueError as error:
+            raise CannotError(clean(str(error), 400)) from None
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the submission id; one with a slash makes a job that nobody can ask for."""
+        return name_of(launch_id)
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Return what speaks for and against an entrypoint, or a submitter of the user's own."""
+        return command_checks(run, words)
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that its head has used; raises ``CannotError``."""
+        try:
+            jobs = await self._head_of(run).ever()
+        except HttpError as error:
+            raise CannotError(_error_text(error)) from None
+        return frozenset(filter(None, (launch_id_of(run, job) for job in jobs)))
+
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
         """See that the head has no job under the id, nor has closed it."""
-        found = await head.find(name_of(launch_id))
+        head = self._head_of(run)
+        found = await head.find(name_of(submission.launch_id))
         if found is not None and is_closing(found):
             raise CannotError(f"{found.id} was closed by a look-up; nothing was started")
         if found is not None:
             text = f"{head.name} has a job {found.id} already ({_state_text(found)}); plan again"
             raise CannotError(text)
 
-    async def offer(self, head: Head, run: RunSpec, submission: Submission) -> Accepted:
-        """Draw a nonce that tells whose a job is; nothing is sent."""
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Draw a nonce that tells whose a job is; nothing is sent before ``go``."""
         try:
-            session = await head.session()
+            session = await self._head_of(run).session()
         except HttpError as error:
             raise CannotError(f"nothing was submitted: {_error_text(error)}") from error
         by = {BY: COMMAND} if _by_command(run) else {NONCE: secrets.token_hex(8)}
         handle = {**by, SESSION: session}
         return Accepted(id=name_of(submission.launch_id), submission=submission, handle=handle)
 
-    async def release(self, head: Head, run: RunSpec, accepted: Accepted) -> str:
+    async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Post the job, or run the recorded submitter; return the submission id."""
+        head = self._head_of(run)
         why = await self._sent(head, run, accepted)
         if why is None:
             return accepted.id
@@ -189,37 +238,37 @@ class RayLaunches:
         return None
 
     async def find(
-        self, head: Head, launch_id: str, handle: Mapping[str, str] | None
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
     ) -> LookUp | str:
         """Return what became of a launch; ``handle`` is what the journal keeps of its accept.
 
         An empty one says that nothing was ever sent; ``None``, that the launch was another
         machine's: then its id alone counts, and what this head does not have is gone with it.
         """
+        head = self._head_of(run)
         job = await head.find(name_of(launch_id))
         return f"{head.name} has no job of it" if job is None else await self._of(head, job, handle)
 
-    async def close(
-        self, head: Head, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
-    ) -> LookUp:
-        """Close an id, or return what has come under it meanwhile."""
+    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Take the id, if no job has it, by one that only says so; else return what has come."""
+        head = self._head_of(run)
         return await self._of(head, await _closed(head, run, name_of(launch_id)), handle)
 
     async def _of(self, head: Head, job: RayJob, handle: Mapping[str, str] | None) -> LookUp:
         if is_closing(job):
             return await self._never_came(head, job.id, handle)
         if handle is not None and not _is_ours(job, handle):
-            return LookUp(found=LaunchState.ABSENT, text=_theirs(head, job))
+            return absent(_theirs(head, job))
         return await self._came(head, await self._wait_for_start(head, job))
 
     async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
         """Return what a closed id means: of what was sent, only the same head can tell."""
         text = f"{head.name} has no job of ours under {name}, and takes none any more: it is closed"
         if not handle:
-            return LookUp(found=LaunchState.ABSENT, text=text)
+            return absent(text)
         session = await head.session()
         if session and session == handle.get(SESSION):
-            return LookUp(found=LaunchState.ABSENT, text=text)
+            return absent(text)
         why = "the head has begun anew since and has forgotten its jobs"
         if not session or not handle.get(SESSION):
             why = "the head does not tell whether it has begun anew since"
@@ -244,14 +293,27 @@ class RayLaunches:
 
     async def _came(self, head: Head, job: RayJob) -> LookUp:
         phase, text = phase_of(job), f"{head.name}: {job.id} is {_state_text(job)}"
-        if phase.terminal:
-            return LookUp(found=LaunchState.ENDED, text=text, job_id=job.id)
-        if not phase.lives:
-            return LookUp(found=LaunchState.UNKNOWN, text=text, job_id=job.id)
-        if phase is not Phase.WAITING:
-            return LookUp(found=LaunchState.LIVE, text=text, job_id=job.id)
-        reason = await self._jobs.wait_of(head, job) or reason_of(job)
-        return LookUp(found=LaunchState.LIVE, text=text, job_id=job.id, waits=True, reason=reason)
+        reason = None
+        if phase is Phase.WAITING:
+            reason = await self._jobs.wait_of(head, job) or reason_of(job) or ""
+        lives = True if phase.lives else False if phase.terminal else None
+        return looked_up(job.id, text, lives=lives, waits_for=reason)
+
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what ends these jobs: Ray asks with SIGTERM first, and kills after its grace."""
+        targets = [target_of(job) for job in jobs]
+        return EndingRayJobs(self._head_of(run), targets, self._clock)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that there is no way to ask the trainer, if so."""
+        return None if run.job is not None and run.job.save_command else NO_WAY
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_command``, run on this machine."""
+        why = self.can_save(run, job)
+        if why is not None:
+            raise CannotError(why)
+        await save_by_command(HERE_LINK, run, job)
 
 
 async def _closed(head: Head, run: RunSpec, name: str) -> RayJob:

@@ -14,32 +14,25 @@ from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.jobs import (
-    Accepted,
     Live,
     LiveJob,
-    LookUp,
     NamedJob,
     OwnJob,
     Query,
-    Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.describing import outlined
 from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
-from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
-from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
-from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
+from cockpit.platforms.ray.answers import RayJob, is_closing, phase_of
+from cockpit.platforms.ray.head import SKEW, Head
 from cockpit.platforms.ray.hosts import RayHosts
-from cockpit.platforms.ray.jobs import RayJobs
-from cockpit.platforms.ray.launching import RayLaunches, command_checks
-from cockpit.platforms.ray.lineage import launch_id_of, shown_name
+from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
+from cockpit.platforms.ray.lineage import shown_name
 from cockpit.platforms.ray.logs import RayLogs
-from cockpit.platforms.ray.stopping import EndingRayJobs, save, target_of, why_no_save
-from cockpit.runtime.http import Http, HttpError
+from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import MASK, scrub
@@ -193,26 +186,15 @@ def _scrubbed(value: object) -> object:
     return scrub(value) if isinstance(value, str) else value
 
 
-KEEP = 90.0
-"""Seconds that connections to a head outlive a request: longer than any cadence but a slow one."""
-ADDRESS = "job.address"
-
-
-class RayPlatform(LaunchingPlatform):
+class RayPlatform(RayLaunches):
     """Jobs of one or many Ray heads (SPEC S-2)."""
 
-    kind: ClassVar[str] = "ray"
     log_needs_job: ClassVar[bool] = True
-    forgets: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)
-        self._tokens = Tokens(clock)
-        self._heads: dict[object, Head] = {}
-        self._jobs = RayJobs(clock)
         self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
         self._hosts = RayHosts(clock)
-        self._launches = RayLaunches(clock, self._jobs)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run, from one list of each head."""
@@ -253,14 +235,6 @@ class RayPlatform(LaunchingPlatform):
         ]
         asked = (finding(head, [query.name for query in own]) for head, own in groups)
         return [*wrong, *await asyncio.gather(*asked)]
-
-    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids of a run that its head has used; raises ``CannotError``."""
-        try:
-            jobs = await self._head_of(run).ever()
-        except HttpError as error:
-            raise CannotError(clean(str(error), 400)) from None
-        return frozenset(filter(None, (launch_id_of(run, job) for job in jobs)))
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the jobs of a head, living ones first; raises ``CannotError``."""
@@ -323,49 +297,6 @@ class RayPlatform(LaunchingPlatform):
             values=(*arguments(["", *words_of(job.entrypoint)]), *own),
         )
 
-    def name_for(self, launch_id: str) -> str:
-        """Return the submission id; one with a slash makes a job that nobody can ask for."""
-        return name_of(launch_id)
-
-    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
-        """Return what speaks for and against an entrypoint, or a submitter of the user's own."""
-        return command_checks(run, words)
-
-    async def find(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
-    ) -> LookUp | str:
-        """Return the job of a launch, and whose it is, by the nonce that was journaled."""
-        return await self._launches.find(self._head_of(run), launch_id, handle)
-
-    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
-        """Take the id, if no job has it, by one that only says so."""
-        return await self._launches.close(self._head_of(run), run, launch_id, handle)
-
-    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
-        """See that the head has nothing under the id."""
-        await self._launches.check_unused(self._head_of(run), submission.launch_id)
-
-    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Draw a nonce; nothing is sent before ``go``."""
-        return await self._launches.offer(self._head_of(run), run, submission)
-
-    async def release(self, run: RunSpec, accepted: Accepted) -> str:
-        """Submit the job, once, and return its submission id."""
-        return await self._launches.release(self._head_of(run), run, accepted)
-
-    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
-        """Return what ends these jobs: Ray asks with SIGTERM first, and kills after its grace."""
-        targets = [target_of(job) for job in jobs]
-        return EndingRayJobs(self._head_of(run), targets, self._clock)
-
-    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
-        """Return that there is no way to ask the trainer, if so."""
-        return why_no_save(run)
-
-    async def save(self, run: RunSpec, job: LiveJob) -> None:
-        """Ask by ``save_command``, run on this machine."""
-        await save(run, job)
-
     async def _live(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, Live]:
         try:
             jobs = await head.jobs()
@@ -393,23 +324,3 @@ class RayPlatform(LaunchingPlatform):
             else:
                 groups.setdefault(head, []).append(query)
         return wrong, list(groups.items())
-
-    def _head_of(self, run: RunSpec) -> Head:
-        """Return the head that a run is acted on at; raises ``CannotError``."""
-        if run.job is None or not run.job.address:
-            raise CannotError(f"{ADDRESS}, the head's dashboard, is not given")
-        try:
-            return self._head(run.job)
-        except ValueError as error:
-            raise CannotError(clean(str(error), 400)) from None
-
-    def _head(self, job: JobSpec) -> Head:
-        """Return the head that a run names; raises ``ValueError`` for a bad address."""
-        assert job.address is not None
-        base = base_of(job.address)
-        key = (base, job.auth, job.token_env, job.token_command)
-        if key not in self._heads:
-            # connections of its own: a head that hangs holds back no other
-            http = Http(self._clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
-            self._heads[key] = Head(base, job, http, self._tokens, self._clock)
-        return self._heads[key]

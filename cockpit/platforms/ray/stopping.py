@@ -1,17 +1,14 @@
-"""Stops jobs on a Ray head by exact submission id, and asks trainers to save."""
+"""Stops jobs on a Ray head by exact submission id."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
-from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.command import save_by_command
 from cockpit.platforms.protocol import MAX_POLL_GAP, NOTHING_STOPPED, EndingJobs
 from cockpit.platforms.ray.answers import RayJob, phase_of
 from cockpit.platforms.ray.head import Head
@@ -130,16 +127,3 @@ NO_WAY: Final = (
     "Ray sends a driver nothing but its end: name a command that asks the trainer, run here "
     "(job.save_command, with {job_id})"
 )
-
-
-def why_no_save(run: RunSpec) -> str | None:
-    """Return why a trainer cannot be asked, ``None`` if it can."""
-    return None if run.job is not None and run.job.save_command else NO_WAY
-
-
-async def save(run: RunSpec, live: LiveJob) -> None:
-    """Run ``save_command`` in ``workdir``; raises ``CannotError`` and ``LostError``."""
-    why = why_no_save(run)
-    if why is not None:
-        raise CannotError(why)
-    await save_by_command(HERE_LINK, run, live)

@@ -15,6 +15,7 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import LostError
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
     ClusterRecords,
@@ -46,6 +47,11 @@ KEPT: Final = 5000
 def where_of(host: str | None) -> str:
     """Return how a cluster is called: by the machine that its commands are run on."""
     return f"slurm {host or 'here'}"
+
+
+def host_of(run: RunSpec) -> str | None:
+    """Return the ssh host of a run's cluster; ``None``: this machine."""
+    return None if run.job is None else run.job.host
 
 
 @dataclass
@@ -89,7 +95,7 @@ class SlurmJobs:
 
     async def named(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what a cluster tells of a job by its id, whoever's it is; never raises."""
-        host = None if run.job is None else run.job.host
+        host = host_of(run)
         if run.job is None or not is_job_id(job_id):
             return NamedJob(id=job_id, text=_no_id(job_id), lives=False)
         spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
@@ -132,6 +138,13 @@ class SlurmJobs:
         if runs:
             book = replace(book, scripts=await self._scripts(host, cluster, runs, book))
         return told, book
+
+    async def book(self, run: RunSpec, runs: Sequence[RunSpec] = ()) -> Book:
+        """Return all jobs of a run's cluster; raises ``LostError`` where it gives no answer."""
+        seen = await self.ask_cluster(host_of(run), runs)
+        if isinstance(seen, Trouble):
+            raise LostError(seen.line)
+        return seen[1]
 
     async def _scripts(
         self, host: str | None, cluster: _Cluster, runs: Sequence[RunSpec], book: Book

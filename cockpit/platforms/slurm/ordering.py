@@ -5,26 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob, SchedulerOrder
 from cockpit.model.observed import Phase
-from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration
-from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm.ask import CONTROLLER, Run, Trouble, last_words, new_mark
-from cockpit.platforms.slurm.book import Book, is_held, is_held_by_person, never_let_go
-from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.book import is_held, is_held_by_person, never_let_go
 from cockpit.platforms.slurm.record import Record
-from cockpit.platforms.slurm.stopping import KILL_WAIT, is_same, job_now, target_of
-from cockpit.platforms.slurm.submitting import (
-    PERHAPS,
-    SLACK,
-    acted,
-    host_of,
-    order_script,
-)
-from cockpit.runtime.moment import Awake
-from cockpit.text.safe import clean
+from cockpit.platforms.slurm.stopping import KILL_WAIT
 
 SHOWN_WITHIN: Final = 20.0
 """Seconds in which a controller that has accepted an order shows what it did."""
@@ -116,87 +102,8 @@ ORDERS: Final = {
 that the owner of the job may not undo: ``uhold`` is one that they may."""
 
 
-class Ordering:
-    """Gives one order about one job, once, and reads back what the controller made of it."""
-
-    def __init__(self, clock: Clock, ask: Run, cluster: SlurmJobs, every: float) -> None:
-        self._clock = clock
-        self._ask = ask
-        self._cluster = cluster
-        self._every = every
-
-    async def why_not(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
-        """Return why the controller would not do that with the job as it is; ``None``: it may."""
-        row = ORDERS.get(order.verb)
-        if row is None:
-            return "Slurm has no such order"
-        try:
-            return row.why_not(await self._record(run, job), order)
-        except (CannotError, LostError) as error:
-            return str(error)
-
-    async def give(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
-        """Give the order and wait until it shows; raises ``CannotError``, ``LostError``."""
-        row, target, host, mark = ORDERS[order.verb], target_of(job), host_of(run), new_mark()
-        script = order_script(mark, target, row.states, _words(row, target, order))
-        try:
-            why = row.why_not(await self._record(run, job), order)
-        except LostError as error:
-            raise CannotError(str(error)) from error
-        if why is not None:
-            raise CannotError(f"job {job.id}: {why}")
-        found = await acted(self._ask, host, script, mark, 2 * CONTROLLER + SLACK)
-        if "other" in found:
-            now = last_words(found["other"]) or "not listed any more"
-            raise CannotError(f"job {job.id} is {now} now: nothing was ordered")
-        said, code = found.get("said", ""), found.get("rc", "").strip()
-        if code != "0" and (code == "124" or PERHAPS.search(said)):
-            raise LostError(f"{where_of(host)} did not answer in time: {last_words(said)}")
-        if code != "0":
-            raise CannotError(f"{where_of(host)}: {last_words(said) or f'scontrol ended {code}'}")
-        return await self._await(run, job, order)
-
-    async def shown(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
-        """Return that the order shows at the controller; ``None`` where it does not.
-
-        Raises ``CannotError``, ``LostError``.
-        """
-        row = ORDERS[order.verb]
-        record = await self._record(run, job)
-        limit = "" if order.limit is None else f" of {duration(order.limit)}"
-        return f"job {job.id} {row.done}{limit}" if row.shown(record, job, order) else None
-
-    async def _await(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
-        within = ORDERS[order.verb].within + (run.job.grace if run.job is not None else 0.0)
-        until, trouble = Awake(within, within / 2, self._clock.monotonic), ""
-        while True:
-            try:
-                said = await self.shown(run, job, order)
-            except (CannotError, LostError) as error:
-                said, trouble = None, f": {error}"
-            if said is not None:
-                return said
-            if until.left() <= 0:
-                text = f"{order.verb} of job {job.id} was accepted, and does not show"
-                raise LostError(f"{text} after {duration(within)}{trouble}")
-            await self._clock.sleep(self._every)
-
-    async def _record(self, run: RunSpec, job: LiveJob) -> Record:
-        seen = await self._cluster.ask_cluster(host_of(run), [run])
-        if isinstance(seen, Trouble):
-            raise LostError(seen.line)
-        book: Book = seen[1]
-        now = job_now(book, job)
-        if now is None or not is_same(job, now):
-            raise CannotError(f"job {clean(job.id, 60)} is not listed any more")
-        if len(now.records) > 1:
-            raise CannotError(
-                f"job {job.id} has {len(now.records)} tasks or parts: name one (job.id)"
-            )
-        return now.main
-
-
-def _words(row: OrderRow, target: str, order: SchedulerOrder) -> tuple[str, ...]:
+def order_words(row: OrderRow, target: str, order: SchedulerOrder) -> tuple[str, ...]:
+    """Return what scontrol is given for one order about a job."""
     if order.limit is None:
         return (*row.words, target)
     return (*row.words, f"JobId={target}", f"TimeLimit={round(order.limit / MINUTE)}")

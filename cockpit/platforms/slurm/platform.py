@@ -13,24 +13,17 @@ from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import (
-    Accepted,
     Live,
     LiveJob,
-    LookUp,
     NamedJob,
     OwnJob,
     Query,
-    SchedulerOrder,
-    Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
-from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import age
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
-from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
-from cockpit.platforms.slurm import stopping
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
     CONTROLLER,
@@ -47,13 +40,11 @@ from cockpit.platforms.slurm.ask import (
     trouble_of,
 )
 from cockpit.platforms.slurm.book import Job, book_of
-from cockpit.platforms.slurm.command import command_checks, held_words, plain_words, script_words
-from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
-from cockpit.platforms.slurm.lookup import LookingUp
-from cockpit.platforms.slurm.ordering import Ordering
+from cockpit.platforms.slurm.command import script_words
+from cockpit.platforms.slurm.jobs import host_of, where_of
+from cockpit.platforms.slurm.launching import SlurmLaunches
 from cockpit.platforms.slurm.record import Record, count_of
-from cockpit.platforms.slurm.stopping import EndingSlurmJobs, target_of
-from cockpit.platforms.slurm.submitting import Submitting
+from cockpit.platforms.slurm.stopping import target_of
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean, safe_lines
@@ -337,31 +328,18 @@ def _task(record: Record, now: float) -> tuple[str, ...]:
     return record.id, record.word, code, lasted, record.node, reason
 
 
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-class SlurmPlatform(LaunchingPlatform):
+class SlurmPlatform(SlurmLaunches):
     """Jobs of a Slurm cluster, here or on a login node over ssh."""
 
-    kind: ClassVar[str] = "slurm"
-    bundled: ClassVar[bool] = False
-    """The checkout of the login node is what runs: nothing travels but the batch script."""
     log_needs_job: ClassVar[bool] = True
-    definite_within: ClassVar[float] = 45.0
-    forgets: ClassVar[bool] = True
-    """The controller within minutes of a job's end; not every cluster has accounting."""
 
     def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
-        super().__init__(clock, logs)
-        self._run = run
-        self._jobs = SlurmJobs(clock, run)
+        super().__init__(clock, logs, run)
         self._nodes = Nodes(clock, run)
-        self._submitting = Submitting(run, self._jobs)
-        self._looking_up = LookingUp(clock, run, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the cluster, by the machine that its commands are run on."""
-        return where_of(run.job.host if run.job is not None else None)
+        return where_of(host_of(run))
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run: one question per cluster, however many runs."""
@@ -370,10 +348,6 @@ class SlurmPlatform(LaunchingPlatform):
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, by one question per cluster."""
         return await self._jobs.live(runs)
-
-    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids that the run's notes and this user's jobs there have."""
-        return await self._looking_up.launch_ids(run)
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return what each run's log tells: ``job.log``, else the file of the job's output."""
@@ -422,75 +396,9 @@ class SlurmPlatform(LaunchingPlatform):
         """Return what the cluster tells of a job by its number."""
         return await self._jobs.named(run, job_id)
 
-    def name_for(self, launch_id: str) -> str:
-        """Return the launch id if it can stand as a comment and name a file."""
-        if not _ID.fullmatch(launch_id):
-            raise CannotError(f"bad launch id {clean(launch_id, 80)}")
-        return launch_id
-
-    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
-        """Return the words with the hold and the launch id as sbatch's comment (INTERFACE)."""
-        return held_words(words, launch_id)
-
-    def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the words of a submit without the hold, the comment and how it prints."""
-        return plain_words(words)
-
-    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
-        """Return what speaks for and against the recorded words."""
-        return command_checks(words)
-
-    async def find(
-        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
-    ) -> LookUp | str:
-        """Return the job that says the launch id as its comment and was let go."""
-        return await self._looking_up.find(run, launch_id)
-
-    async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
-        """Cancel what is held of a launch id, and note that it is used up."""
-        return await self._looking_up.close(run, launch_id)
-
-    async def check_alone(self, run: RunSpec) -> None:
-        """Leave it to the plan, which knows what waits in a chain behind the run's own job."""
-
-    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
-        """Submit a held job that says its launch id as its comment."""
-        return await self._submitting.accept(run, submission)
-
-    async def release(self, run: RunSpec, accepted: Accepted) -> str:
-        """Release it if it is the lowest of its launch id and still says it; return its number."""
-        return await self._submitting.go(run, accepted)
-
-    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
-        """Return what cancels these jobs until none of them runs, waits or is ending."""
-        return EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
-
-    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
-        """Return why a job cannot be asked: nothing is configured, or no step would hear it."""
-        return stopping.why_not(run, job)
-
-    async def save(self, run: RunSpec, job: LiveJob) -> None:
-        """Ask by ``save_command`` on the job's host, else by a signal to the job's steps."""
-        await stopping.save(self._run, run, job)
-
-    def _orders(self) -> Ordering:
-        return Ordering(self._clock, self._run, self._jobs, self.look_every)
-
-    async def why_no_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
-        """Return why scontrol would refuse, as the job stands now."""
-        return await self._orders().why_not(run, job, order)
-
-    async def order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
-        """Give the order by scontrol, and wait until the controller shows it."""
-        return await self._orders().give(run, job, order)
-
-    async def shown_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
-        """Return that the controller shows it."""
-        return await self._orders().shown(run, job, order)
-
     async def describe(self, run: RunSpec, job_id: str) -> str:
         """Return what Slurm's own tools print, below the tasks of an array."""
-        host = None if run.job is None else run.job.host
+        host = host_of(run)
         if run.job is None or not is_job_id(job_id):
             raise CannotError(f"{run.name}: no job number is known")
         spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
@@ -506,7 +414,7 @@ class SlurmPlatform(LaunchingPlatform):
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""
-        return await gather(self._run, None if run.job is None else run.job.host, jobs)
+        return await gather(self._run, host_of(run), jobs)
 
 
 def _names_log(query: Query) -> bool:

@@ -1,4 +1,4 @@
-"""Stops exactly the jobs that are named, and asks jobs to save (SPEC A)."""
+"""Stops exactly the jobs that are named (SPEC A)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.command import NO_WAY, WITHIN, save_words
-from cockpit.platforms.local.ending import NUMBERS, signal_name
 from cockpit.platforms.protocol import EndingJobs
-from cockpit.platforms.slurm.ask import CONTROLLER, PATHS, Run, Trouble, last_words, new_mark
+from cockpit.platforms.slurm.ask import CONTROLLER, Run
 from cockpit.platforms.slurm.book import Book, Job
-from cockpit.platforms.slurm.command import for_shell, variables_of
-from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, where_of
+from cockpit.platforms.slurm.jobs import SlurmJobs, host_of, where_of
 from cockpit.platforms.slurm.record import Record, task_numbers
-from cockpit.platforms.slurm.submitting import SLACK, acted, cancel_script, host_of
-from cockpit.runtime.ssh import LIMITED, quote
+from cockpit.platforms.slurm.scripts import SLACK, acted, cancel_script, not_cancelled
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 KILL_WAIT: Final = 120.0
 """Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
@@ -52,10 +47,7 @@ class EndingSlurmJobs(EndingJobs):
 
     async def left(self) -> Sequence[str]:
         """Return those that the cluster lists as living."""
-        seen = await self._cluster.ask_cluster(host_of(self._spec), [self._spec])
-        if isinstance(seen, Trouble):
-            raise LostError(seen.line)
-        self._book = seen[1]
+        self._book = await self._cluster.book(self._spec, [self._spec])
         self._left = _living(self._book, self._left)
         return [f"{job.id} ({_state_word(self._book, job)})" for job in self._left]
 
@@ -64,18 +56,17 @@ class EndingSlurmJobs(EndingJobs):
         again = [job for job in self._left if not _is_ending(job, self._book)]
         if not again:
             return
-        host, mark, self.told = host_of(self._spec), new_mark(), True
+        host, self.told = host_of(self._spec), True
         held = all("held" in job.handle for job in again)
-        script = cancel_script(mark, [self._ids[job.id] for job in again], pending=held)
+        script = cancel_script([self._ids[job.id] for job in again], pending=held)
         try:
-            found = await acted(self._ask, host, script, mark, CONTROLLER + SLACK)
+            why = not_cancelled(await acted(self._ask, host, script, CONTROLLER + SLACK))
         except CannotError as error:
             raise LostError(str(error)) from error
-        said = found.get("cancel", "")
-        if "denied" in said:
-            raise CannotError(f"{where_of(host)}: {last_words(said.rpartition('rc=')[0])}")
-        if "rc=0" not in said:
-            raise LostError(last_words(said.rpartition("rc=")[0]))
+        if why is not None and "denied" in why:
+            raise CannotError(f"{where_of(host)}: {why}")
+        if why is not None:
+            raise LostError(why)
 
 
 def target_of(job: LiveJob) -> str:
@@ -151,67 +142,3 @@ def _is_ending(job: LiveJob, book: Book) -> bool:
 def _state_word(book: Book, job: LiveJob) -> str:
     now = job_now(book, job)
     return "gone" if now is None else now.main.word
-
-
-_LATE: Final = re.compile("timed out|Message receive|send/recv|Zero Bytes|Connection reset", re.I)
-"""The controller may have done it all the same: ``Socket timed out on send/recv operation``."""
-_BEGIN: Final = (
-    f"{PATHS}\n" + 'say() { printf \'\\n%s %s\\n\' "$mark" "$*"; }\nexec 4>&1\n' + LIMITED
-)
-_ASK: Final = """\
-cd {workdir} 2>/dev/null || {{ say folder; say end; exit; }}
-for name in {variables}; do
-eval "[ \\"\\${{$name+x}}\\" ]" || {{ say unset; echo "$name"; say end; exit; }}
-done
-say said; limited {limit} {words} >&4 2>&1 4>&- </dev/null; rc=$?
-say rc; echo $rc
-say end
-"""
-
-
-def why_not(run: RunSpec, job: LiveJob) -> str | None:
-    """Return why a living job cannot be asked to save now; ``None``: it can."""
-    spec = run.job
-    if spec is None or not (spec.save_signal or spec.save_command):
-        return NO_WAY
-    if spec.save_command or job.handle.get(STEPS) == "yes":
-        return None
-    text = f"job {job.id} runs no step of srun, and no other process of it hears a signal"
-    return f"{text}; name job.save_command, such as scancel --batch -s USR1 {{job_id}}"
-
-
-async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
-    """Ask by ``save_command``, else by ``save_signal``; raises ``CannotError``, ``LostError``."""
-    why, spec = why_not(run, job), run.job
-    if why is not None or spec is None:
-        raise CannotError(why or "no job in cockpit.toml")
-    if spec.save_command:
-        words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
-    else:
-        number = NUMBERS[signal_name(spec.save_signal or "")]
-        words, limit = ["scancel", f"--signal={number}", target_of(job)], CONTROLLER
-    own = spec.workdir or run.workdir
-    mark = new_mark()
-    script = f"mark={mark}\n{_BEGIN}" + _ASK.format(
-        workdir=quote("." if own is None else own.path),
-        variables=" ".join(variables_of(words)),
-        limit=limit,
-        words=for_shell(words),
-    )
-    found = await acted(ask, spec.host, script, mark, limit + SLACK)
-    _judge(found, words[0])
-
-
-def _judge(found: dict[str, str], name: str) -> None:
-    if "folder" in found:
-        raise CannotError("the working folder does not exist: job.save_command was not run")
-    if "unset" in found:
-        variable = clean(found["unset"].strip(), 80)
-        raise CannotError(f"job.save_command uses ${variable}, which is not set there")
-    code, said = found.get("rc", "").strip(), found.get("said", "")
-    told = last_words(said)
-    if code == "0" and not _LATE.search(said):
-        return
-    if code == "124" or _LATE.search(said):
-        raise LostError(f"no answer when it was asked to save: {told or name}")
-    raise CannotError(f"{scrub(clean(name, 80))} ended with {code}: {told}")

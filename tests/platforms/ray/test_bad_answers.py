@@ -137,7 +137,7 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
             writer.write(b" " * 1_000_000)
             await writer.drain()
 
-    monkeypatch.setattr("cockpit.platforms.ray.platform.CAP", 4_000_000)
+    monkeypatch.setattr("cockpit.platforms.ray.launching.CAP", 4_000_000)
     async with head() as ray:
         ray.handlers[LIST] = endless
         async with asked_of(ray) as facet:

@@ -23,7 +23,7 @@ from cockpit.model.jobs import Accepted, LaunchState, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm import stopping, submitting
+from cockpit.platforms.slurm import scripts, stopping
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.sources.logs.source import Logs
 from tests.platforms.slurm.asking import run_of
@@ -327,7 +327,7 @@ async def test_a_lost_sbatch_is_unknown_until_no_late_job_can_come(
 async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_for_a_while(
     slurm: Rig, toy: RunSpec, commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submitting, "COMES_WITHIN", 1)
+    monkeypatch.setattr(scripts, "COMES_WITHIN", 1)
     (commands / "sbatch").write_text(f"#!/bin/sh\n{LOST}")
     (commands / "sbatch").chmod(0o755)
     own = quick()
