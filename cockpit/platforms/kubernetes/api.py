@@ -36,6 +36,8 @@ STEADY: Final = 30.0
 """Seconds by which the server's clock may be off before that is said."""
 UNREADABLE: Final = "what it answers is not as Kubernetes describes it"
 ROLE: Final = "docs/kubernetes.md has the role to ask for"
+NO_RIGHT: Final = " cannot "
+"""In a refusal (403) for want of a right; a quota, a policy or an end is refused without it."""
 PATCHES: Final = {
     "merge": "application/merge-patch+json", "json": "application/json-patch+json",
 }  # fmt: skip
@@ -242,7 +244,9 @@ class Cluster:
             text = f"{self.name} does not accept who we are (401): {remedy}"
             self._access = None  # read again by the next request: it may be renewed by then
         elif code == 403:
-            text = f"{self.name} does not allow it: {said}; {ROLE}"
+            text = f"{self.name} does not allow it: {said}" + (
+                f"; {ROLE}" if NO_RIGHT in said else ""
+            )
         elif code == 410:
             text = f"{self.name} has forgotten the list's version (410): {said}"
         else:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from cockpit.hosts.supervisor import LAUNCH_ID
 from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
@@ -42,6 +43,7 @@ from cockpit.platforms.kubernetes.objects import (
     labels_of,
     name_of,
     part,
+    pod_templates,
     put,
 )
 from cockpit.platforms.kubernetes.states import Top
@@ -120,7 +122,7 @@ class Launches:
             made = await self._cluster.post(row.path(namespace), document)
         except ApiError as error:
             raise CannotError(f"{error}; {NOTHING_STARTED}") from None
-        if kept_hold(row, made) is None:
+        if not is_held(row, made):
             raise LostError(f"{self._cluster.name} has not kept {id_of(row, name)} from starting")
         own: Patch = [{"op": "test", "path": "/metadata/uid", "value": made["metadata"]["uid"]}]
         handle = {
@@ -162,17 +164,17 @@ class Launches:
 
     async def close(self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None) -> LookUp:
         """Close a launch id and delete what is held under it; what was let go, if it was."""
-        path = await self._note_path(launch_id)
+        path, refused = await self._note_path(launch_id), ""
         for _ in range(TRIES):
             note = await found_at(self._cluster, path)
-            if note is None:
-                top = await self._without_note(run, launch_id, handle)
-                if top is not None and not is_held(top.row, top.body):
-                    return await self._came(run, top)
-                await self._shut_without_note(run, launch_id, top)
-                continue
-            said, held = await self._of_note(run, launch_id, note, handle)
             try:
+                if note is None:
+                    top = await self._without_note(run, launch_id, handle)
+                    if top is not None and not is_held(top.row, top.body):
+                        return await self._came(run, top)
+                    await self._shut_without_note(run, launch_id, top)
+                    continue
+                said, held = await self._of_note(run, launch_id, note, handle)
                 if held is not None:
                     await self._shut(held)
                 if isinstance(said, str):
@@ -182,20 +184,20 @@ class Launches:
                     )
                 if held is not None:
                     await self._delete(held)
-            except ApiError:
-                continue  # it has changed meanwhile: look again
+            except ApiError as error:  # most often it has changed meanwhile: look again
+                refused = str(error)
+                continue
             if isinstance(said, LookUp):
                 return said
-        raise LostError(f"{self._cluster.name}: {launch_id} changes all the time")
+        raise LostError(f"{launch_id} cannot be closed: {refused or 'it changes all the time'}")
 
     async def _shut_without_note(self, run: RunSpec, launch_id: str, top: Top | None) -> None:
         """Mark what is held of an id that has no note, and only then write that it is closed."""
-        with suppress(ApiError):  # it was let go, or somebody has just written the note: look again
-            if top is not None:
-                await self._shut(top.body)
-            await self._noted(run, launch_id, {"state": SHUT})
-            if top is not None:
-                await self._delete(top.body)
+        if top is not None:
+            await self._shut(top.body)
+        await self._noted(run, launch_id, {"state": SHUT})
+        if top is not None:
+            await self._delete(top.body)
 
     async def _note_path(self, launch_id: str = "") -> str:
         base = f"/api/v1/namespaces/{await self._cluster.namespace()}/configmaps"
@@ -262,11 +264,12 @@ class Launches:
             if given not in (None, NO_QUEUE):
                 queue, meta["labels"][QUEUE] = given, NO_QUEUE
                 tried = await self._tried(row.path(namespace), document)
-            if kept_hold(row, tried) == (path, value):
+            if is_held(row, tried) and kept_hold(row, tried) == (path, value):
                 starts = False if value is True else former or 1
                 return row, document, await self._go(path, starts, queue)
         raise CannotError(
-            f"{self._cluster.name} keeps no {row.kind} from starting; {NOTHING_STARTED}"
+            f"{self._cluster.name} keeps no {row.kind} from starting, or a webhook of it changes "
+            f"what is sent; {NOTHING_STARTED}"
         )
 
     async def _go(self, path: str, starts: object, queue: str | None) -> Patch:
@@ -300,10 +303,9 @@ class Launches:
         path = str(part(note, "data.path") or "")
         found = await found_at(self._cluster, path) if path else None
         row = None if found is None else kind_of(found)
-        notes = {} if found is None else found["metadata"].get("annotations") or {}
-        if found is None or row is None or notes.get(NOTE) != uid:
+        if found is None or row is None or not _is_of(note, row, found, handle):
             return self._gone(launch_id, note), None
-        held = HELD in notes and kept_hold(row, found) is not None
+        held = is_held(row, found)
         if state == SHUT and held:
             return _closed(self._cluster, launch_id), found
         if held:
@@ -358,6 +360,23 @@ class Launches:
         }  # fmt: skip
         with suppress(ApiError, LostError, CannotError):
             await self._cluster.delete(_path_of(held), body)
+
+
+def _is_of(note: Object, row: ObjectKind, found: Object, handle: Mapping[str, str] | None) -> bool:
+    """Tell whether an object is that of a note, also where a hand has taken our marks off it.
+
+    Its pods keep the launch id in their environment.
+    """
+    meta, spec = found["metadata"], found["spec"]
+    named = (meta.get("annotations") or {}).get(NOTE)
+    if named is not None:
+        return bool(named == note["metadata"]["uid"])
+    mark = {"name": LAUNCH_ID, "value": part(note, "data.launch_id")}
+    pods = [each for one in pod_templates(spec) for each in one["spec"]["containers"]]
+    marked = any(
+        mark in (one or ()) for one in (part(spec, row.env), *(p.get("env") for p in pods))
+    )
+    return marked or meta["uid"] in (part(note, "data.uid"), (handle or {}).get("uid"))
 
 
 def _path_of(found: Object) -> str:

@@ -18,7 +18,7 @@ from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_j
 from cockpit.platforms.kubernetes.logs import PodLogs
 from cockpit.platforms.kubernetes.objects import KINDS
 from cockpit.platforms.kubernetes.places import finding, host_of
-from cockpit.platforms.kubernetes.states import Job
+from cockpit.platforms.kubernetes.states import DELETED, Job
 from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
@@ -29,7 +29,6 @@ RECENT: Final = 30.0
 Asked = Callable[[Namespace, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 
-DELETED: Final = "it was deleted before its end"
 REMOVED: Final = "it was deleted, or removed some time after its end (ttlSecondsAfterFinished)"
 
 

@@ -16,6 +16,7 @@ from cockpit.platforms.kubernetes.objects import (
     instant,
     kind_of,
     part,
+    pod_templates,
 )
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
@@ -29,6 +30,7 @@ ENDS: Final = {
     "NodeShutdown", "PreemptionByScheduler", "DeletionByTaintManager", "TerminationByKubelet",
 }  # fmt: skip
 """Reasons of a pod's end that say more than that of its object: they are the job's state."""
+DELETED: Final = "it was deleted before its end"
 LONGEST: Final = 300
 CONTAINERS: Final = ("initContainerStatuses", "containerStatuses")
 DEEPEST: Final = 16
@@ -83,10 +85,8 @@ class Top(NamedTuple):
     @property
     def suspended(self) -> bool:
         """Whether somebody, or Kueue, keeps it from running."""
-        return any(part(self.body.get("spec"), path) is True for path in _SUSPENDS)
-
-
-_SUSPENDS: Final = ("suspend", "runPolicy.suspend")
+        spec = self.body.get("spec")
+        return any(part(spec, path) == value for path, value in self.row.holds)
 
 
 class State(NamedTuple):
@@ -139,6 +139,8 @@ def _ray_state(top: Top) -> State | None:
         return State(word, Phase.UNKNOWN, f"KubeRay has given it up ({why or word})", at)
     if word == "Running" and job == "RUNNING":
         return None  # the pods tell
+    if word == "Running" and job in _RAY:
+        return State(job, Phase.UNKNOWN, f"Ray says {job}; KubeRay has not said yet what follows")
     return State(word or "New", Phase.WAITING, f"KubeRay: {word or 'nothing yet'}, Ray: {job}")
 
 
@@ -197,13 +199,16 @@ class Pod(NamedTuple):
     container: str
 
     @classmethod
-    def of(cls, body: Object, wanted: str | None) -> Pod:
-        """Return a pod with its container: the wanted one, else its default, else the first."""
+    def of(cls, body: Object, wanted: str | None, own: Sequence[str] = ()) -> Pod:
+        """Return a pod with its container: the wanted one, else its default, else the first.
+
+        ``own`` are those that its object names: a webhook may have put another before them.
+        """
         names = [each.get("name") for each in body["spec"].get("containers") or ()]
         notes = body["metadata"].get("annotations") or {}
         default = notes.get("kubectl.kubernetes.io/default-container")
-        known = (name for name in (wanted, default) if name in names)
-        return cls(body, str(next(known, names[0] if names else "")))
+        known = (name for name in (wanted, default, *own, *names) if name in names)
+        return cls(body, str(next(known, "")))
 
     @property
     def name(self) -> str:
@@ -381,7 +386,9 @@ class Job(NamedTuple):
     @classmethod
     def of(cls, top: Top, bodies: Sequence[Object], wanted: str | None) -> Job:
         """Return a job with its pods, which may be those of several attempts."""
-        own = [Pod.of(body, wanted) for body in bodies]
+        templates = pod_templates(top.body.get("spec"))
+        named = [each.get("name") for one in templates for each in one["spec"]["containers"]]
+        own = [Pod.of(body, wanted, named) for body in bodies]
         own.sort(key=lambda pod: pod.created, reverse=True)
         direct = part(top.body, "spec.template") is not None
         once = (part(top.body, f"spec.{word}") for word in ("parallelism", "completions"))
@@ -398,6 +405,8 @@ class Job(NamedTuple):
         """What the object says of itself, and where it says nothing its pods."""
         told = READINGS[self.top.row.kind].state(self.top)
         runs = any(pod.runs for pod in self.pods)
+        if told is not None and self._deleted_before(told):
+            return State("Deleted", Phase.CANCELLED, DELETED, told.at)
         if told is not None and told.phase is Phase.UNKNOWN:
             return self._given_up(told)
         if told is not None and told.phase is not Phase.WAITING:
@@ -406,6 +415,17 @@ class Job(NamedTuple):
             phase = Phase.RUNNING if runs else Phase.WAITING
             return State("Terminating", phase, "it is being deleted")
         return self._alive(told, runs=runs)
+
+    def _deleted_before(self, told: State) -> bool:
+        """Tell whether it failed because its deletion had ended its pods.
+
+        The API knows whole seconds: in one second the deletion came first, unless it was due then.
+        """
+        deleted = instant(self.top.meta.get("deletionTimestamp"))
+        if deleted is None or told.phase is not Phase.FAILED or told.at is None:
+            return False
+        due = part(self.top.body, "spec.ttlSecondsAfterFinished") is not None
+        return told.at > deleted or (told.at == deleted and not due)
 
     def _given_up(self, told: State) -> State:
         """Return the state of one that its operator has left alone: it may run all the same."""

@@ -24,11 +24,8 @@ NEVER_STARTS: Final = {
     "StartError": "its command cannot be run",
 }  # fmt: skip
 """What a container waits for that does not come by itself, by the kubelet's word."""
-_PASSES: Final = re.compile(
-    r"too ?many ?requests|time-?out|timed out|deadline exceeded|connection re(?:set|fused)"
-    r"|name .* is reserved|\b50[234]\b", re.I,
-)  # fmt: skip
-"""What a registry or a busy node says for a while: the kubelet's next attempt may succeed."""
+_PASSES: Final = re.compile(r"deadline exceeded|name .* is reserved")
+"""What a busy node says while it makes a container: the kubelet's next attempt may succeed."""
 _NODES: Final = (
     (r"Insufficient (\S+)", "lack free {}"),
     (r"(?:node\(s\) )?had untolerated taint\(?s?\)? \{([^}]*?)\s*(?::\s*)?\}", "have the taint {}"),
@@ -42,6 +39,8 @@ _NODES: Final = (
 """What a scheduler says of a number of nodes, and the same in plain words."""
 _UNMET: Final = re.compile(r"^0/(\d+) nodes are available: (.*?)\.?(?: preemption: .*)?$", re.S)
 _QUOTA: Final = re.compile(r"requested: (\S+?), used: \S+?, limited: (\S+)")
+_REFUSED: Final = re.compile(r"\" is invalid: |failed quota: |(?:maximum|minimum) .* usage per ")
+"""What the server says of a pod that it takes as it is at no time: a field, a quota, a range."""
 _BEYOND: Final = re.compile(r"> maximum capacity|doesn't exist|is terminating or missing")
 _FREED: Final = re.compile(r"unused quota|preempt", re.I)
 """What Kueue says of a workload that no freed quota can help, and of one that one can."""
@@ -140,7 +139,8 @@ def _of_containers(pod: Pod) -> Iterator[Wait]:
             reason, message = str(state.get("reason") or ""), shown(state.get("message") or "", 200)
             if reason in NEVER_STARTS:
                 text = f"{NEVER_STARTS[reason]} ({reason}: {message or 'nothing more is told'})"
-                yield Wait(f"{pod.name}: {text}", never=_PASSES.search(message) is None)
+                passes = reason == "CreateContainerError" and _PASSES.search(message)
+                yield Wait(f"{pod.name}: {text}", never=not passes)
             elif reason == "CrashLoopBackOff":
                 yield Wait(f"{pod.name} ends again and again (CrashLoopBackOff): {message}")
 
@@ -227,10 +227,10 @@ def _without_pods(job: Job, events: Sequence[Object], now: float) -> Iterator[Wa
 
 
 def _never_fits(message: str) -> bool:
-    """Tell whether a quota refuses more than it has in all."""
+    """Tell whether a pod is refused for ever; by a quota: one that asks for more than all of it."""
     found = _QUOTA.search(message)
     if found is None:
-        return False
+        return _REFUSED.search(message) is not None
     wanted, limits = (dict(each.split("=", 1) for each in text.split(",") if "=" in each)
         for text in found.groups())  # fmt: skip
     return any(quantity(wanted[name]) > quantity(limits[name]) for name in wanted if name in limits)

@@ -84,6 +84,10 @@ class Server:
         """The queue that Kueue's webhook puts on a job which names none."""
         self.lingering = False
         """True while pods that are told to end do not."""
+        self.mutate: Callable[[Json], None] | None = None
+        """What a webhook does with each job that is created."""
+        self.refuses = ""
+        """Why nothing can be created, where it is no matter of rights."""
         self.denied: set[tuple[str, str]] = set()
         """Verbs and plurals that nobody may use."""
         self.drops: list[tuple[str, str, str]] = []
@@ -279,6 +283,9 @@ class Server:
         name = meta.get("name") or f"{meta.get('generateName', '')}{uuid.uuid4().hex[:5]}"
         if not NAME.fullmatch(name):
             raise RefusedError(422, "Invalid", f'{kind} "{name}" is invalid: metadata.name')
+        if self.refuses:
+            text = f'{request.dotted} "{name}" is forbidden: {self.refuses}'
+            raise RefusedError(403, "Forbidden", text)
         if (request.plural, request.space, name) in self.objects:
             raise RefusedError(409, "AlreadyExists", f'{request.dotted} "{name}" already exists')
         version = f"{request.group}/{request.version}" if request.group else request.version
@@ -289,6 +296,8 @@ class Server:
             meta["namespace"] = request.space
         if request.plural == "jobs":
             self._default_job(made)
+            if self.mutate is not None:
+                self.mutate(made)
         if self.default_queue and "parallelism" in made.get("spec", {}):
             meta.setdefault("labels", {}).setdefault(
                 "kueue.x-k8s.io/queue-name", self.default_queue

@@ -240,23 +240,80 @@ async def test_a_deletion_keeps_the_time_at_which_it_was_seen(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize(
-    ("message", "never"),
+    ("reason", "message", "never"),
     [
-        ('rpc error: code = NotFound desc = failed to pull "x": not found', True),
-        ("429 Too Many Requests - toomanyrequests: You have reached your pull rate limit", False),
-        ("Get https://registry/v2/: net/http: TLS handshake timeout", False),
-        ("received unexpected HTTP status: 503 Service Unavailable", False),
+        ("ErrImagePull", 'rpc error: code = NotFound desc = failed to pull "x": not found', True),
+        ("ErrImagePull", "429 Too Many Requests - toomanyrequests: your pull rate limit", True),
+        ("ImagePullBackOff", "received unexpected HTTP status: 503 Service Unavailable", True),
+        ("CreateContainerError", 'the container name "/k8s_a" is reserved for "f00"', False),
+        ("CreateContainerError", "context deadline exceeded", False),
     ],
 )
-async def test_what_a_registry_says_for_a_while_is_not_for_ever(
-    desk: Desk, message: str, never: bool
+async def test_an_image_that_cannot_be_pulled_is_said_at_once_with_the_registrys_words(
+    desk: Desk, reason: str, message: str, never: bool
 ) -> None:
     desk.server.add("jobs", job())
     (pod,) = desk.pods()
     pod["spec"]["nodeName"] = "node-a"
-    show(desk, pod, **waiting("ErrImagePull", message))
+    show(desk, pod, **waiting(reason, message))
     value = await desk.job()
-    assert value.never is never and "its image cannot be pulled" in (value.reason or "")
+    assert value.never is never and message[:40] in (value.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("said", "never"),
+    [
+        ('pods "a" is forbidden: failed quota: q: must specify limits.cpu,requests.cpu', True),
+        ('pods "a" is forbidden: maximum cpu usage per Container is 1, but request is 4', True),
+        ('Pod "a" is invalid: spec.containers[0].resources.requests: Invalid value: "4"', True),
+        ('admission webhook "w" denied the request: image registry not allowed', False),
+        ('Internal error occurred: failed calling webhook "w": context deadline exceeded', False),
+    ],
+)
+async def test_a_pod_that_is_refused_as_it_is_never_starts(
+    desk: Desk, said: str, never: bool
+) -> None:
+    made = desk.server.add("jobs", job())
+    for pod in desk.pods():
+        desk.server.objects.pop(("pods", "default", pod["metadata"]["name"]))
+        desk.server.removed(pod)
+    desk.server._event(made, "FailedCreate", "Warning", f"Error creating: {said}")
+    value = await desk.job()
+    assert value.never is never and said[:50] in (value.reason or "")
+
+
+async def test_the_container_that_a_webhook_puts_first_does_not_train(desk: Desk) -> None:
+    desk.server.add("jobs", job())
+    (pod,) = desk.pods()
+    pod["spec"]["containers"].insert(0, {"name": "istio-proxy"})
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    rows = [container("istio-proxy", running={}), container("main", **ended)]
+    show(desk, pod, phase="Running", containerStatuses=rows)
+    value = await desk.job()
+    assert value.phase is Phase.UNKNOWN
+    assert "exit 3; its pod goes on with istio-proxy" in (value.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("deleted", "failed", "ttl", "phase"),
+    [
+        ("2026-11-01T10:00:00Z", "2026-11-01T10:00:02Z", None, Phase.CANCELLED),
+        ("2026-11-01T10:00:00Z", "2026-11-01T10:00:00Z", None, Phase.CANCELLED),
+        ("2026-11-01T10:00:00Z", "2026-11-01T10:00:00Z", 0, Phase.FAILED),
+        ("2026-11-01T10:00:02Z", "2026-11-01T10:00:00Z", None, Phase.FAILED),
+    ],
+)
+async def test_a_job_that_its_deletion_ended_did_not_fail(
+    desk: Desk, deleted: str, failed: str, ttl: int | None, phase: Phase
+) -> None:
+    """Its pods are ended first, so its controller says Failed while a finalizer keeps it."""
+    made = desk.server.add("jobs", job(ttlSecondsAfterFinished=ttl))
+    row = {**condition("Failed", "BackoffLimitExceeded"), "lastTransitionTime": failed}
+    status(desk.server, "jobs", "toy", conditions=[row])
+    desk.server.lingering = True
+    made["metadata"] |= {"deletionTimestamp": deleted, "finalizers": ["example.com/hangs"]}
+    desk.server.settle(made)
+    assert (await desk.job()).phase is phase
 
 
 @pytest.mark.parametrize("denied", [True, False])

@@ -16,7 +16,7 @@ from cockpit.model.plan import Level
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kubernetes.objects import NO_QUEUE, QUEUE, name_of
 from tests.platforms.kubernetes.launches import CREATE, KINDS, Launcher, job, pod
-from tests.platforms.kubernetes.server import Server, serving
+from tests.platforms.kubernetes.server import Json, Server, serving
 
 
 @pytest.fixture
@@ -125,6 +125,67 @@ async def test_a_closed_object_that_somebody_lets_go_by_hand_is_not_absent(desk:
     body["spec"]["suspend"] = False  # as `kubectl edit` does
     found = await desk.another().look_up(run, "toy-i001")
     assert (found.found, found.job_id) == (LaunchState.LIVE, "job/toy-i001")
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_an_object_that_a_hand_took_our_marks_off_is_neither_absent_nor_ended(
+    desk: Launcher, held: bool
+) -> None:
+    """A GitOps controller writes the annotations as its repository has them: without ours."""
+    run, server = desk.run(), desk.server
+    accepted = await desk.platform.accept(run, desk.submission(run))
+    if not held:
+        await desk.platform.go(run, accepted)
+    (body,) = server.all("jobs")
+    body["metadata"]["annotations"] = {}
+    body["metadata"]["labels"] = {}
+    server.settle(body)
+    found = await desk.another().look_up(run, "toy-i001")
+    assert (found.found, found.job_id, found.waits) == (LaunchState.LIVE, "job/toy-i001", True)
+    if held:  # nobody lets it go by our patch any more, and a hand may
+        with pytest.raises(CannotError):
+            await desk.platform.go(run, accepted)
+        assert server.all("pods") == [] and server.all("jobs") == [body]
+    with pytest.raises(CannotError, match="still alive: job/toy-i001"):
+        await desk.launch(run, number=2)
+
+
+async def test_another_object_under_the_name_is_not_the_launch(desk: Launcher) -> None:
+    run, server = desk.run(), desk.server
+    other = job(suspend=True)
+    other["metadata"]["name"] = "toy-i001"
+    server.add("jobs", other)
+    with pytest.raises(CannotError, match="already exists"):
+        await desk.launch(run)
+    assert (await desk.another().look_up(run, "toy-i001")).found is LaunchState.ABSENT
+    assert [each["metadata"]["name"] for each in server.all("jobs")] == ["toy-i001"]
+
+
+@pytest.mark.parametrize("lost", ["annotations", "suspend"])
+async def test_a_webhook_that_undoes_the_hold_is_seen_before_anything_is_created(
+    desk: Launcher, lost: str
+) -> None:
+    def change(made: Json) -> None:
+        (made["metadata"] if lost == "annotations" else made["spec"]).pop(lost)
+        made["spec"]["parallelism"] = 1
+
+    desk.server.mutate = change
+    with pytest.raises(CannotError, match="a webhook of it changes what is sent"):
+        await desk.launch(desk.run())
+    assert desk.server.all("jobs") == desk.server.all("configmaps") == []
+
+
+async def test_what_is_refused_for_another_reason_than_a_right_names_no_role(
+    desk: Launcher,
+) -> None:
+    """A namespace that is being deleted takes in neither a job nor the note that closes one."""
+    run, server = desk.run(), desk.server
+    server.refuses = "unable to create new content in namespace default because it is being deleted"
+    with pytest.raises(CannotError, match="is being deleted; nothing was started"):
+        await desk.launch(run)
+    found = await desk.platform.look_up(run, "toy-i001")
+    assert found.found is LaunchState.UNKNOWN
+    assert "cannot be closed" in found.text and "is being deleted" in found.text
 
 
 WRITES = [

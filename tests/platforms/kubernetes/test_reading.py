@@ -152,6 +152,7 @@ async def test_running_by_its_operator_is_waiting_while_no_pod_is_ready(desk: De
     [
         ("Running", "RUNNING", True, Phase.RUNNING, ""),
         ("Initializing", "", True, Phase.WAITING, "KubeRay: Initializing"),
+        ("Running", "FAILED", True, Phase.UNKNOWN, "KubeRay has not said yet what follows"),
         ("Complete", "SUCCEEDED", True, Phase.SUCCEEDED, ""),
         ("Failed", "FAILED", True, Phase.FAILED, "AppFailed"),
         ("Complete", "STOPPED", False, Phase.CANCELLED, ""),
@@ -355,11 +356,12 @@ async def test_what_happens_to_a_job_with_a_longer_name_is_not_its_own(desk: Des
     other = desk.server.add("jobs", job("toy-eval", parallelism=0))
     text = "exceeded quota: q, requested: pods=40, used: pods=0, limited: pods=10"
     desk.server._event(other, "FailedCreate", "Warning", text)
-    assert (await why(desk)).reason is None
+    assert "nobody has let it go" in ((await why(desk)).reason or "")
 
 
-async def test_a_suspended_job_waits_for_a_hand(desk: Desk) -> None:
-    desk.server.add("jobs", job(suspend=True))
+@pytest.mark.parametrize("hold", [{"suspend": True}, {"parallelism": 0}])
+async def test_a_suspended_job_waits_for_a_hand(desk: Desk, hold: Json) -> None:
+    desk.server.add("jobs", job(**hold))
     assert (await why(desk)).reason == "it is suspended: nobody has let it go yet"
 
 
