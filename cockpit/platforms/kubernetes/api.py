@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlencode
 
 from cockpit.model.clock import Clock
@@ -18,6 +18,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kubernetes.access import Access, Credentials, find_access
+from cockpit.platforms.kubernetes.objects import Object
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, date_of
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -44,7 +45,6 @@ PATCHES: Final = {
 _KINDS: Final = {
     401: ErrorKind.UNAUTHORIZED, 403: ErrorKind.FORBIDDEN, 404: ErrorKind.NOT_FOUND,
 }  # fmt: skip
-Object = Mapping[str, Any]
 
 
 class ApiError(HttpError):

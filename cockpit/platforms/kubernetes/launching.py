@@ -23,7 +23,7 @@ from cockpit.model.jobs import Accepted, LaunchState, LookUp, Submission
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.kubernetes.api import ApiError, Cluster, Object
+from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.manifest import load
 from cockpit.platforms.kubernetes.objects import (
     CLOSED,
@@ -35,6 +35,7 @@ from cockpit.platforms.kubernetes.objects import (
     NOTE,
     QUEUE,
     RUN_LABEL,
+    Object,
     ObjectKind,
     id_of,
     is_held,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from cockpit.hosts.notes import number_of
 from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.alike import Started, program_of
 from cockpit.platforms.kubernetes.access import document_of, mapping
-from cockpit.platforms.kubernetes.objects import LINEAGE, is_held, part, pod_templates
+from cockpit.platforms.kubernetes.objects import LINEAGE, Object, is_held, part, pod_templates
 from cockpit.platforms.kubernetes.states import Job, Top, owner_of
 from cockpit.platforms.kubernetes.view import Look
 from cockpit.platforms.lineage import (
@@ -27,7 +27,6 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub, shown
 
 FITS: Final = "its name or labels fit the run file"
-Object = Mapping[str, Any]
 
 
 def by_id(tops: Iterable[Top], job_id: str | None) -> Top | None:

@@ -14,7 +14,8 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.objects import instant
-from cockpit.platforms.kubernetes.states import Job, Pod
+from cockpit.platforms.kubernetes.pods import Pod
+from cockpit.platforms.kubernetes.states import Job
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 
+Object = Mapping[str, Any]
+"""A document of the API."""
 RUN_LABEL: Final = "cockpit/run"
 LAUNCH_LABEL: Final = "cockpit/launch-id"
 LINEAGE: Final = "cockpit/lineage"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Gpu, HostValue
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import STEADY, Cluster
-from cockpit.platforms.kubernetes.objects import KINDS, part
-from cockpit.platforms.kubernetes.states import ACCELERATORS, conditions
+from cockpit.platforms.kubernetes.objects import KINDS, Object, part
+from cockpit.platforms.kubernetes.pods import ACCELERATORS, conditions
 from cockpit.platforms.kubernetes.waits import quantity
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
@@ -27,7 +27,6 @@ VERBS: Final = (
 OF_KINDS: Final = "list watch create get patch delete"
 CHECK: Final = "check the context with kubectl; docs/kubernetes.md says what is read"
 ASK: Final = "ask for the role in docs/kubernetes.md"
-Object = Mapping[str, Any]
 
 
 def host_of(node: Object) -> HostValue:

@@ -12,10 +12,10 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NO_WAY, save_by_command
 from cockpit.platforms.describing import outlined
-from cockpit.platforms.kubernetes.api import ApiError, Cluster, Object
+from cockpit.platforms.kubernetes.api import ApiError, Cluster
 from cockpit.platforms.kubernetes.launching import CHANGED
-from cockpit.platforms.kubernetes.objects import part
-from cockpit.platforms.kubernetes.states import Pod
+from cockpit.platforms.kubernetes.objects import Object, part
+from cockpit.platforms.kubernetes.pods import Pod
 from cockpit.platforms.kubernetes.view import Look, Namespace
 from cockpit.platforms.protocol import EndingJobs
 from cockpit.runtime.http import HttpError

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RunSpec
 from cockpit.platforms.kubernetes.api import UNREADABLE, ApiError, Cluster
-from cockpit.platforms.kubernetes.objects import KINDS, ObjectKind
+from cockpit.platforms.kubernetes.objects import KINDS, Object, ObjectKind
 from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
 from cockpit.platforms.kubernetes.waits import Wait, about, wait_of
 from cockpit.runtime.http import HttpError
 
-Object = Mapping[str, Any]
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 PAGE: Final = 500
 SIZED_FOR: Final = 300.0

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import ROLE
-from cockpit.platforms.kubernetes.objects import QUEUE, instant, part
-from cockpit.platforms.kubernetes.states import CONTAINERS, Job, Pod, conditions, end_of
+from cockpit.platforms.kubernetes.objects import QUEUE, Object, instant, part
+from cockpit.platforms.kubernetes.pods import CONTAINERS, Pod, conditions, end_of
+from cockpit.platforms.kubernetes.states import Job
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
-Object = Mapping[str, Any]
 NEVER_STARTS: Final = {
     "ErrImagePull": "its image cannot be pulled", "ImagePullBackOff": "its image cannot be pulled",
     "InvalidImageName": "its image has no valid name",
