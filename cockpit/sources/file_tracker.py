@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +60,16 @@ class TrackedRuns(ABC):
         self._kind = kind
         self._reader = reader
         self._runs: dict[str, _Own] = {}
+
+    def join(
+        self, at: str, answers: Mapping[str, Facet[TrackerValue]]
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Return the facet of each run, of which its one place has answered."""
+        return dict(answers)
+
+    def best(self, run: RunSpec) -> TrackedRuns:
+        """Return what a run is read by: this."""
+        return self
 
     def reader(self, spec: Spec, names: MetricNames) -> RunRows:
         """Return a reader of all rows that a run's settings name, from the first one on."""
@@ -166,8 +176,10 @@ class FileTracker(TrackedRuns):
         self._find_place = place_of
         self._title = title or kind.name
 
-    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
-        """Return the tracker facet of each run, by run name."""
+    async def observe(
+        self, queries: Sequence[Query], at: str | None = None
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each run, by run name; each is read ``at`` one place."""
         now = self._clock.now()
         facets = {query.name: self._not_read(query.run, now) for query in queries}
         own = [self._own(query.run) for query in queries if facets[query.name] is None]

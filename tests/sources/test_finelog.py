@@ -21,7 +21,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec
-from cockpit.sources import finelog, trackers
+from cockpit.sources import finelog, trackers, two_trackers
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.finelog import rows_of
 from cockpit.sources.logs.remote import HostError
@@ -372,7 +372,7 @@ async def test_another_tracker_stands_in_and_steps_back(
     fake.reply = 500, b"{}"
     found = await facet(source, run)
     assert found.value is None and found.error is not None, "one refusal: it may be back at once"
-    monkeypatch.setattr(trackers, "PATIENCE", 0.0)
+    monkeypatch.setattr(two_trackers, "PATIENCE", 0.0)
     found = await facet(source, run)
     assert found.value is not None and found.value.step == 29 and "500" in found.source
     chunk = await source.more_rows(run)

@@ -145,6 +145,10 @@ class OnlineWandb(TrackedRuns):
         found = await asyncio.gather(*(self._project(*group) for group in groups.items()))
         return {name: facet for facets in found for name, facet in facets.items()}
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return that ``more_rows`` might give some: they come with the answers."""
+        return True
+
     def keys_of(self, run: RunSpec) -> MetricKeys:
         """Return which logged name is which, as far as the server was asked about the run."""
         former = self._runs.get(run.name)

@@ -15,7 +15,6 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.curves import CurveReading
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
 from cockpit.verbs import plot
 from tests.hosts.here import CallsHere
 from tests.queries import queries_of
@@ -26,10 +25,10 @@ from tests.sshd import needs_sshd, serving
 SPAN = Span(most=400)
 
 
-def reading(calls: CallsHere) -> tuple[CurveReading, OfflineWandb]:
+def reading(calls: CallsHere) -> tuple[CurveReading, Trackers]:
     clock = SystemClock()
-    source = OfflineWandb(clock, calls)
-    return CurveReading(Trackers(clock, Wandb(clock, source)), clock), source
+    source = Trackers(clock, call=calls)
+    return CurveReading(source, clock), source
 
 
 async def read(curves: CurveReading, run: RunSpec, *metrics: str) -> list[Curve]:

@@ -43,7 +43,12 @@ class Part:
     recent = more_rows
 
     def may_have_rows(self, run: RunSpec) -> bool:
-        return False
+        return self.step == 2
+
+    def join(
+        self, at: str, answers: Mapping[str, Facet[TrackerValue]]
+    ) -> Mapping[str, Facet[TrackerValue]]:
+        return answers
 
     def rewind(self, run: str) -> None:
         self.rewound += 1
