@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.platforms.iris import acting as iris_acting
-from cockpit.platforms.iris import jobs as iris_jobs
-from cockpit.platforms.iris import lookup
-from cockpit.platforms.iris import platform as iris_platform
-from cockpit.platforms.kubernetes import api
-from cockpit.platforms.ray import head as heads
 from tests.platforms.conformance.clusters import IrisSeat, RayHeadSeat, RaySeat, SlurmSeat
 from tests.platforms.conformance.hosts import BoxSeat, LocalSeat
 from tests.platforms.conformance.kubernetes import KubernetesRigSeat, KubernetesSeat
@@ -36,20 +30,7 @@ SEATS: dict[str, type[Seat]] = {
 }
 SYSTEMS = {"box": "box", "slurm": "slurm", "ray head": "head", "kubernetes rig": "cluster"}
 """The fixtures that are real systems."""
-IMPATIENT = (
-    *((heads, "ACT_WITHIN"), (iris_acting, "LOOKUP_WITHIN"), (lookup, "LOOKUP_WITHIN")),
-    *((iris_acting, "ASK_WITHIN"), (iris_jobs, "PATIENT"), (iris_platform, "PATIENT")),
-    (api, "WITHIN"),
-)
-"""Deadlines that are waited out where a system stands still."""
 ROWS = [pytest.param(name, marks=needs_sshd if name == "box" else ()) for name in SEATS]
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait less for a system that is going to stand still."""
-    for module, name in IMPATIENT:
-        monkeypatch.setattr(module, name, 5.0)
 
 
 @pytest.fixture(params=ROWS)

@@ -21,6 +21,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState, Live, LookUp
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
+from tests.platforms.conformance.halting import halted
 from tests.platforms.conformance.seat import Seat, exchanges
 from tests.waiting import until
 
@@ -286,7 +287,6 @@ async def test_a_cockpit_halted_at_any_point_starts_nothing_that_was_looked_up(
         seat.end()
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("where", ["accepted", "mid-flight"])
 async def test_a_system_that_stands_still_is_unknown_and_nothing_comes_late(
     seat: Seat, where: str
@@ -299,10 +299,10 @@ async def test_a_system_that_stands_still_is_unknown_and_nothing_comes_late(
 
         def halts(point: str) -> None:
             if point == "exchange 1, before":
-                stack.enter_context(seat.halted())
+                stack.enter_context(halted(seat))
 
         if where == "accepted":
-            stack.enter_context(seat.halted())
+            stack.enter_context(halted(seat))
         else:
             stack.enter_context(exchanges(seat.ways, halts))
         async with asyncio.timeout(120):

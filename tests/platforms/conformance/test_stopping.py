@@ -9,6 +9,7 @@ import pytest
 from cockpit.model.jobs import LaunchState, LiveJob, Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from tests.platforms.conformance.halting import halted
 from tests.platforms.conformance.seat import Seat, exchanges
 from tests.platforms.conformance.test_launching import is_true, launch, live, looked_up
 
@@ -98,13 +99,12 @@ async def test_what_waits_for_its_end_is_cancelled_by_its_own_handle(seat: Seat)
     assert seat.living(run) == [job.id]
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_system_that_stands_still_stops_nothing_and_says_so(seat: Seat) -> None:
     if not seat.hangs:
         pytest.skip(f"nothing stands between a cockpit and {seat.kind} jobs")
     run, own = seat.spec(), seat.platform()
     job = await begun(seat, run)
-    with seat.halted(), pytest.raises((CannotError, LostError)):
+    with halted(seat), pytest.raises((CannotError, LostError)):
         await own.stop(run, [job])
     await own.stop(run, [job])
     assert seat.living(run) == []
