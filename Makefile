@@ -26,7 +26,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo compiled test test-iris test-kubernetes test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
+.PHONY: changelog demo compiled test test-iris test-kubernetes test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -46,6 +46,7 @@ help:
 	@echo '                 then the property tests at full length'
 	@echo 'make soak        races, kills and hours of real cockpits on real runs, at full length'
 	@echo 'make lock        resolve the lock files anew'
+	@echo 'make changelog   CHANGELOG.md with what lies in changelog.d/ as VERSION='
 
 $(VENV)/.made:
 	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
@@ -166,6 +167,10 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -o requirements.lock
 	@uv pip compile pyproject.toml --extra dev --upgrade --universal --generate-hashes --python-version 3.11 \
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
+
+changelog: $(VENV)/.dev
+	@test -n '$(VERSION)' || { echo 'make changelog VERSION=0.3.0' >&2; exit 2; }
+	@$(VENV)/bin/towncrier build --yes --version '$(VERSION)'
 
 clean:
 	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) $(KUBERNETES) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -23,9 +23,9 @@ def start() -> NoReturn:
 
         leave(print_values(sys.argv[3:]))
     if sys.argv[1:] == ["--version"]:
-        from cockpit import __version__
+        from cockpit import version_text
 
-        sys.stdout.write(f"cockpit {__version__}\n")
+        sys.stdout.write(f"{version_text()}\n")
         leave(0)
     try:
         opens = sys.argv[1:2] == ["open"] or not sys.argv[1:2] or sys.argv[1].startswith("-")

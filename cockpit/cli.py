@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cockpit import __version__
+from cockpit import version_text
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
@@ -164,7 +164,8 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
         "example: cockpit check --config runs/cockpit.toml --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
+    if chosen is None:  # git is asked for it
+        parser.add_argument("--version", action="version", version=version_text())
     verbs = parser.add_subparsers(
         prog="cockpit", metavar="VERB", required=True, help=argparse.SUPPRESS
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cockpit import version_text
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.processes import stop
 from cockpit.demo.situations import SITUATIONS
@@ -84,6 +85,7 @@ def test_the_source_distribution_has_what_a_clone_has(tmp_path: Path) -> None:
     with tarfile.open(built) as packed:
         names = {each.name.partition("/")[2]: each.mode for each in packed.getmembers()}
     assert set(COMMANDS_NEED) <= set(names)
+    assert ("cockpit/COMMIT" in names) == (ROOT / ".git").exists()
     assert names[".ci/run"] & 0o100
     if (ROOT / ".git").exists():
         cloned = call("git", "ls-files", cwd=ROOT).stdout.splitlines()
@@ -96,7 +98,8 @@ def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) ->
     assert str(installed.parent / "lib") in done.stdout, done.stderr
     for command in ((installed / "cockpit",), (installed / "python", "-m", "run_cockpit")):
         done = call(*command, "--version", cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("cockpit ")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == version_text() + "\n", "the wheel says the commit of its clone"
 
 
 def packed_stranger(name: str, folder: Path) -> Path:

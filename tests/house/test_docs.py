@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from cockpit import cli
+from cockpit import __version__, cli
 from cockpit.config.advice import unread_settings
 from cockpit.config.check import keys_of
 from cockpit.config.file import load
@@ -140,3 +141,15 @@ def test_every_variable_and_setting_that_the_documents_name_in_their_text_is_kno
 def test_every_threshold_stands_in_the_row_of_a_condition() -> None:
     named = " ".join(each.opens for each in CONDITIONS)
     assert [name for name in Thresholds.model_fields if f"`{name}`" not in named] == []
+
+
+def test_what_changed_is_sorted_and_the_newest_version_is_ours() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["towncrier"]
+    kinds = {row["directory"] for row in settings["type"]}
+    pieces = [path for path in (ROOT / "changelog.d").iterdir() if path.name != ".gitignore"]
+    wrong = [
+        path.name for path in pieces if path.name.split(".")[1:] not in [[k, "md"] for k in kinds]
+    ]
+    assert wrong == [], f"changelog.d/+NAME.KIND.md, KIND one of {sorted(kinds)}"
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.findall(r"^## (\S+) \(", changelog, re.MULTILINE)[0] == __version__
