@@ -18,7 +18,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kubernetes.access import Access, Credentials, find_access
-from cockpit.platforms.kubernetes.objects import Object
+from cockpit.platforms.kubernetes.objects import Object, ObjectKind
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, date_of
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -114,6 +114,14 @@ class Cluster:
                 status = event.get("object") or {}
                 raise self._refusal(status, int(status.get("code") or 0))
         return events
+
+    async def serves(self, row: ObjectKind) -> bool:
+        """Tell whether a kind is installed: what is not is refused as what may not be listed."""
+        try:
+            found = await self.get(f"/apis/{row.group}/{row.version}")
+        except ApiError as error:
+            return error.kind is not ErrorKind.NOT_FOUND
+        return any(each["name"] == row.plural for each in found.get("resources") or ())
 
     def _document(self, answer: Answer) -> Object:
         """Return the object in an answer; raises ``HttpError`` for anything else."""

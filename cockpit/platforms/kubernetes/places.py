@@ -25,6 +25,8 @@ VERBS: Final = (
 )  # fmt: skip
 """What is needed beside the kinds of objects: group, resource, part of it, verbs."""
 OF_KINDS: Final = "list watch create get patch delete"
+SEEN: Final = "list watch"
+"""The verbs for the other kinds: an object of any kind may write to a run's output root."""
 CHECK: Final = "check the context with kubectl; docs/kubernetes.md says what is read"
 ASK: Final = "ask for the role in docs/kubernetes.md"
 
@@ -79,8 +81,9 @@ async def _lacking(cluster: Cluster, space: str, queries: Sequence[Query]) -> li
     words = {
         ((query.run.job and query.run.job.id) or "job/").partition("/")[0] for query in queries
     }
-    rows = [KINDS[word] for word in sorted(words) if word in KINDS]
-    wanted = [*((row.group, row.plural, "", OF_KINDS) for row in rows), *VERBS]
+    served = [(word, row) for word, row in KINDS.items() if await cluster.serves(row)]
+    verbs = ((row, OF_KINDS if word in words else SEEN) for word, row in served)
+    wanted = [*((row.group, row.plural, "", each) for row, each in verbs), *VERBS]
     asked = [(verb, *row) for row in wanted for verb in row[3].split()]
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

@@ -155,7 +155,7 @@ class Namespace:
         )
         errors: dict[str, HttpError] = {}
         for word, answer in zip(kept, answers, strict=True):
-            if isinstance(answer, HttpError) and answer.status == 404 and word != "pods":
+            if isinstance(answer, HttpError) and word in KINDS and await self._lacks(word, answer):
                 self._missing[word] = self._clock.monotonic() + MISSING_FOR
                 del self._kept[paths[word]]
             elif isinstance(answer, HttpError):
@@ -176,6 +176,11 @@ class Namespace:
         left = by_owner(gone, up, kept["pods"].gone.values())
         pods = by_owner(tops, up, kept["pods"].items.values())
         return Look(tuple(tops), pods, tuple(gone), left, up, errors, {})
+
+    async def _lacks(self, word: str, error: HttpError) -> bool:
+        """Tell whether a kind that was not listed is not installed."""
+        refused = error.kind is ErrorKind.FORBIDDEN
+        return error.status == 404 or (refused and not await self.cluster.serves(KINDS[word]))
 
     async def wait(self, look: Look, job: Job, now: float) -> Wait:
         """Return why a job waits, as far as that may be read; ``now`` by the server's clock."""

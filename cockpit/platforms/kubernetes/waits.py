@@ -86,24 +86,35 @@ def _of_queue(job: Job, workloads: Sequence[Object] | None) -> Iterator[Wait]:
         )
     for each in workloads or ():
         owners = each["metadata"].get("ownerReferences") or ()
-        if all(owner.get("uid") != job.top.uid for owner in owners):
-            continue
-        held = {one["type"]: one for one in conditions(each)}
-        rows = (each.get("status") or {}).get("conditions") or ()
-        refused: Object = next((one for one in rows if one.get("type") == "QuotaReserved"), {})
-        for word in ("Evicted", "Preempted"):
-            if word in held and job.top.suspended:
-                yield Wait(f"Kueue: {word.lower()}, {shown(held[word].get('message'), 200)}")
-        if "Admitted" in held and job.top.suspended:
-            yield Wait(
-                "Kueue has admitted it, and it is still suspended: its operator should start it"
-            )
-        elif refused.get("status") == "False":
-            text = str(refused.get("message") or "no quota yet")
-            never = bool(_BEYOND.search(text)) and not _FREED.search(text)
-            yield Wait(f"Kueue: {shown(text, 300)}", never)
-        elif "Admitted" not in held:
-            yield Wait("Kueue holds it: its workload is not admitted yet")
+        if any(owner.get("uid") == job.top.uid for owner in owners):
+            yield from _of_workload(each, suspended=job.top.suspended)
+
+
+def _of_workload(work: Object, *, suspended: bool) -> Iterator[Wait]:
+    status = work.get("status") or {}
+    held = {each["type"]: each for each in conditions(work)}
+    rows = status.get("conditions") or ()
+    refused: Object = next((each for each in rows if each.get("type") == "QuotaReserved"), {})
+    if part(work, "spec.active") is False:
+        why = shown((held.get("Evicted") or {}).get("message") or "nothing says why", 200)
+        yield Wait(f"Kueue has deactivated it, until somebody activates it again: {why}", True)
+    for word in ("Evicted", "Preempted") if suspended else ():
+        if word in held:
+            yield Wait(f"Kueue: {word.lower()}, {shown(held[word].get('message'), 200)}")
+    for check in status.get("admissionChecks") or ():
+        state = clean(check.get("state"), 40)
+        if state != "Ready":
+            text = f"{state}: {shown(check.get('message') or 'nothing more is told', 200)}"
+            name = clean(check.get("name"), 80)
+            yield Wait(f"Kueue's admission check {name} is {text}", state == "Rejected")
+    if "Admitted" in held and suspended:
+        yield Wait("Kueue has admitted it, and it is still suspended: its operator should start it")
+    elif refused.get("status") == "False":
+        text = str(refused.get("message") or "no quota yet")
+        never = bool(_BEYOND.search(text)) and not _FREED.search(text)
+        yield Wait(f"Kueue: {shown(text, 300)}", never)
+    elif "Admitted" not in held:
+        yield Wait("Kueue holds it: its workload is not admitted yet")
 
 
 def _of_pods(

@@ -211,15 +211,10 @@ class Server:
         if user is None:
             refusal = RefusedError(401, "Unauthorized", "Unauthorized")
             return 401, refusal.body
-        if parts.path == "/version":
-            return 200, {"major": "1", "minor": "20" if self.drops_suspend else "30"}
-        group_path = re.fullmatch(r"/apis/([^/]+)", parts.path)
-        if group_path is not None and group_path[1] in self.groups:
-            return 200, {"kind": "APIGroup", "name": group_path[1]}
+        if (told := self._discovered(parts.path)) is not None:
+            return 200, told
         found = PATH.fullmatch(parts.path)
-        kinds = (*KINDS, REVIEWS)
-        known = found is not None and (found["group"] or "") in self.groups
-        if found is None or not known or found["plural"] not in kinds:
+        if found is None or found["plural"] not in (*KINDS, REVIEWS):
             return 404, NOT_FOUND
         form = re.search(r"(?i)content-type: (\S+)", head)
         group, plural = found["group"] or "", found["plural"]
@@ -233,10 +228,22 @@ class Server:
             return 201, {**request.body, "metadata": {}, "status": {"allowed": may}}
         try:
             self._allowed(user, request)
+            if group not in self.groups:
+                return 404, NOT_FOUND
             answer = self._done(request)
         except RefusedError as error:
             return error.code, error.body
         return (201 if method == "POST" else 200), answer
+
+    def _discovered(self, path: str) -> Json | None:
+        """Return what the server says of itself, and of a group that is installed."""
+        if path == "/version":
+            return {"major": "1", "minor": "20" if self.drops_suspend else "30"}
+        found = re.fullmatch(r"/apis/([^/]+)(/v[^/]+)?", path)
+        if found is None or found[1] not in self.groups:
+            return None
+        names = [name for name, (group, _) in KINDS.items() if group == found[1]]
+        return {"name": found[1], "resources": [{"name": name} for name in names]}
 
     def _allowed(self, user: str, request: Request) -> None:
         reads = "get" if request.name else "watch" if "watch" in request.query else "list"

@@ -251,6 +251,10 @@ async def test_a_node_that_does_not_answer_leaves_its_pod_unknown(desk: Desk) ->
     assert value.phase is Phase.UNKNOWN and "node node-a does not answer" in (value.reason or "")
 
 
+def check(name: str, state: str, message: str) -> Json:
+    return {"name": name, "state": state, "message": message}
+
+
 SCHEDULER = (
     "0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint "
     "{dedicated: eval}. preemption: 0/5 nodes are available: 5 No preemption victims found."
@@ -338,14 +342,24 @@ async def test_a_quota_that_refuses_pods(desk: Desk, used: str, never: bool) -> 
         ([condition("QuotaReserved"), condition("Admitted"), condition("Evicted", "Why",
             "Exceeded the PodsReady timeout")], False, "evicted, Exceeded the PodsReady timeout"),
         ([condition("QuotaReserved"), condition("Admitted")], False, "still suspended"),
+        ([condition("QuotaReserved"), check("provisioning", "Pending", "waits for capacity")],
+            False, "admission check provisioning is Pending: waits for capacity"),
+        ([condition("QuotaReserved"), condition("Admitted"), condition("Evicted", "Why", "moved"),
+            check("multikueue", "Rejected", "no cluster has it")], True, "no cluster has it"),
+        ([condition("Evicted", "Deactivated", "exceeded all re-queuing retries"),
+            {"active": False}], True, "until somebody activates it again: exceeded"),
         ([], False, "not admitted yet"),
     ],
 )  # fmt: skip
 async def test_what_kueue_says(desk: Desk, rows: list[Json], never: bool, said: str) -> None:
     made = desk.server.add("jobsets", jobset(suspend=True))
     owner = [{"kind": "JobSet", "name": "toy", "uid": made["metadata"]["uid"]}]
-    desk.server.add("workloads", {"metadata": {"name": "w", "ownerReferences": owner}})
-    status(desk.server, "workloads", "w", conditions=rows)
+    spec = next((each for each in rows if "active" in each), {})
+    work = {"metadata": {"name": "w", "ownerReferences": owner}, "spec": spec}
+    desk.server.add("workloads", work)
+    parts = {"conditions": [each for each in rows if "type" in each]}
+    parts["admissionChecks"] = [each for each in rows if "state" in each]
+    status(desk.server, "workloads", "w", **parts)
     value = await desk.job(run_of(job="jobset/toy"))
     assert (value.phase, value.state) == (Phase.WAITING, "Suspended")
     assert value.never is never and said in (value.reason or "")
@@ -441,6 +455,18 @@ async def test_a_kind_that_may_not_be_read_is_no_answer_about_the_lineage(desk: 
     told = await desk.platform.jobs(others)
     assert told["toy"].value is not None, "what is wrong with one kind is wrong with its runs alone"
     assert told["other"].error is not None and told["other"].error.kind.value == "forbidden"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_a_kind_that_is_not_installed_needs_no_right(desk: Desk, installed: bool) -> None:
+    """A server refuses who may not list a kind before it says that there is none."""
+    desk.server.groups -= set() if installed else {"ray.io"}
+    desk.server.denied = {("list", "rayjobs")}
+    desk.server.add("jobs", job())
+    live = await desk.live()
+    assert bool(live.unknown) is installed and [each.id for each in live.jobs] == ["job/toy"]
+    (found,) = await desk.platform.findings([run_of()])
+    assert ("list rayjobs" in found.text) is installed
 
 
 async def test_nothing_is_acted_on_where_the_kubeconfig_may_move_the_run(desk: Desk) -> None:
