@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
@@ -14,7 +13,6 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.command import masked
 from cockpit.platforms.describing import outlined
 from cockpit.platforms.iris.acting import IrisLaunches
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
@@ -28,12 +26,20 @@ from cockpit.platforms.iris.rpc import (
     endpoint_of,
     remedy_of,
 )
-from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
+from cockpit.platforms.iris.trees import belongs_to, is_job_id, user_of
+from cockpit.platforms.reports import (
+    SET_CLOCKS,
+    as_evidence,
+    clock_text,
+    missing,
+    safe_document,
+    shown_names,
+)
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
-from cockpit.text.scrub import MASK, scrub
+from cockpit.text.scrub import scrub
 
 SKEW: Final = 60.0
 OCTOBER: Final = "of October 2026 or later"
@@ -58,8 +64,7 @@ async def finding(
     controller: Controller, endpoint: str, runs: Sequence[RunSpec], clock: Clock
 ) -> EndpointFinding:
     """Return whether a controller answers, as whom, of which generation, and how its clock is."""
-    names = ", ".join(run.name for run in runs[:5])
-    names += f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    names = shown_names([run.name for run in runs])
     job = next(run.job for run in runs if run.job is not None)
     try:
         user, role = await controller.user()
@@ -71,10 +76,8 @@ async def finding(
     off = 0.0 if controller.server_date is None else controller.server_date - clock.now()
     others = sorted({_owner(run) for run in runs} - {user, ""})
     if abs(off) >= SKEW:
-        way = "ahead of" if off > 0 else "behind"
-        text += f"; its clock is {abs(off):.0f} s {way} ours"
-        remedy = "set the clocks by NTP; its times are corrected by that much until then"
-        return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy)
+        text += f"; {clock_text(off)}"
+        return EndpointFinding(endpoint=endpoint, text=text, remedy=SET_CLOCKS)
     if others and user != ANYBODY:
         text += f"; jobs of {', '.join(others)} are read, and are not {user}'s to act on"
         return EndpointFinding(endpoint=endpoint, text=text, remedy=f"act as {others[0]}")
@@ -141,8 +144,6 @@ def _shown(jobs: Iterable[Job]) -> list[OwnJob]:
 
 MOST: Final = 8
 ASKED: Final = (("GetJobStatus", "status"), ("ListTasks", "tasks"))
-HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
-"""Variables whose values are kept; of all others the name alone is evidence."""
 
 
 async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]:
@@ -165,9 +166,9 @@ async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]
 
 async def _answer_text(controller: Controller, method: str, body: Mapping[str, object]) -> str:
     try:
-        return shown(await controller.call(method, body)) + "\n"
+        return f"{as_evidence(await controller.call(method, body))}\n"
     except HttpError as error:
-        return f"missing: {clean(str(error), 400)}\n"
+        return f"{missing(error)}\n"
 
 
 async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:
@@ -178,42 +179,6 @@ async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:
             listed = await controller.jobs(f"{job_id}/", pages=1)
             found += [job.id for job in listed if belongs_to(job.id, job_id)]
     return [each for each in found if each not in ids]
-
-
-def shown(document: Mapping[str, Any]) -> str:
-    """Return an answer as text without secrets.
-
-    The controller masks variables by their names, but not the command line that the client notes
-    beside them: that is read, and masked word by word.
-    """
-    return scrub(json.dumps(_safe(document), indent=1, ensure_ascii=False))
-
-
-def _safe(value: object, depth: int = 0) -> object:
-    if depth > 40:
-        return MASK
-    if isinstance(value, dict):
-        return {clean(name, 200): _safe_field(name, each, depth) for name, each in value.items()}
-    if isinstance(value, list):
-        if value and all(isinstance(each, str) for each in value):
-            return list(masked(value))
-        return [_safe(each, depth + 1) for each in value]
-    return scrub(value) if isinstance(value, str) else value
-
-
-def _safe_field(name: str, value: object, depth: int) -> object:
-    if name == PROVENANCE and isinstance(value, str):
-        with suppress(ValueError, RecursionError):
-            return _safe(json.loads(value), depth + 1)
-        return MASK
-    if name == "envVars" and isinstance(value, dict):
-        return {
-            clean(key, 200): _safe_field(key, each, depth + 1)
-            if key == PROVENANCE or key.startswith(HARMLESS)
-            else MASK
-            for key, each in value.items()
-        }
-    return _safe(value, depth + 1)
 
 
 class IrisPlatform(IrisLaunches):
@@ -277,7 +242,7 @@ class IrisPlatform(IrisLaunches):
         try:
             controller = (await self._jobs.place([run])).controller
             told = {
-                name: _safe(await controller.call(method, {"jobId": job_id}))
+                name: safe_document(await controller.call(method, {"jobId": job_id}))
                 for method, name in ASKED
             }
         except (AccessError, TimeoutError, HttpError) as error:
@@ -291,7 +256,7 @@ class IrisPlatform(IrisLaunches):
         try:
             place = await self._jobs.place([run])
         except (AccessError, TimeoutError) as error:
-            return {"iris.txt": f"missing: {clean(error, 400)}\n".encode()}
+            return {"iris.txt": f"{missing(error)}\n".encode()}
         return await gather(place.controller, list(dict.fromkeys(ids)))
 
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:

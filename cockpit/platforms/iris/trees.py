@@ -24,6 +24,7 @@ from cockpit.platforms.iris.answers import (
 )
 from cockpit.platforms.iris.answers import task_counts as tasks_of
 from cockpit.platforms.local.programs import Use, arguments, names_the_tracker_run, use_of
+from cockpit.platforms.reports import PROVENANCE
 from cockpit.text.safe import clean
 
 MOST: Final = 200
@@ -212,7 +213,6 @@ def _state_word(job: Job) -> str:
     return job.state.removeprefix("JOB_STATE_")
 
 
-PROVENANCE: Final = "MARIN_PROVENANCE"
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
 LINEAGE: Final = "COCKPIT_LINEAGE"
 CLOSED_FOR: Final = 3_600.0

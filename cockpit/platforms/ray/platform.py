@@ -32,10 +32,18 @@ from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
 from cockpit.platforms.ray.lineage import shown_name
 from cockpit.platforms.ray.logs import RayLogs
+from cockpit.platforms.reports import (
+    SET_CLOCKS,
+    as_evidence,
+    clock_text,
+    missing,
+    safe_document,
+    shown_names,
+)
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
-from cockpit.text.scrub import MASK, scrub
+from cockpit.text.scrub import scrub
 
 REMEDIES: Final = {
     ErrorKind.UNAUTHORIZED: "export the head's token and name its variable in job.token_env",
@@ -49,12 +57,11 @@ REMEDIES: Final = {
 COMMAND: Final = "job.token_command"
 BY_HAND: Final = "run job.token_command by hand: it must end with 0 and print the token"
 OTHERWISE: Final = "open the address in a browser: is it a Ray dashboard?"
-_SHOWN: Final = 5
 
 
 async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
     """Return whether a head answers for its jobs, by which version, and how its clock is."""
-    runs = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
+    runs = shown_names(names)
     try:
         version, began = await head.version()
         jobs = await head.jobs()
@@ -67,12 +74,8 @@ async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
     skew = head.skew or 0.0
     if abs(skew) <= SKEW:
         return EndpointFinding(endpoint=head.name, text=text)
-    way = "ahead of" if skew > 0 else "behind"
-    return EndpointFinding(
-        endpoint=head.name,
-        text=f"{text}; its clock is {abs(skew):.0f} s {way} ours",
-        remedy="set the clocks by NTP; its times are corrected by that much until then",
-    )
+    text = f"{text}; {clock_text(skew)}"
+    return EndpointFinding(endpoint=head.name, text=text, remedy=SET_CLOCKS)
 
 
 MOST_LISTED: Final = 500
@@ -116,8 +119,6 @@ def _signs_of(job: RayJob) -> Iterator[tuple[str, str]]:
 MOST_EVIDENCE: Final = 8
 LINES: Final = 1000
 """Lines of the end of a log that are kept."""
-HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
-"""Variables whose values are kept; of all others the name alone is evidence."""
 
 
 async def gather(head: Head, ids: Sequence[str]) -> dict[str, bytes]:
@@ -125,65 +126,29 @@ async def gather(head: Head, ids: Sequence[str]) -> dict[str, bytes]:
 
     Never raises: what could not be had is said in the file.
     """
-    found: dict[str, bytes] = {}
+    found: dict[str, str] = {}
     for number, job_id in enumerate(ids[:MOST_EVIDENCE], 1):
         job: RayJob | None = None
         try:
             job, document = await head.job(job_id)
-            text = shown(document)
+            found[f"ray-job-{number}.json"] = as_evidence(document)
         except HttpError as error:
-            text = _not_had(error)
-        found[f"ray-job-{number}.json"] = _file(text)
+            found[f"ray-job-{number}.json"] = missing(error)
         if job is not None and job.node is not None and job.log_name is not None:
-            found[f"ray-log-{number}.txt"] = _file(await _log(head, job.node, job.log_name))
-    found["ray-cluster.json"] = _file(await _cluster(head))
-    return found
+            found[f"ray-log-{number}.txt"] = await _log(head, job.node, job.log_name)
+    try:
+        cluster = await head.cluster()
+        found["ray-cluster.json"] = scrub(json.dumps(cluster, indent=1, ensure_ascii=False))
+    except HttpError as error:
+        found["ray-cluster.json"] = missing(error)
+    return {name: f"{text}\n".encode("utf-8", "replace") for name, text in found.items()}
 
 
 async def _log(head: Head, node: str, name: str) -> str:
     try:
         return scrub((await head.tail(node, name, LINES)).decode("utf-8", "replace"))
     except HttpError as error:
-        return _not_had(error)
-
-
-async def _cluster(head: Head) -> str:
-    try:
-        return scrub(json.dumps(await head.cluster(), indent=1, ensure_ascii=False))
-    except HttpError as error:
-        return _not_had(error)
-
-
-def _not_had(error: HttpError) -> str:
-    return f"missing: {clean(str(error), 400)}"
-
-
-def _file(text: str) -> bytes:
-    return f"{text}\n".encode("utf-8", "replace")
-
-
-def shown(document: object) -> str:
-    """Return a job's document as text, without the secrets of its runtime environment."""
-    return scrub(json.dumps(_masked(document), indent=1, ensure_ascii=False))
-
-
-def _masked(document: object) -> object:
-    if not isinstance(document, dict):
-        return document
-    safe: dict[str, Any] = dict(document)
-    env = safe.get("runtime_env")
-    if isinstance(env, dict) and isinstance(env.get("env_vars"), dict):
-        variables = {
-            name: value if str(name).startswith(HARMLESS) else MASK
-            for name, value in env["env_vars"].items()
-        }
-        safe["runtime_env"] = {**env, "env_vars": variables}
-    return {name: _scrubbed(value) for name, value in safe.items()}
-
-
-def _scrubbed(value: object) -> object:
-    """Return text scrubbed line by line, before JSON writes its line breaks out."""
-    return scrub(value) if isinstance(value, str) else value
+        return missing(error)
 
 
 class RayPlatform(RayLaunches):
@@ -266,7 +231,7 @@ class RayPlatform(RayLaunches):
             cluster = await head.cluster()
         except HttpError as error:
             raise CannotError(clean(str(error), 400)) from error
-        return "\n".join(outlined({"job": _masked(document), "cluster": cluster}))
+        return "\n".join(outlined({"job": safe_document(document), "cluster": cluster}))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what the head says of the run's jobs and of itself, secrets masked."""

@@ -24,6 +24,7 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import age
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
+from cockpit.platforms.reports import clock_text
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
     CONTROLLER,
@@ -87,7 +88,7 @@ def _findings(where: str, found: dict[str, str], now: float) -> Iterator[Endpoin
     date = found.get("date", "").strip()
     off = now - float(date) if date.isdecimal() else 0.0
     if abs(off) > SKEW:
-        text = f"its clock is {abs(off):.0f} s {'behind' if off > 0 else 'ahead of'} ours"
+        text = clock_text(-off)
         remedy = "set the clocks by NTP; until then its times are moved onto ours"
         yield EndpointFinding(endpoint=where, text=text, remedy=remedy)
 
