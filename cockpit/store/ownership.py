@@ -365,6 +365,11 @@ class Holder(Frozen):
         """``gpu-box, pid 4211``."""
         return f"{self.host}, pid {self.pid}"
 
+    @property
+    def place(self) -> Machine:
+        """Where its process id counts."""
+        return Machine(self.host, self.machine, self.boot, self.space)
+
 
 def this_holder() -> Holder:
     """Return this process, known by its start in kernel ticks and by the machine's boot."""
@@ -383,8 +388,7 @@ def this_holder() -> Holder:
 
 def lives(holder: Holder) -> bool | None:
     """Return whether that very process lives; ``None`` for one on another machine."""
-    place = Machine(holder.host, holder.machine, holder.boot, holder.space)
-    return process.lives(holder.pid, place, Start(holder.ticks, holder.started_at))
+    return process.lives(holder.pid, holder.place, Start(holder.ticks, holder.started_at))
 
 
 CLAIMED_FOR: Final = 60.0

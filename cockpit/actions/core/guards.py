@@ -223,17 +223,20 @@ async def take(hold: Hold, launch_id: str | None, what: str, *, over: str | None
     taken over only once nothing can start under its launch id: its holder may be stopped between
     two steps, and go on afterwards.
     """
-    platform = acting(hold.parts.platforms(hold.run))
-    left = await hold.claims.survey(hold.run) if over is not None else ()
-    stands = held_text(left)
-    if stands is not None and stands != over:
-        return f"changed since it was shown: {stands}; plan again"
-    held = {each.launch_id for each in left if each.level == Level.BLOCK.value}
-    for former in () if platform is None else sorted(filter(None, held - {launch_id})):
-        assert platform is not None
-        found = await settled(platform, hold.run, former, hold.parts.clock)
-        if found.found is LaunchState.UNKNOWN:
-            return f"cannot tell whether {former} was started: {found.text}; nothing was done"
+    platform, looked_up = acting(hold.parts.platforms(hold.run)), {launch_id}
+    while over is not None:
+        left = await hold.claims.survey(hold.run)
+        stands = held_text(left)
+        if stands is not None and stands != over:
+            return f"changed since it was shown: {stands}; plan again"
+        held = {each.launch_id for each in left if each.level == Level.BLOCK.value} - looked_up
+        if platform is None or not (formers := sorted(filter(None, held))):
+            break  # what a look-up has closed is noted beside a claim: it was read anew
+        for former in formers:
+            found = await settled(platform, hold.run, former, hold.parts.clock)
+            if found.found is LaunchState.UNKNOWN:
+                return f"cannot tell whether {former} was started: {found.text}; nothing was done"
+        looked_up |= set(formers)
     return await hold.claims.take(hold.run, launch_id, what, over=over is not None)
 
 

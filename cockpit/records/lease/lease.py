@@ -16,6 +16,7 @@ from cockpit.model.run import RunSpec
 from cockpit.records.git.repository import GitError
 from cockpit.records.lease.seat import BarredError, CannotAskError, Found, Seat, Seats, UnsureError
 from cockpit.records.lease.state import HELD, LeaseState, halted, highest, lives, this_holder
+from cockpit.runtime.process import Where, where
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -23,6 +24,16 @@ from cockpit.text.scrub import scrub
 _TRIES: Final = 3
 _TROUBLE: Final = (CannotAskError, GitError, OSError)
 HolderAlive = Callable[[Holder], bool | None]
+_UNTOLD: Final = "cannot tell from here whether it still runs"
+_UNSEEN: Final = {
+    Where.HERE: _UNTOLD,
+    Where.ELSEWHERE: f"{_UNTOLD}: that is another machine",
+    Where.CONTAINER: f"{_UNTOLD}: that is another container",
+    Where.UNCLEAR: f"{_UNTOLD}: this machine has restarted since, or another one has its name",
+    Where.RESTARTED: "it ended when this machine restarted, unless a copy of this machine holds it",
+}
+"""What is known of a holder that does not live here, by where it is."""
+_APPROVE: Final = "approve once you know that it has ended"
 
 
 class Lease:
@@ -253,7 +264,7 @@ class Lease:
 
     def _held(self, seat: Seat, state: LeaseState, known: str | None) -> Claim:
         living = self._alive(state.holder) is True
-        end = "cannot tell from here whether it still runs"
+        end = f"{_UNSEEN[where(state.holder.place, self._holder.place)]}; {_APPROVE}"
         if living:
             end = "it lives on this machine: wait for it, or end it first"
             end += halted(state.holder)
