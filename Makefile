@@ -17,6 +17,7 @@ RAY := .ray
 RAY_VERSION ?= 2.60.0
 IRIS := .iris
 KUBERNETES := .kubernetes
+SITE := .site
 PYTHON312 ?= $(shell for p in python3.14 python3.13 python3.12 python3 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
 	&& { command -v $$p; break; }; done)
@@ -26,7 +27,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: changelog demo compiled test test-iris test-kubernetes test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
+.PHONY: changelog demo site compiled test test-iris test-kubernetes test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -39,6 +40,7 @@ help:
 	@echo 'make bench       the table of speed and cost, with baselines and bars (bench/README.md)'
 	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
 	@echo 'make docs        what docs/ repeats of the code (verbs, keys, settings) and man cockpit, anew'
+	@echo 'make site        docs/ as a site in _site/ (its own environment; nothing is fetched to read it)'
 	@echo 'make snapshots   every screen at three sizes in every theme, for the tests, anew; with'
 	@echo "                 ARGS='--svg FOLDER' pictures of what is kept"
 	@echo 'make screenshots docs/*.svg from the running demo'
@@ -142,6 +144,16 @@ judgement: $(VENV)/.dev
 docs: $(VENV)/.runtime
 	@$(PY) docs/make_reference.py
 
+$(SITE)/.made: requirements-docs.lock
+	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
+	@echo 'setting up: installing what makes the site into $(SITE) (once)'
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r $<
+	@touch $@
+
+site: $(SITE)/.made
+	@$(SITE)/bin/sphinx-build -W -q -b html docs _site && echo 'open _site/index.html'
+
 snapshots: $(VENV)/.dev
 	@$(PY) -m tests.screens.frames $(ARGS)
 
@@ -167,10 +179,12 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -o requirements.lock
 	@uv pip compile pyproject.toml --extra dev --upgrade --universal --generate-hashes --python-version 3.11 \
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
+	@printf '%s\n' furo myst-parser 'sphinx<10' | uv pip compile - --upgrade --universal --generate-hashes --python-version 3.11 \
+		--no-annotate --no-header --no-emit-index-url -q -o requirements-docs.lock
 
 changelog: $(VENV)/.dev
 	@test -n '$(VERSION)' || { echo 'make changelog VERSION=0.3.0' >&2; exit 2; }
 	@$(VENV)/bin/towncrier build --yes --version '$(VERSION)'
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) $(KUBERNETES) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) $(KUBERNETES) $(SITE) _site .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -50,7 +50,7 @@ remedy = "log in"
 
 def shown_files() -> Iterator[Any]:
     """Every whole run file of the documents."""
-    for name in ("README.md", "docs/trainers.md"):
+    for name in ("README.md", "docs/trainers.md", "docs/start.md", "docs/kubernetes.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         for number, block in enumerate(re.findall(r"```toml\n(.*?)```", text, re.S)):
             if "[[run]]" in block:

@@ -64,7 +64,16 @@ def headings(text: str) -> set[str]:
 
 
 def test_every_page_is_reached_from_the_first() -> None:
-    assert {name for name in PAGES if f"docs/{name}" not in README} == set()
+    lists = re.findall(r"```{toctree}\n(.*?)```", PAGES["index.md"], re.DOTALL)
+    listed = {line for line in "\n".join(lists).splitlines() if line and line[0] != ":"}
+    own = {name.removesuffix(".md") for name in PAGES} - {"index", "package"}
+    skills = {f"agents/{path.stem}" for path in (ROOT / "docs" / "agents").glob("*.md")}
+    assert listed == own | skills
+    assert {name for name in own if f"docs/{name}.md" not in README} == set()
+
+
+def test_the_page_of_a_package_index_needs_nothing_beside_it() -> None:
+    assert "](" not in PAGES["package.md"]
 
 
 def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
