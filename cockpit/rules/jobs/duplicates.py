@@ -91,7 +91,8 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     concerns = recorded or others or similar or any(other.lives for other in history.sharers)
     maybe = [*_possible(job)] if concerns else []
     firm = [*(_written_twice(history) if concerns else ()), *_by_turns(history)]
-    firm += _after_end(run, history)
+    after_end = [*_after_end(run, history)]
+    firm += others if after_end and others else after_end  # a job that is seen is who writes
     if maybe or firm:
         severity = Severity.WARNING if firm or similar else Severity.INFO
         yield _perhaps(run, history, [*maybe, *firm], severity)

@@ -83,6 +83,15 @@ def test_saves_after_the_end_are_a_second_writer_while_they_go_on() -> None:
     assert not list(duplicate_job(run_spec(), History(now=T0 + 1000, facets=facets)))
 
 
+def test_a_job_that_is_seen_is_who_writes_after_the_end() -> None:
+    """Somebody submitted the script by hand after the run's own job had died."""
+    value = job(Phase.FAILED, id="pid:7", ended_at=T0, rivals=(rival(9),))
+    saved = checkpoints(checkpoint(500, T0 - 60), checkpoint(600, T0 + 60))
+    facets = seen(T0 + 99, job=value, checkpoints=saved)
+    (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=facets))
+    assert alert.title == "Possibly a second job: pid:9"
+
+
 def shared(phase: Phase, **changes: Any) -> History:
     other = Sharer(**{"run": "b", "what": "output root /r", "job_id": "pid:9", **changes})
     value = job(phase, id="pid:7")
