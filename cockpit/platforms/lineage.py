@@ -134,11 +134,12 @@ def live_of(
 
 
 class LineageSigns:
-    """What of a run its jobs are known by."""
+    """What of a run its jobs are known by; ``words`` is how a job's own words are called."""
 
-    def __init__(self, run: RunSpec) -> None:
+    def __init__(self, run: RunSpec, words: str = "entrypoint") -> None:
         root = run.output_root
         self._run = run
+        self._words = words
         self._recorded = run.job.id if run.job is not None else None
         self._tag = tag_of(run)
         self._root = None if root is None else root.normal().seen_from(run.job)
@@ -153,16 +154,20 @@ class LineageSigns:
         launch_id = job.job.launch_id
         if launch_id is not None and number_of(self._run.name, launch_id) is not None:
             return LineageSign("it was submitted under a launch id of the run")
+        return self.told(job.env, job.told)
+
+    def told(self, env: Mapping[str, str], words: Sequence[tuple[str, str]]) -> LineageSign | None:
+        """Return what a job's environment and arguments tell, what is certain first."""
         if self._root is None and self._wandb is None:
             return None
-        signs = [*self._in_environment(job), *self._in_entrypoint(job)]
+        signs = [*self._in_environment(env), *self._in_words(env, words)]
         return max(signs, key=lambda sign: sign.certain, default=None)
 
-    def _in_environment(self, job: Candidate) -> Iterator[LineageSign]:
-        for name, value in job.env.items():
+    def _in_environment(self, env: Mapping[str, str]) -> Iterator[LineageSign]:
+        for name, value in env.items():
             shown = clean(name, 40)
             if name == "WANDB_RUN_ID" and value == self._wandb:
-                if self._same_project(job):
+                if self._same_project(env):
                     yield LineageSign(f"the W&B id in its environment ({shown})")
             elif self._root is not None and within(self._root, value):
                 use = use_of(name)
@@ -171,27 +176,30 @@ class LineageSigns:
                         f"the output root in its environment ({shown})", use is Use.WRITES
                     )
 
-    def _in_entrypoint(self, job: Candidate) -> Iterator[LineageSign]:
-        for key, value in job.told:
+    def _in_words(
+        self, env: Mapping[str, str], words: Sequence[tuple[str, str]]
+    ) -> Iterator[LineageSign]:
+        for key, value in words:
+            use, named = use_of(key), names_the_tracker_run(key)
             if self._root is not None and within(self._root, value):
-                if (use := use_of(key)) is not Use.READS:
+                if use is not Use.READS:
                     sure = use is Use.WRITES
-                    yield LineageSign(f"the output root in its entrypoint{_as_key(key)}", sure)
-            elif value == self._wandb and use_of(key) is not Use.READS:
-                certain = names_the_tracker_run(key)
-                if certain is not False and self._same_project(job):
-                    yield LineageSign(
-                        f"the W&B id in its entrypoint{_as_key(key)}", certain is True
-                    )
+                    yield LineageSign(f"the output root in its {self._words}{_as_key(key)}", sure)
+            elif value == self._wandb and named is not False and self._same_project(env):
+                # who resumes a run writes to it; another verb of reading may only fork it
+                reads = use is Use.READS and "resum" not in key.lower()
+                if named or not reads:
+                    sure = named is True and not reads
+                    yield LineageSign(f"the W&B id in its {self._words}{_as_key(key)}", sure)
 
-    def _same_project(self, job: Candidate) -> bool:
+    def _same_project(self, env: Mapping[str, str]) -> bool:
         """Tell whether nothing in its environment says that the W&B id is another project's."""
         wandb = self._run.wandb
         told = (
             (wandb.project if wandb else None, "WANDB_PROJECT"),
             (wandb.entity if wandb else None, "WANDB_ENTITY"),
         )
-        return all(mine is None or (job.env.get(name) or mine) == mine for mine, name in told)
+        return all(mine is None or (env.get(name) or mine) == mine for mine, name in told)
 
 
 def _as_key(key: str) -> str:

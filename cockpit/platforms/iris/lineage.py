@@ -20,7 +20,6 @@ from cockpit.platforms.iris.trees import (
     CLOSED_FOR,
     LAUNCH_ID,
     LINEAGE,
-    LineageSign,
     belongs_to,
     is_closing,
     launch_id_of,
@@ -28,10 +27,11 @@ from cockpit.platforms.iris.trees import (
     user_of,
     words_of,
 )
+from cockpit.platforms.lineage import LineageSign
 from cockpit.text.safe import clean
 
-OWN: Final = LineageSign("the recorded job", sure=True)
-FITS: Final = LineageSign("its name fits job.match", sure=True)
+OWN: Final = LineageSign("the recorded job", certain=True)
+FITS: Final = LineageSign("its name fits job.match", certain=True)
 CLOSING: Final = "only closes the name of a launch that is over, and never runs"
 SUBMITTED: Final = "submitted_at"
 """The key of a handle that tells this execution from another one of the same name."""
@@ -76,7 +76,9 @@ class LiveJobs:
                     marks[job.id] = job, mark
         similar = list(self._similar(run, own, marks))
         found = [each for each in marks.values() if not belongs_to(own, each[0].id)]
-        jobs = [(self.live_job(*each), each[1].sure) for each in found if not self._closes(each[0])]
+        jobs = [
+            (self.live_job(*each), each[1].certain) for each in found if not self._closes(each[0])
+        ]
         closing = [job for job, _ in found if self._closes(job)]
         return Live(
             jobs=tuple(job for job, sure in jobs if sure),
@@ -98,7 +100,7 @@ class LiveJobs:
                 continue
             why = alike(run, starts, other)
             if why is not None:
-                live = self.live_job(job, LineageSign(why, sure=False))
+                live = self.live_job(job, LineageSign(why, certain=False))
                 yield live.model_copy(update={"alike": True})
 
     def matching(self, run: RunSpec, user: str) -> Job | None:
@@ -137,14 +139,14 @@ class LiveJobs:
         why = CLOSING
         if job.submitted_at is not None and self._needed(job):
             why += f", needed until {wording.moment(job.submitted_at + CLOSED_FOR)}"
-        found = self.live_job(job, LineageSign(why, sure=True))
+        found = self.live_job(job, LineageSign(why, certain=True))
         return found.model_copy(update={"started_at": job.submitted_at})
 
     def _by_name(self, job: Job) -> LineageSign:
         """Return why a job is a launch by its name; one that waits may only close that name."""
-        mark = LineageSign(f"launch {launch_id_of(job.id)} by its name", sure=True)
+        mark = LineageSign(f"launch {launch_id_of(job.id)} by its name", certain=True)
         if job.state == PENDING and job.id not in self._requests:
-            return LineageSign(f"{mark.why}, as far as is known", sure=False)
+            return LineageSign(f"{mark.why}, as far as is known", certain=False)
         return mark
 
     def _closes(self, job: Job) -> bool:

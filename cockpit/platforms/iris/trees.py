@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -23,7 +22,8 @@ from cockpit.platforms.iris.answers import (
     waiting_of,
 )
 from cockpit.platforms.iris.answers import task_counts as tasks_of
-from cockpit.platforms.local.programs import Use, arguments, names_the_tracker_run, use_of
+from cockpit.platforms.lineage import LineageSign, LineageSigns
+from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.reports import PROVENANCE
 from cockpit.text.safe import clean
 
@@ -222,13 +222,6 @@ CLOSES: Final = "COCKPIT_CLOSES"
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 
 
-class LineageSign(NamedTuple):
-    """Why a job belongs to a run, and whether that is certain."""
-
-    why: str
-    sure: bool
-
-
 def bundle_of(request: Request) -> Bundle | None:
     """Return which code a job runs, ``None`` where its request tells nothing of it."""
     found = _provenance(request)
@@ -267,56 +260,8 @@ def words_of(run: RunSpec) -> tuple[str, ...]:
 
 def mark_of(run: RunSpec, request: Request) -> LineageSign | None:
     """Return why what a job was submitted with makes it a job of the run, the surest first."""
-    told = [*_in_variables(run, request), *_in_arguments(run, request)]
-    return next((mark for mark in told if mark.sure), next(iter(told), None))
-
-
-def _in_variables(run: RunSpec, request: Request) -> list[LineageSign]:
-    variables, found = request.variables, []
+    variables = request.variables
     if related(tag_of(run), variables.get(LINEAGE, "")):
         launch_id = clean(variables.get(LAUNCH_ID, "no launch id"), 80)
-        found.append(LineageSign(f"launch {launch_id} by its environment", sure=True))
-    wandb_id = _wandb_id(run, request)
-    if wandb_id is not None and variables.get("WANDB_RUN_ID") == wandb_id:
-        found.append(LineageSign("the W&B id in its environment", sure=True))
-    for name, value in variables.items():
-        if use_of(name) is Use.WRITES and _is_within(run, value):
-            found.append(
-                LineageSign(f"the output root in its environment ({clean(name, 40)})", sure=True)
-            )
-    return found
-
-
-def _in_arguments(run: RunSpec, request: Request) -> list[LineageSign]:
-    """Return why its arguments make it a job; only what is written to is certain."""
-    found, wandb_id = [], _wandb_id(run, request)
-    for key, value in arguments(request.argv):
-        use, key_shown = use_of(key), f" ({clean(key, 40)})" if key else ""
-        if use is not Use.READS and _is_within(run, value):
-            text = f"the output root in its arguments{key_shown}"
-            found.append(LineageSign(text, sure=use is Use.WRITES))
-        elif wandb_id == value and names_the_tracker_run(key) is not False:
-            text = f"the W&B id in its arguments{key_shown}"
-            found.append(LineageSign(text, sure=names_the_tracker_run(key) is True))
-    return found
-
-
-def _wandb_id(run: RunSpec, request: Request) -> str | None:
-    """Return the run's W&B id, unless the job's environment names another project."""
-    wandb = run.wandb
-    if wandb is None or not wandb.run_id:
-        return None
-    told = ((wandb.project, "WANDB_PROJECT"), (wandb.entity, "WANDB_ENTITY"))
-    variables = request.variables
-    same = all(mine is None or variables.get(name, mine) == mine for mine, name in told)
-    return wandb.run_id if same else None
-
-
-def _is_within(run: RunSpec, value: str) -> bool:
-    """Tell whether a value is the output root or lies below it, compared part by part."""
-    root = run.output_root
-    if root is None or not value:
-        return False
-    own = root.normal().seen_from(run.job)
-    its = value.rstrip("/") if "://" in value else posixpath.normpath(value)
-    return its == own or its.startswith(own.rstrip("/") + "/")
+        return LineageSign(f"launch {launch_id} by its environment")
+    return LineageSigns(run, "arguments").told(variables, tuple(arguments(request.argv)))

@@ -146,6 +146,8 @@ BELONGS: list[tuple[str, dict[str, Any], str | None, bool]] = [
     ("wandb", {"env": {"WANDB_RUN_ID": "w1"}}, "the W&B id in its environment", True),
     ("elsewhere", {"env": {"WANDB_RUN_ID": "w1", "WANDB_PROJECT": "other"}}, None, False),
     ("flag", {"entrypoint": "WANDB_RUN_ID=w1 python train.py"}, "the W&B id", True),
+    ("resumes", {"entrypoint": "python t.py --resume-wandb-run-id w1"}, "the W&B id", True),
+    ("forks", {"entrypoint": "python t.py --pretrained-wandb-run-id w1"}, "the W&B id", False),
     ("reads", {"entrypoint": "python train.py --checkpoint /data/hero/step-1"}, None, False),
     ("looks", {"entrypoint": "python eval.py --output_dir /data/hero"}, None, False),
     ("beside", {"entrypoint": "python train.py --output_dir /data/hero-2"}, None, False),
