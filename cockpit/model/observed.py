@@ -311,8 +311,7 @@ class Row(NamedTuple):
     @property
     def trains(self) -> bool:
         """True where it carries a metric of training, so that its step is one of training."""
-        metrics = self.loss, self.throughput, self.grad_norm
-        return self.bar or any(each is not None for each in metrics)
+        return self.bar or self[2:5] != (None, None, None)
 
     @property
     def true_loss(self) -> float | None:

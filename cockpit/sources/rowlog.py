@@ -216,7 +216,7 @@ class RecordLog(RowLog):
         self.keys = self._names.keys
 
     def _plain(self, records: Sequence[Record]) -> list[Row]:
-        return [row_of(record, self.keys, self.offset) for record in records]
+        return rows_of(records, self.keys, self.offset)
 
     def _known(self, records: Sequence[Record], rows: Sequence[Row]) -> Row:
         """Return the newest of everything in records, whose ``rows`` are these."""
@@ -234,19 +234,31 @@ class RecordLog(RowLog):
         return offset
 
 
-def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
-    """Return a record as a row, its time on our clock."""
-    values = record.values
-    own, at = keys.step != WANDB_STEP, true_time(record.at)
-    return Row(
-        step_of(values.get(keys.step) if own else record.step),
-        None if at is None else at - offset,
-        values.get(keys.loss) if keys.loss else None,
-        values.get(keys.throughput) if keys.throughput else None,
-        values.get(keys.grad_norm) if keys.grad_norm else None,
-        False,
-        *keys.beside([values.get(name) if name else None for name in keys.other_names]),
-    )
+_NONE: Final = "\0"
+"""Nothing is logged under this name."""
+
+
+def rows_of(records: Sequence[Record], keys: MetricKeys, offset: float) -> list[Row]:
+    """Return records as rows, their times on our clock."""
+    own = keys.step if keys.step != WANDB_STEP else None
+    loss, rate, norm = (name or _NONE for name in (keys.loss, keys.throughput, keys.grad_norm))
+    others = keys.other_names
+    bare = keys.beside([None] * len(others)) if not any(others) else None
+    rows = []
+    for step, at, values in records:
+        get = values.get
+        at = true_time(at)
+        beside = bare or keys.beside([get(name) if name else None for name in others])
+        rows.append(tuple.__new__(Row, (  # ``Row(…)``, in half the time
+            step_of(get(own) if own else step),
+            None if at is None else at - offset,
+            get(loss),
+            get(rate),
+            get(norm),
+            False,
+            *beside,
+        )))  # fmt: skip
+    return rows
 
 
 def newest_values(rows: Sequence[Row], keys: MetricKeys) -> Row:

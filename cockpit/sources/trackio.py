@@ -5,7 +5,6 @@ trackio opens and closes its database with every write, so no open file tells wh
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
-from cockpit.sources.figures import figure_of, leaves
+from cockpit.sources.figures import figures_in, json_of
 from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside
 from cockpit.sources.run_rows import About
@@ -141,7 +140,8 @@ class TrackioRun:
 
     def after(self, cursor: Hashable) -> Batch:
         """Return the records behind the row of this number."""
-        held, after = self._known(), cursor if isinstance(cursor, int) else 0
+        held = self._known()
+        after = cursor if isinstance(cursor, int) else held.first - 1
         rows = self._rows("id > ?", "id LIMIT ?", (after, MOST_RECORDS))
         if not rows:
             return Batch([], after or None, caught_up=True, share=1.0)
@@ -163,11 +163,11 @@ class TrackioRun:
     def _rows(self, which: str, order: str, values: tuple[int, ...]) -> list[Any]:
         held, database = self._known(), self._database
         assert database is not None
-        query = (
+        query = (  # the sign keeps SQLite from sorting the whole run for each page
             f"SELECT id, step, timestamp, metrics FROM metrics"
-            f" WHERE {held.where} AND {which} ORDER BY {order}"
+            f" WHERE id <= ? AND +{held.where} AND {which} ORDER BY {order}"
         )
-        return _sql(database, lambda: database.rows(query, (*held.values, *values)))
+        return _sql(database, lambda: database.rows(query, (held.last, *held.values, *values)))
 
     def _found(self) -> Place:
         """Return where the database is; in a folder the project's, or the only one there."""
@@ -254,17 +254,18 @@ def _runs_in(database: Database, key: str, wanted: str | None) -> Iterator[Logge
 
     A name may be used again: each start without ``resume`` is a run of its own.
     """
-    which = "1" if wanted is None else f"(run_name = ? OR {key} = ?)"
-    query = (
-        f"SELECT {key}, MAX(run_name), MIN(id), MAX(id), COUNT(*) FROM metrics"
-        f" WHERE {which} GROUP BY {key}"
-    )
-    for run, name, first, last, count in database.rows(query, [wanted, wanted] if wanted else []):
-        ends = database.rows(
-            "SELECT timestamp FROM metrics WHERE id IN (?, ?) ORDER BY id", (first, last)
-        )
-        began, written = _instant(ends[0][0]) or 0.0, _instant(ends[-1][0]) or 0.0
-        yield LoggedRun(str(run), str(name), int(first), int(last), began, written, int(count))
+    query = f"""
+        SELECT found.run, newest.run_name, first, last, found.count,
+               oldest.timestamp, newest.timestamp
+        FROM (SELECT {key} AS run, MIN(id) AS first, MAX(id) AS last, COUNT(*) AS count
+              FROM metrics GROUP BY {key}) AS found
+        JOIN metrics AS oldest ON oldest.id = first
+        JOIN metrics AS newest ON newest.id = last
+        WHERE ?1 IS NULL OR ?1 IN (newest.run_name, found.run)
+    """
+    for run, name, first, last, count, began, written in database.rows(query, [wanted]):
+        ends = _instant(began) or 0.0, _instant(written) or 0.0
+        yield LoggedRun(str(run), str(name), int(first), int(last), *ends, int(count))
 
 
 def _written(database: Database, run: LoggedRun, state: State) -> float:
@@ -322,19 +323,14 @@ def _records(rows: Sequence[Any]) -> tuple[list[Record], int]:
         document = _json(raw)
         if isinstance(document, dict):
             number = step if isinstance(step, int) else None
-            figures = ((name, figure_of(value)) for name, value in leaves(document, "/"))
-            found = {name: figure for name, figure in figures if figure is not None}
-            records.append(Record(number, _instant(at), found))
+            records.append(Record(number, _instant(at), figures_in(document, "/")))
     return records, len(rows) - len(records)
 
 
 def _json(raw: object) -> object:
     if not isinstance(raw, str | bytes) or len(raw) > _LONGEST:
         return None
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+    return json_of(raw)
 
 
 def _instant(raw: object) -> float | None:

@@ -30,7 +30,7 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import file_tracker, run_folders, sqlite_copies, tensorboard
-from cockpit.sources.rowlog import Record, row_of
+from cockpit.sources.rowlog import Record, rows_of
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.metrics import choose
 from tests.hosts.here import CallsHere
@@ -44,7 +44,7 @@ def test_what_is_logged_beside_the_loss_comes_with_its_row() -> None:
         "eval/loss": 2.7,
     }  # fmt: skip
     keys = choose([frozenset(values)], MetricNames())
-    row = row_of(Record(3, 1.7e9 + 5, values), keys, offset=5.0)
+    (row,) = rows_of([Record(3, 1.7e9 + 5, values)], keys, offset=5.0)
     limited = (("evaluation loss", 2.7),)
     assert row == Row(7, 1.7e9, 2.5, None, 1.2, False, 1e-4, 1.03, 2.1, 1.0, limited=limited)
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import sqlite3
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -107,6 +108,33 @@ async def test_what_is_told_of_a_run(db: Path) -> None:
     (alert,) = value.alerts
     assert (alert.level, alert.title, alert.step) == ("error", "Loss is NaN", 3000)
     assert "hunter2" not in str(value) and alert.at is not None
+
+
+async def test_no_page_and_no_look_sorts_or_reads_the_whole_run(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, tuple[object, ...]]] = []
+    rows = sqlite_copies.Database.rows
+
+    def noted(self: sqlite_copies.Database, query: str, values: Sequence[object] = ()) -> object:
+        asked.append((query, tuple(values)))
+        return rows(self, query, values)
+
+    monkeypatch.setattr(sqlite_copies.Database, "rows", noted)
+    source, run = Trackers(SystemClock()), run_of(db)
+    await value_of(run, source)
+    assert len(await rows_of(source, run)) == 301
+    with sqlite3.connect(db) as reader:
+        plans = {
+            query: [str(step[3]) for step in reader.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+            for query, values in asked
+            if "metrics" in query and "PRAGMA" not in query
+        }
+    reader.close()
+    steps = [step for plan in plans.values() for step in plan]
+    assert any("idx_metrics_run_step" in step for step in steps), "as trackio has made its indexes"
+    assert not [step for step in steps if "TEMP B-TREE" in step]
+    assert not [step for step in steps if step in ("SCAN metrics", "SCAN TABLE metrics")]
 
 
 async def test_every_row_once_and_then_what_is_new(db: Path) -> None:

@@ -520,7 +520,9 @@ class StepRate:
         trains = keys.trains
         for row in rows:
             seconds = None if trains and not row.trains else self._seconds(row)
-            yield row if seconds is None else row._replace(throughput=1.0 / seconds)
+            if seconds is not None:
+                row = tuple.__new__(Row, (*row[:3], 1.0 / seconds, *row[4:]))
+            yield row
 
     def _seconds(self, row: Row) -> float | None:
         if row.step is None or row.at is None:

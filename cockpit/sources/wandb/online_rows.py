@@ -7,7 +7,6 @@ order from the very first, some pages at a look, until both meet.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import MetricNames
-from cockpit.sources.figures import figure_of, leaves
+from cockpit.sources.figures import figure_of, json_of, leaves
 from cockpit.sources.rowlog import Record
 from cockpit.sources.wandb.metrics import (
     WANDB_STEP,
@@ -260,10 +259,7 @@ def instant(raw: object) -> float | None:
 def mapping(raw: object) -> dict[str, Any] | None:
     """Return the object in a JSON text (or the object itself), ``None`` for anything else."""
     if isinstance(raw, str | bytes):
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError):
-            return None
+        raw = json_of(raw)
     return raw if isinstance(raw, dict) else None
 
 
