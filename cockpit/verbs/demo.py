@@ -54,9 +54,10 @@ files. On Slurm the folder (--dir) must lie on a file system that login and comp
 and so must the Python; over ssh it is a folder of its own in the home there. On Ray they are
 drivers on the head's machine; one that does not see the folder is sent the files by a job, and
 then no checkpoints can be shown. The head keeps the drivers' logs until it ends. On a box they are
-processes with a folder in the home.
+processes with a folder in the home. On Kubernetes they are Jobs of one namespace; their files are
+in a config map, and no checkpoints can be shown.
 """
-SYSTEMS: Final = ("slurm", "ray", "box")
+SYSTEMS: Final = ("slurm", "ray", "box", "kubernetes")
 RAY_ADDRESS: Final = "RAY_ADDRESS"
 USUAL_RAY: Final = "http://127.0.0.1:8265"
 
@@ -88,6 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="P", help="with --on: the Python that trains there")
     parser.add_argument(
         "--sbatch", metavar="OPTIONS", default="", help="slurm: as in --sbatch='-p debug -A x'"
+    )
+    parser.add_argument(
+        "--context", metavar="C", help="kubernetes: of the kubeconfig (its current)"
+    )
+    parser.add_argument("--namespace", metavar="N", help="kubernetes: default: the context's")
+    parser.add_argument(
+        "--image", metavar="I", help="kubernetes: one with a Python (python:3.12-slim)"
     )
     add_json(parser)
 
@@ -140,8 +148,11 @@ def _check_call(args: argparse.Namespace) -> None:
 def _check_system(args: argparse.Namespace) -> None:
     if args.on is None and (args.host or args.address or args.python or args.sbatch):
         raise UsageError("--host, --address, --python and --sbatch go with --on")
-    if args.host and args.on == "ray":
-        raise UsageError("a Ray head is named by --address, not by --host")
+    if (args.context or args.namespace or args.image) and args.on != "kubernetes":
+        raise UsageError("--context, --namespace and --image go with --on kubernetes")
+    if args.host and args.on in ("ray", "kubernetes"):
+        name = "a Ray head is named by --address" if args.on == "ray" else "a cluster by --context"
+        raise UsageError(f"{name}, not by --host")
     if args.address and args.on != "ray":
         raise UsageError("--address goes with --on ray")
     if args.sbatch and args.on != "slurm":
@@ -220,7 +231,7 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
     from cockpit.demo.away.session import prepare, running
     from cockpit.demo.layout import Lock
 
-    site = _site(args)
+    site = _site(layout, args)
     folder.take(layout)
     ending = Ending()
     with Lock(layout.lock):
@@ -237,9 +248,13 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
     return code
 
 
-def _site(args: argparse.Namespace) -> Site:
+def _site(layout: DemoLayout, args: argparse.Namespace) -> Site:
     from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
+    from cockpit.demo.away.kubernetes import KubernetesSite
 
+    if args.on == "kubernetes":
+        own = (args.context, args.namespace, args.image, args.python)
+        return KubernetesSite(*own, str(layout.folder))
     if args.on == "slurm":
         return SlurmSite(args.host, args.python, args.sbatch)
     if args.on == "box":

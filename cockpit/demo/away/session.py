@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cockpit.demo import folder
 from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
+from cockpit.demo.away.kubernetes import KubernetesSite
 from cockpit.demo.away.site import Ground, Site
 from cockpit.demo.folder import NOTIFY, own_tables, table
 from cockpit.demo.layout import DemoLayout
@@ -23,7 +24,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.runtime.account import login_name
 
 SITES: Final[dict[str, type[Site]]] = {
-    "slurm": SlurmSite, "ray": RaySite, "box": BoxSite,
+    "slurm": SlurmSite, "ray": RaySite, "box": BoxSite, "kubernetes": KubernetesSite,
 }  # fmt: skip
 LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 """No vowels: a token is never a word, nor part of one."""
