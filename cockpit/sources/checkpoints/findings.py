@@ -28,7 +28,7 @@ def partial(folder: Folder) -> str | None:
             return f"{len(there)} of {count} parts of {name}{suffix}"
     shards = {found[1] for name in folder.by_path if (found := _SHARD.fullmatch(name))}
     for place in sorted(shards):
-        described = {f"{place}{name}" for name in (".metadata", "metadata.json", "metadata.pkl")}
+        described = {f"{place}{name}" for name in (".metadata", "metadata.pkl")}
         if not described & folder.by_path.keys():
             return f"no {place}.metadata"
     if (short := _zero_short(folder)) is not None:

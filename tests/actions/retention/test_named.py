@@ -135,3 +135,17 @@ async def test_what_a_seal_tag_of_the_run_names_stays(tmp_path: Path) -> None:
     kept = await going(rest)
     assert sorted(kept, key=str) == [200, 500, 600]
     assert kept[200] == "the run was sealed at step 200"
+
+
+async def test_a_description_for_people_does_not_make_shards_whole(tmp_path: Path) -> None:
+    """Some trainers write metadata.json while the shards are still being flushed."""
+    rest = rest_of(tmp_path, "auto")
+    for step in (100, 200, 300):
+        save, at = rest.root / f"step_{step}", NOW - 7200 + step
+        put(save / "metadata.json", b'{"step": %d, "tokens_seen": 1}' % step, at)
+        put(save / "__0_0.distcp", b"x" * 99, at)
+        if step < 300:
+            put(save / ".metadata", b"m", at)
+    plan = await rest.plan()
+    assert {target.step for target in plan.targets} <= {300}
+    assert {target.step for target in plan.keeps} >= {100, 200}

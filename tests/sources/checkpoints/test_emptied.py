@@ -67,6 +67,7 @@ WHOLE: dict[str, dict[str, bytes]] = {
     "megatron, distributed": {
         "latest_checkpointed_iteration.txt": b"500", "iter_0000500/metadata.json": b"{}",
         "iter_0000500/common.pt": b"c", "iter_0000500/__0_0.distcp": b"a",
+        "iter_0000500/.metadata": b"m",
     },
 }  # fmt: skip
 
