@@ -166,6 +166,7 @@ def save_words(
         "wandb_id": None if run.wandb is None else run.wandb.id,
         "job_id": job_id or live.id,
         "pid": live.handle.get("pid"),
+        "pod": live.handle.get("pod"),
     }
 
     def fill(match: re.Match[str]) -> str:

@@ -109,7 +109,10 @@ class KubernetesActing(LaunchingPlatform):
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_command`` run here, or by a signal that `kubectl exec` sends."""
-        await save(self.space_of(run).cluster, run, job)
+        try:
+            await save(self.space_of(run), run, job)
+        except HttpError as error:
+            raise CannotError(str(error)) from None
 
     async def describe(self, run: RunSpec, job_id: str) -> str:
         """Return the object, its pods and their events."""

@@ -119,19 +119,26 @@ def why_no_save(run: RunSpec) -> str | None:
     return None if job is not None and (job.save_command or job.save_signal) else NO_WAY
 
 
-async def save(cluster: Cluster, run: RunSpec, live: LiveJob) -> None:
+async def save(space: Namespace, run: RunSpec, live: LiveJob) -> None:
     """Run ``save_command`` here, or send ``save_signal`` by `kubectl exec` to the first process.
 
+    Both can name the pod of rank 0: of the kinds here `kubectl exec` takes a Job alone.
     Raises ``CannotError`` and ``LostError``.
     """
     why, job = why_no_save(run), run.job
     if why is not None or job is None:
         raise CannotError(why or NO_WAY)
+    look = await space.look()
+    own = (look.job(top, run).pods for top in look.tops if top.uid == live.handle.get(UID))
+    pod = next((pod for pods in own for pod in pods if pod.runs), None)
+    if pod is not None:
+        live = live.model_copy(update={"handle": {**live.handle, "pod": pod.name}})
     if job.save_command is None:
-        words = ["kubectl", "exec", live.id, "-n", await cluster.namespace()]
+        if pod is None:
+            raise CannotError(f"{live.id}: no pod of it runs that could be asked to save")
+        words = ["kubectl", "exec", pod.name, "-n", await space.cluster.namespace()]
         words += ["--context", job.context] if job.context else []
-        words += ["-c", job.container] if job.container else []
-        words += ["--", "kill", f"-{job.save_signal}", "1"]
+        words += ["-c", pod.container, "--", "kill", f"-{job.save_signal}", "1"]
         job = job.model_copy(update={"save_command": tuple(words)})
     await save_by_command(HERE_LINK, run.model_copy(update={"job": job}), live)
 

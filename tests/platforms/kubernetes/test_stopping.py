@@ -137,11 +137,15 @@ async def test_a_trainer_is_asked_to_save_by_kubectl_exec(
     kubectl.write_text(f'#!/bin/sh\necho "$*" >>{said}\n')
     kubectl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    by_signal = desk.run(save_signal="USR1", container="train", context="tests")
+    by_signal = desk.run(save_signal="USR1", context="tests")
     assert desk.platform.can_save(by_signal, one) is None
+    with pytest.raises(CannotError, match="no pod of it runs"):
+        await desk.platform.save(by_signal, one)
+    (pod,) = desk.server.all("pods")
+    desk.server.run(pod)
     await desk.platform.save(by_signal, one)
-    await desk.platform.save(desk.run(save_command="kubectl exec {job_id} -- touch /save"), one)
+    await desk.platform.save(desk.run(save_command="kubectl exec {pod} -- touch /save"), one)
     assert said.read_text().splitlines() == [
-        "exec job/toy-i001 -n default --context tests -c train -- kill -USR1 1",
-        "exec job/toy-i001 -- touch /save",
+        f"exec {pod['metadata']['name']} -n default --context tests -c train -- kill -USR1 1",
+        f"exec {pod['metadata']['name']} -- touch /save",
     ]
