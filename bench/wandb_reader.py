@@ -121,9 +121,9 @@ def measure(path: Path) -> dict[str, float]:
     """Measure one file in this (fresh) process."""
     bare = _rss_mib()
     from cockpit.model.run import MetricNames, WandbSpec
+    from cockpit.sources.metric_keys import choose
     from cockpit.sources.wandb.file import LocalFile
     from cockpit.sources.wandb.fragment import Fragment
-    from cockpit.sources.wandb.metrics import choose
     from cockpit.sources.wandb.run_files import read_run
 
     imported = _rss_mib()

@@ -18,9 +18,9 @@ from cockpit.model.run import (
     TrackioSpec,
     WandbSpec,
 )
+from cockpit.sources.metric_keys import MetricKeys
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.run_rows import SILENT_AFTER, About, Newest, RowBatch, RowLog
-from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.text.safe import clean
 
 

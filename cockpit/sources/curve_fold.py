@@ -22,8 +22,8 @@ from cockpit.model.curve import (
     Restart,
     Span,
 )
-from cockpit.sources.wandb.history import Cell, halved
-from cockpit.sources.wandb.metrics import MetricKeys, plain_name
+from cockpit.sources.loss_fold import Cell, halved
+from cockpit.sources.metric_keys import MetricKeys, plain_name
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -23,9 +23,9 @@ from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
 from cockpit.sources.figures import figure_of, leaves
+from cockpit.sources.metric_keys import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.wandb.decode import STEPS_UNIT, StepRate
-from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, true_time, unit_of
 from cockpit.sources.wandb.online import OnlineWandb
 from cockpit.sources.wandb.online_rows import mapping
 from cockpit.sources.wandb.server import Document

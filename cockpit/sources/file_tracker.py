@@ -27,9 +27,9 @@ from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.attempts import specs_of
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
+from cockpit.sources.loss_fold import RowChunk, unreadable
 from cockpit.sources.run_folders import Away, BadFileError, OnHost
 from cockpit.sources.run_rows import RunRows
-from cockpit.sources.wandb.history import RowChunk, unreadable
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 5.0

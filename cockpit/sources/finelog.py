@@ -22,8 +22,8 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.run import FinelogSpec, JobSpec, MetricNames
 from cockpit.runtime.http import BlockingHttp, Http, HttpError
 from cockpit.sources.logs.remote import HostError
+from cockpit.sources.metric_keys import USUAL
 from cockpit.sources.mlflow import History, Point, StoredRun
-from cockpit.sources.wandb.metrics import USUAL
 from cockpit.text.safe import clean
 
 SERVICE: Final = "proxy/system.log-server/finelog.stats.StatsService"

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cockpit.model.place import Place
 from cockpit.model.run import MetricNames
+from cockpit.sources.metric_keys import USUAL, choose, interesting, plain_name
 from cockpit.sources.rowlog import Adapter, Batch, Record
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.run_rows import About
 from cockpit.sources.trackio import LoggedRun, UnsureError, chosen, notes_on
-from cockpit.sources.wandb.metrics import USUAL, choose, interesting, plain_name
 from cockpit.text.safe import clean
 
 STATES: Final = {

@@ -16,9 +16,7 @@ from cockpit.model.facet import (
 )
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog
-from cockpit.sources.wandb.decode import StepRate, rated, usual_step_seconds
-from cockpit.sources.wandb.metrics import (
+from cockpit.sources.metric_keys import (
     WANDB_STEP,
     MetricKeys,
     Stamps,
@@ -27,7 +25,9 @@ from cockpit.sources.wandb.metrics import (
     offset_of,
     true_time,
 )
-from cockpit.sources.wandb.metrics import ClockReading as Look
+from cockpit.sources.metric_keys import ClockReading as Look
+from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog
+from cockpit.sources.wandb.decode import StepRate, rated, usual_step_seconds
 
 
 class Record(NamedTuple):

@@ -14,10 +14,10 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Attempt, TrackerAlert, TrackerKind
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.runtime.offload import offload
+from cockpit.sources.loss_fold import LossColumns, RowChunk, Series
+from cockpit.sources.metric_keys import MetricKeys
 from cockpit.sources.shown_config import ShownConfig
 from cockpit.sources.wandb.decode import STEPS_UNIT
-from cockpit.sources.wandb.history import LossColumns, RowChunk, Series
-from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

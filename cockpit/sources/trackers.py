@@ -33,6 +33,7 @@ from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.finelog import FinelogStores, Reach
 from cockpit.sources.finelog import place_in as controller_in
+from cockpit.sources.loss_fold import RowChunk
 from cockpit.sources.mlflow import StoredLog
 from cockpit.sources.mlflow_server import MlflowStores, place_in
 from cockpit.sources.rowlog import Adapter, RecordLog
@@ -42,7 +43,6 @@ from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
 from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.two_trackers import FinelogAndOther, Part, Tracker, TwoTrackers
-from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 

@@ -13,8 +13,8 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.run import RunSpec
 from cockpit.sources.file_tracker import TrackedRuns
+from cockpit.sources.loss_fold import RowChunk
 from cockpit.sources.run_rows import ENDED
-from cockpit.sources.wandb.history import RowChunk
 
 Value = Facet[TrackerValue]
 """The tracker facet of one run."""

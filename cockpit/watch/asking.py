@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from cockpit.platforms.base import EndpointFinding, Platform
     from cockpit.sources.checkpoints.source import Checkpoints
     from cockpit.sources.finelog import Reach
+    from cockpit.sources.loss_fold import RowChunk
     from cockpit.sources.trackers import Trackers
-    from cockpit.sources.wandb.history import RowChunk
 
 
 _LAUNCH: Final = re.compile(r"(?P<run>.+)-i\d{1,6}")

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
+from cockpit.sources.metric_keys import LATEST, MetricKeys, true_time
 from cockpit.sources.wandb.decode import (
     HISTORY,
     VALUE,
@@ -32,7 +33,6 @@ from cockpit.sources.wandb.decode import (
     whole_number,
 )
 from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.metrics import LATEST, MetricKeys, true_time
 
 _MOST_ITEMS: Final = 64
 """A row of more is read faster by its keys: they are looked for, not read past."""

@@ -16,8 +16,7 @@ from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.model.trend import timed_steps
-from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.metrics import (
+from cockpit.sources.metric_keys import (
     WANDB_TIME,
     MetricKeys,
     choose,
@@ -25,6 +24,7 @@ from cockpit.sources.wandb.metrics import (
     interesting,
     true_time,
 )
+from cockpit.sources.wandb.file import Span
 
 
 class BadMessageError(ValueError):

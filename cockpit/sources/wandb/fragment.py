@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.metric_keys import ClockReading as Look
+from cockpit.sources.metric_keys import MetricKeys, offset_of
 from cockpit.sources.wandb.alike import AlikeRows, passed
 from cockpit.sources.wandb.decode import (
     CONFIG,
@@ -20,8 +22,6 @@ from cockpit.sources.wandb.decode import (
 )
 from cockpit.sources.wandb.file import MAGIC, LaunchFile, Span
 from cockpit.sources.wandb.listing import id_in_name
-from cockpit.sources.wandb.metrics import ClockReading as Look
-from cockpit.sources.wandb.metrics import MetricKeys, offset_of
 from cockpit.sources.wandb.tail import (
     HEAD_BYTES,
     Head,

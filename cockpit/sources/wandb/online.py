@@ -21,7 +21,7 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.file_tracker import TrackedRuns
-from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.metric_keys import MetricKeys
 from cockpit.sources.wandb.online_run import Came, Plan, ServerRows
 from cockpit.sources.wandb.server import Document, Key, key_for, pause_of, project_of, server_for
 from cockpit.text.safe import clean

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import MetricNames
 from cockpit.sources.figures import figure_of, json_of, leaves
-from cockpit.sources.rowlog import Record
-from cockpit.sources.wandb.metrics import (
+from cockpit.sources.metric_keys import (
     WANDB_STEP,
     WANDB_TIME,
     interesting,
     of_evaluation,
     true_time,
 )
+from cockpit.sources.rowlog import Record
 from cockpit.sources.wandb.server import clean_text
 
 RECENT: Final = 1000

@@ -11,16 +11,16 @@ from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
-from cockpit.sources.rowlog import Batch, Record, RecordLog
-from cockpit.sources.run_rows import About, Newest, RunRows
-from cockpit.sources.wandb.history import POINTS
-from cockpit.sources.wandb.metrics import (
+from cockpit.sources.loss_fold import POINTS
+from cockpit.sources.metric_keys import (
     WANDB_STEP,
     MetricKeys,
     Stamps,
     evaluates,
     true_time,
 )
+from cockpit.sources.rowlog import Batch, Record, RecordLog
+from cockpit.sources.run_rows import About, Newest, RunRows
 from cockpit.sources.wandb.online_rows import (
     EVALUATION,
     READ_AHEAD,

@@ -11,6 +11,8 @@ from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.attempts import joined
+from cockpit.sources.loss_fold import POINTS
+from cockpit.sources.metric_keys import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.run_folders import BadFileError, Chosen, WrittenHere
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
 from cockpit.sources.wandb.away import AwayLaunches, HostFile
@@ -25,9 +27,7 @@ from cockpit.sources.wandb.decode import (
 )
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, Span, WandbLog
 from cockpit.sources.wandb.fragment import CHUNK_BYTES, Cursor, Fragment, read_rows
-from cockpit.sources.wandb.history import POINTS
 from cockpit.sources.wandb.listing import SUFFIX, find, wanted_of
-from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cockpit.model.observed import Row
+from cockpit.sources.metric_keys import Stamps
 from cockpit.sources.wandb.decode import (
     CONFIG,
     ENVIRONMENT,
@@ -29,7 +30,6 @@ from cockpit.sources.wandb.decode import (
     run_info,
 )
 from cockpit.sources.wandb.file import BLOCK, FORWARDS, MAGIC, LogChunk, Span, WandbLog
-from cockpit.sources.wandb.metrics import Stamps
 
 HEAD_BYTES = 256 * 1024
 """Where the run and environment records are looked for (one that begins there is read whole)."""

@@ -9,8 +9,8 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import Settings
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.metrics.throughput import throughput_collapse
+from cockpit.sources.metric_keys import MetricKeys
 from cockpit.sources.wandb.decode import StepRate
-from cockpit.sources.wandb.metrics import MetricKeys
 from tests.rules.making import CADENCE, T0, folded, history, job, run_spec, tracker, windows
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cockpit.model.run import MetricNames
+from cockpit.sources.metric_keys import MetricKeys, choose
 from cockpit.sources.wandb.file import LocalFile
 from cockpit.sources.wandb.fragment import Fragment
-from cockpit.sources.wandb.metrics import MetricKeys, choose
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0

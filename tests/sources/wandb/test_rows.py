@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.metric_keys import MetricKeys
 from cockpit.sources.wandb.decode import KeyLayout, RowReader, StepRate, kind_of
 from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.metrics import MetricKeys
 from tests.sources.wandb import writer
 
 KEYS = MetricKeys("global_step", "loss", "tps", "tok/s", "grad.norm")

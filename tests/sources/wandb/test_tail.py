@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.run import MetricNames
+from cockpit.sources.metric_keys import MetricKeys, choose
 from cockpit.sources.wandb import tail
 from cockpit.sources.wandb.decode import KeyLayout, RowReader
 from cockpit.sources.wandb.file import WandbFile
-from cockpit.sources.wandb.metrics import MetricKeys, choose
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0

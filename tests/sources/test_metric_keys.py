@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.run import MetricNames
-from cockpit.sources.wandb.metrics import MetricKeys, choose, interesting
+from cockpit.sources.metric_keys import MetricKeys, choose, interesting
 
 USUAL = MetricNames()
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
+from cockpit.sources.loss_fold import LossColumns
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.wandb import fragment
 from cockpit.sources.wandb.file import LogChunk, Passed, WandbLog
-from cockpit.sources.wandb.history import LossColumns
 from cockpit.sources.wandb.run_files import read_run
 from tests.sources.wandb import writer
 
