@@ -438,7 +438,7 @@ STANDING_UNTIL = CheckRow("until", ("standing",), "when it ends by itself",
 STANDING_GUARD = CheckRow("guard", ("standing",), "other machines can see who acts",
     blocks="no guard can be used, or somebody else holds it")
 STANDING_WATCH = CheckRow("watch", ("standing",), "a watch is there to carry it out",
-    warns="nothing carries it out", passes=False)
+    warns="it works only while a cockpit is open")
 PUSH = CheckRow("push", ("autolog",), "what is committed is pushed",
     warns="it stays here, and why")
 

@@ -7,7 +7,9 @@ from annotated_types import Ge, Le
 
 from cockpit.model.base import Duration, Frozen, Instant
 from cockpit.model.shared_facts import (
+    ACKNOWLEDGED,
     ADOPTED,
+    END,
     LAUNCHED,
     OWNER,
     STANDING,
@@ -102,7 +104,7 @@ class StandingOrder(Frozen):
                     failed_step=int(step) if step.isdecimal() else None,
                 )
                 uses.setdefault(use.launch_id, use)
-            elif each.what in _TAKES_OVER and not mine:
+            elif (each.what in _TAKES_OVER or _at_rest(each)) and not mine:
                 over = over or f"{each.text} by {each.typed_by} at {moment(each.at)}"
             elif each.what == STANDING and each.value == ENDED:
                 over = over or f"ended by {each.typed_by} at {moment(each.at)}"
@@ -115,6 +117,11 @@ class StandingOrder(Frozen):
         """Return it in one line: ``standing order of ada until 08:00: 1 of 3 relaunches used``."""
         used = f"{self.used(now)} of {self.terms.at_most} relaunches used"
         return f"{self.operator} until {moment(self.until)}: {used}"
+
+
+def _at_rest(told: SharedFact) -> bool:
+    """Tell whether somebody has acknowledged the run's end: it is not to go on."""
+    return told.what == ACKNOWLEDGED and told.value == END
 
 
 def terms_text(terms: StandingRelaunch) -> str:

@@ -13,6 +13,7 @@ from cockpit.runtime.account import login_name
 from cockpit.services.follow_up import FollowUp, LaunchLookUps
 from cockpit.services.notifying import Notifying, StandingIn
 from cockpit.services.service import BackgroundServices, Service
+from cockpit.services.standing import StandingService
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 
@@ -71,4 +72,5 @@ def _services(
     notifying = Notifying(engine, notifications, clock)
     look_ups = LaunchLookUps(engine, store, clock, mine, operator)
     follow_up = FollowUp(engine, store, clock, mine, records)
-    return BackgroundServices((notifying, *more, look_ups, follow_up))
+    orders = [] if store is None else [StandingService(engine, store, clock, mine)]
+    return BackgroundServices((notifying, *more, look_ups, follow_up, *orders))

@@ -7,6 +7,7 @@ from typing import Final
 
 from cockpit.model.acts import Outcome
 from cockpit.model.plan import StepResult, StepState
+from cockpit.model.shared_facts import END as RUN_END
 from cockpit.model.shared_facts import by_standing_order
 from cockpit.model.standing import StandingOrder, StandingRelaunch, StandingUse
 from cockpit.model.wording import moment
@@ -102,7 +103,8 @@ def _over(armed: JournalEntry, later: Iterable[JournalEntry]) -> str | None:
     for entry in later:
         if entry.outcome is Outcome.REFUSED:
             continue
-        if entry.action in TAKES_OVER and not by_standing_order(entry.operator):
+        at_rest = entry.action == "ack" and entry.facts.get("key") == RUN_END
+        if (at_rest or entry.action in TAKES_OVER) and not by_standing_order(entry.operator):
             return f"{entry.action} by {entry.operator} at {moment(entry.begun_at)}"
         told = entry.outcome in (Outcome.DONE, Outcome.UNKNOWN)
         if entry.action == "escalate" and told and by_standing_order(entry.operator):

@@ -37,7 +37,7 @@ def at(point: str) -> None:
 
 if __name__ == "__main__":
     try:
-        if {"relaunch", "stop"} & set(sys.argv):
+        if {"relaunch", "stop", "watch"} & set(sys.argv):
             from cockpit.actions.core.service import ActionService
 
             former = ActionService.__init__

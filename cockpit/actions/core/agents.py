@@ -106,16 +106,17 @@ class AgentGuard:
         told = forbidden(context.file, context.spec, context.operator, action)
         standing = by_standing_order(context.operator)
         where = "[run.standing]" if standing else "[agents] may"
-        return await self._allowed(context.key, context.spec.name, told, action, where)
+        who = (context.key, context.spec.name, context.operator)
+        return await self._allowed(*who, told, action, where)
 
     async def _allowed(
-        self, key: str, run: str, forbids: str | None, action: str, where: str = ""
+        self, key: str, run: str, operator: str, forbids: str | None, action: str, where: str = ""
     ) -> list[Check]:
         """Return whether the run file lets an agent do this, and what a person says against it."""
         if forbids is not None:
             return [blocked(rows.AGENTS, forbids)]
         found = passed(rows.AGENTS, f"{where} of {run} has {action}")
-        held = await self._held(key, action)
+        held = await self._held(key, action, operator)
         return [found] if held is None else [found, finding(rows.VETO, held)]
 
     async def noted(self, key: str, plan: Plan, over: str | None) -> Plan:
@@ -163,7 +164,8 @@ class AgentGuard:
             if turn.over is not None:
                 await self._take_over(turn.key, turn.over, f"acts: {plan.action}")
             return await begin()
-        allowed = await self._allowed(turn.key, turn.spec.name, turn.forbidden, plan.action)
+        who = (turn.key, turn.spec.name, operator)
+        allowed = await self._allowed(*who, turn.forbidden, plan.action)
         if allowed[-1].stands_in_the_way:
             return refused(plan.plan_id, f"{allowed[-1].text}; {NOTHING_DONE}")
         now, grace = self._clock.now(), 0.0 if plan.action in TELLS else turn.grace
@@ -275,17 +277,23 @@ class AgentGuard:
             return ()
         return await asked(self._records.stop, key, by, said, now, Stage.TAKEN_OVER)
 
-    async def _held(self, key: str, action: str) -> str | None:
-        """Return what holds agents off this action on a run: a veto, a person at work there."""
-        if self._records is None or self._journal is None:
+    async def _held(self, key: str, action: str, operator: str) -> str | None:
+        """Return what holds agents off this action on a run: a veto, a person at work there.
+
+        What a person did before they armed a standing order does not hold that off.
+        """
+        if self._records is None or self._journal is None or self._orders is None:
             return None
-        now = self._clock.now()
+        now, since = self._clock.now(), 0.0
         try:
+            if by_standing_order(operator):
+                order = await asked(self._orders.of, key)
+                since = 0.0 if order is None else order.at
             act = await asked(self._records.vetoed, key, action, now)
-            plans = await asked(self._journal.plans, key, None, now - TAKEN_HOLDS)
+            plans = await asked(self._journal.plans, key, None, max(since, now - TAKEN_HOLDS))
         except StoreError as error:
             return f"whether a person holds agents off is not known: {error}"
-        if act is not None:
+        if act is not None and act.changed_at >= since:
             ends = moment(act.changed_at + VETO_HOLDS)
             return f"{act.text} at {moment(act.changed_at)}; it holds for agents until {ends}"
         mine = (each for each in plans if not is_agent(each.operator))

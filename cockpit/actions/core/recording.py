@@ -25,10 +25,12 @@ from cockpit.model.plan import Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
+from cockpit.model.standing import PAST
 from cockpit.records.git.committing import Edit
 from cockpit.records.logbook.reading import Logbook, value_of
 from cockpit.records.logbook.run_logs import new_run_log, run_log_of, with_results, with_status
 from cockpit.runtime.offload import offload
+from cockpit.store.standing import FAILED_STEP
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.logbook_lines import message_lines
@@ -111,7 +113,7 @@ def launched(execution: Execution) -> tuple[SharedFact, ...]:
         value=execution.launch_id,
         at=execution.entry.begun_at,
         typed_by=execution.entry.operator,
-        parts={"job": execution.job_id},
+        parts={"job": execution.job_id, PAST: execution.facts.get(FAILED_STEP, "")},
     )
     return (told,)
 

@@ -32,6 +32,8 @@ NEEDED: Final = ("job", "log", "tracker", "checkpoints", "records", "code")
 """Facets that must be known, of those that the run file names."""
 OF_THE_END: Final = frozenset(("C-01", "C-03", "C-24", "C-26"))
 """Alerts that a job's end brings, or that say nothing of the run: all others are a doubt."""
+OVER: Final = "over"
+"""The value of the check where no order is in force any more: then nothing is left to tell."""
 USED: Final = "standing"
 """The fact of a plan that counts the order's relaunches: ``2 of 3``."""
 
@@ -68,7 +70,8 @@ def standing_check(context: ActionContext, checks: Sequence[Check]) -> Check:
         *_of_progress(context, order), *_of_the_facts(context), *_of_the_plan(context, checks),
     ]  # fmt: skip
     if doubts:
-        return blocked(rows.STANDING_ORDER, "; ".join(doubts))
+        over = OVER if order is None or order.over is not None else None
+        return blocked(rows.STANDING_ORDER, "; ".join(doubts), value=over)
     assert order is not None
     count = f"{order.used(context.now) + 1} of {order.terms.at_most}"
     return passed(rows.STANDING_ORDER, f"{order.operator} covers it: {count}", value=count)

@@ -23,6 +23,7 @@ from cockpit.actions.core.recording import (
     stored,
 )
 from cockpit.actions.core.recovery import DIED
+from cockpit.actions.core.standing import USED
 from cockpit.actions.launching.compared import instance_fields, recorded_code
 from cockpit.actions.launching.submitting import (
     BUNDLE,
@@ -34,11 +35,15 @@ from cockpit.actions.launching.submitting import (
 )
 from cockpit.actions.stopping.losses import LOST
 from cockpit.model import check_rows as rows
+from cockpit.model.alert import Severity
 from cockpit.model.history import FormerFailure
+from cockpit.model.lineage import named
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import by_standing_order, name_in
 from cockpit.model.wording import steps
+from cockpit.notify.message import NobodyReachedError
 from cockpit.platforms.command import recorded
 from cockpit.records.issue import text as issue_text
 from cockpit.records.issue.text import prose
@@ -50,12 +55,12 @@ from cockpit.records.logbook.run_logs import (
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import FIRST_CHECK, Failures, Followup, FollowupStore, Progressed
 from cockpit.store.memory import LaunchedJob, RunMemory, Snapshots
+from cockpit.store.standing import FAILED_STEP as FAILED_STEP
 from cockpit.store.store import Store, run_key, unpack
 from cockpit.watch.headless import restarted
 
 FAILURE: Final = "failure"
 RESUMES_FROM: Final = "resumes_from"
-FAILED_STEP: Final = "failed_step"
 STOPPED: Final = "stopped"
 STATE_FILE: Final = "state_file"
 RESTARTS: Final = "restarts"
@@ -228,6 +233,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
         pick, reason = snapshot_in(execution).checkpoint, execution.plan.params.get("reason")
         origin = "from scratch" if pick is None else f"from {pick.place}"
         order = f"{word} by {execution.entry.operator}" + (f": {reason}" if reason else "")
+        order = standing_said(execution) or order
         failed, goal = (
             execution.facts.get(FAILED_STEP, ""),
             "its steps advance and a checkpoint is saved",
@@ -318,11 +324,44 @@ def _launched(execution: Execution) -> str:
     return "\n\n".join(filter(None, (text, issue_text.approved(_approvals(execution.plan)))))
 
 
+def standing_said(execution: Execution) -> str:
+    """Return how a standing order relaunched the run, in one line; nothing where a person did.
+
+    Such as ``relaunched by standing order of ada, 2 of 3, from step 46,000; lost 12 steps``.
+    """
+    count = execution.plan.facts.get(USED)
+    if not count:
+        return ""
+    pick, loses = snapshot_in(execution).checkpoint, execution.plan.loses or "an unknown number"
+    origin = "from scratch" if pick is None else f"from {named(pick)}"
+    lost = loses.partition(" since ")[0]
+    return f"relaunched by {name_in(execution.entry.operator)}, {count}, {origin}; lost {lost}"
+
+
+def standing_step(plan: Plan) -> tuple[Step, ...]:
+    """Return the step that tells people of a relaunch which nobody typed; none for a person's."""
+
+    async def tell(execution: Execution) -> str:
+        said = standing_said(execution)
+        title = f"{plan.run}: {said}"
+        body = (
+            f"{execution.launch_id} runs as {job_of(execution)}. cockpit veto {plan.run} ends it."
+        )
+        spec, severity = execution.context.spec, Severity.ALERT.value
+        try:
+            send = execution.context.parts.notifier().send
+            return await send(spec, event_name(execution), title, body, severity)
+        except NobodyReachedError as error:
+            raise SkipStep(str(error)) from error
+
+    return (Step("notify", tell, records=True),) if by_standing_order(plan.operator) else ()
+
+
 def _relaunched(execution: Execution) -> str:
     used, job = snapshot_in(execution), execution.context.report.facets.job.value
     checks = {check.id: check.text for check in execution.plan.checks}
     at = used.checkpoint
-    return issue_text.relaunched(
+    comment = issue_text.relaunched(
         execution.context.spec,
         execution.launch_id,
         recoverable=checks.get("T") or checks.get("job-state") or "unknown",
@@ -331,6 +370,7 @@ def _relaunched(execution: Execution) -> str:
         approvals=_approvals(execution.plan),
         former=None if job is None or job.id == job_of(execution) else job.id,
     )
+    return "\n\n".join(filter(None, (comment, prose(standing_said(execution)))))
 
 
 def _new_lineage(execution: Execution) -> str:

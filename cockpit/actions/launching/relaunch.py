@@ -39,6 +39,7 @@ from cockpit.actions.launching.launch_records import (
     STOPPED,
     record_steps,
     resumed_step,
+    standing_step,
     trouble_step,
 )
 from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, submit, verify
@@ -356,6 +357,7 @@ class Relaunch(Action):
             Step("submit", go),
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
+            *standing_step(plan),
             resumed_step(plan.run),
             CONFIRM,
             trouble_step(plan.run, self.verb),

@@ -110,7 +110,8 @@ def window(step: int) -> int:
 
 def sameness(former: FormerFailure, now: FormerFailure) -> str | None:
     """Return in what two failures are the same (one line), or ``None``."""
-    if former.signature is not None and former.signature == now.signature:
+    its_time = now.name in _ITS_TIME
+    if not its_time and former.signature is not None and former.signature == now.signature:
         same = wording.cause(former.name) + former.signature.removeprefix(former.name)
         return f"same failure as {former.job_id} at {wording.moment(former.at)}: {same}"
     if former.step is None or now.step is None:
