@@ -252,10 +252,11 @@ def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> l
     """Return the run that a veto is meant for, or those among which a person has to say.
 
     The key stands on the screen beside what will happen: where one agent waits, it means that one,
-    whichever run is selected.
+    whichever run is selected; where none does, the one with a standing order.
     """
     waiting = [each.name for each in reports if any(act.waits(now) for act in each.agents)]
-    if not waiting:
+    planned = any(each.agents for each in reports if each.name == selected)
+    if not waiting and not planned:
         waiting = [each.name for each in reports if each.standing is not None]
     if selected is not None and (selected in waiting or not waiting):
         return [selected]

@@ -186,6 +186,9 @@ async def test_a_standing_order_is_in_sight_and_one_key_ends_it(size: tuple[int,
         await pilot.press("V")
         await until(pilot, lambda: "standing order of ada on run-a has ended" in text_of(app))
     assert service.vetoes == [("run-a", "ada")]
+    planning = made.report("run-b", agents=(act(Stage.PLANNED, until=None),))
+    ordered = made.report("run-a", standing=order)
+    assert to_veto([planning, ordered], made.NOW, "run-b") == ["run-b"]
 
 
 async def test_the_key_means_the_one_run_on_which_an_agent_waits_whichever_is_selected() -> None:
