@@ -12,7 +12,7 @@ from cockpit.model.goodput import losses
 from cockpit.model.history import NEXT_KIND, Happening, Kind, Timeline
 from cockpit.model.logtext import Bookmark
 from cockpit.model.report import RunReport
-from cockpit.model.wording import age, day_of, day_time, glyph, steps
+from cockpit.model.wording import SURE_WORD, age, day_of, day_time, glyph, steps
 from widgets.painting import facts, rows
 from widgets.painting.big import account_of, paint_account
 from widgets.painting.journal import paint_happening, when_width
@@ -338,7 +338,7 @@ def _action(alert: Alert, width: int) -> list[Content]:
     """Return what to do, and how sure it is that the alert is right, where that fits."""
     act = text((f"{glyph('next')} ", ACCENT), alert.next_action)
     severity = facts.SEVERITY_WORD[alert.severity]
-    sure = text((f"{severity} · {facts.SURE_WORD[alert.confidence]}", DIM))
+    sure = text((f"{severity} · {SURE_WORD[alert.confidence]}", DIM))
     lines = wrapped(act, width, 3) or [EMPTY]
     if lines[-1].cell_length + sure.cell_length + 2 <= width:
         return [*lines[:-1], row(lines[-1], sure, width, gap=2)]

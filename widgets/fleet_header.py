@@ -150,7 +150,7 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
     coming = [
         due for due in due_at if due is not None
     ]  # of the others only a past one is remembered
-    due: list[Part] = [("next ", DIM), clock_time(min(coming)) if coming else "soon"]
+    due: list[Part] = [("check ", DIM), clock_time(min(coming)) if coming else "soon"]
     name, _, place = who.partition(" (watch on ")
     host = place.rpartition(", pid ")[0]
     named = dict.fromkeys((f"{name} on {host}" if host else who, name)) if wide else {}

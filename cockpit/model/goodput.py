@@ -197,6 +197,10 @@ def parts(found: Goodput) -> Iterator[tuple[str, str, float]]:
             yield name, f"{words} {took(seconds)}", seconds
 
 
+NEVER_TOLD: Final = "not available for"
+"""How the reason begins where a system has no such figure for any job: that is no news."""
+
+
 def losses(found: Goodput) -> str:
     """Return restarts and by whom, steps lost, and accelerator-hours lost."""
     count = found.steps_lost
@@ -204,10 +208,11 @@ def losses(found: Goodput) -> str:
     if count is None:
         lost = "steps lost: unknown"
     hours = found.accelerator_hours_lost
-    held = f"accelerator-hours lost: unknown ({found.accelerators_why})"
+    why = found.accelerators_why or ""
+    held = "" if why.startswith(NEVER_TOLD) else f"accelerator-hours lost: unknown ({why})"
     if hours is not None:
         held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
-    return f"{restarts(found.restarts)} · {lost} · {held}"
+    return " · ".join(filter(None, (restarts(found.restarts), lost, held)))
 
 
 def restarts(found: Restarts) -> str:

@@ -311,6 +311,10 @@ def zone_name(instant: float) -> str:
     return UNKNOWN if found is None else (found.astimezone().tzname() or UNKNOWN)
 
 
+SURE_WORD: Final = {"sure": "certain", "likely": "cause likely", "guess": "a guess"}
+"""How sure an alert is of what it says, in words."""
+
+
 def utc_minute(instant: float | None) -> str:
     """Return ``2026-03-11 08:57 UTC``: for texts that are read elsewhere and later."""
     moment = _moment(instant, UTC)

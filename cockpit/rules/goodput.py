@@ -14,7 +14,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.goodput import UNWATCHED, Break, Goodput, Looks, Restarts, Split, Stepping
+from cockpit.model.goodput import (
+    NEVER_TOLD,
+    UNWATCHED,
+    Break,
+    Goodput,
+    Looks,
+    Restarts,
+    Split,
+    Stepping,
+)
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
@@ -403,7 +412,7 @@ def _restarts(history: History, begins: Sequence[Begin]) -> Restarts:
 def _no_count(run: RunSpec) -> str:
     if run.job is None:
         return "no job in cockpit.toml"
-    return f"not available for {run.job.kind} jobs"
+    return f"{NEVER_TOLD} {run.job.kind} jobs"
 
 
 def _evidence(

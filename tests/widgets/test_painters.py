@@ -235,10 +235,10 @@ def test_the_header_counts_and_says_who_watches() -> None:
     reports = made.fleet()
     wide = paint_header(reports, Watch("ada"), reports, 200).plain
     assert "5 runs   ■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 healthy" in wide
-    assert "watch: this cockpit · next 08:56" in wide
+    assert "watch: this cockpit · check 08:56" in wide
     assert wide.rstrip().endswith("ada  READ-WRITE")
     narrow = paint_header(reports, Watch("ada", read_only=True), reports, 80).plain
-    assert "■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 healthy" in narrow
+    assert "■ 2 critical  ▲ 1 attention  ? 1 unknown  ● 1 healthy" in narrow
     assert narrow.rstrip().endswith("ada  RO")
     assert "STOPPED" in paint_header(reports, Watch(stopped="why"), reports, 200).plain
 
@@ -324,10 +324,10 @@ def test_a_run_that_is_through_is_not_about_at_its_last_step(
 
 def test_a_check_that_an_engine_before_this_one_had_planned_is_not_the_next_one() -> None:
     old = made.report(next_check_at=NOW - 180, not_read_yet="job, log: not asked")
-    assert paint_header([old], Watch(), [old], 80).plain.rstrip().endswith("next soon   RW")
+    assert paint_header([old], Watch(), [old], 80).plain.rstrip().endswith("check soon   RW")
     new = made.report("run-b", next_check_at=NOW + 60)
     said = paint_header([old, new], Watch(), [old, new], 80).plain
-    assert f"next {clock_time(NOW + 60)}" in said
+    assert f"check {clock_time(NOW + 60)}" in said
 
 
 def test_an_end_that_somebody_here_ordered_is_no_failure() -> None:

@@ -58,12 +58,11 @@ _WALL: Final = 0.4
 
 
 class AxisMark(NamedTuple):
-    """Something that happened: its place on the axis, sign, ink and, where there is room, words."""
+    """Something that happened: its place on the axis, its sign and ink."""
 
     at: int
     sign: str
     ink: str
-    words: str = ""
 
 
 class Steady:
@@ -313,17 +312,9 @@ def _axis_line(
 ) -> Content:
     """Return the axis with what happened: a mark hides none that is worse (they come in order)."""
     cells: list[Cell] = [("─", GRID)] * across
-    taken = -1
-    shown = {
-        axis.column(each.at) // 2: each for each in marks if axis.first <= each.at <= axis.last
-    }
-    for place, mark in sorted(shown.items()):
-        if place > taken:
-            words = mark.sign + mark.words
-            ahead = min((each for each in shown if each > place), default=across + 1)
-            words = words if place + len(words) < min(ahead, across + 1) else mark.sign
-            cells = _written(cells, words, place, mark.ink)
-            taken = place
+    for mark in marks:
+        if axis.first <= mark.at <= axis.last:
+            cells = _written(cells, mark.sign, axis.column(mark.at) // 2, mark.ink)
     if broken is not None and broken.last > axis.last > broken.since:
         words = f" axis cut: {steps(broken.since)}–{steps(broken.last)} are NaN or inf "
         if len(words) < across:

@@ -38,9 +38,6 @@ SEVERITY_WORD: Final = {
     Severity.ALERT: "attention",
     Severity.CRITICAL: "critical",
 }
-SURE_WORD: Final = {"sure": "certain", "likely": "cause likely", "guess": "a guess"}
-"""How sure an alert is of what it says, in words."""
-
 
 VERDICT_MARKS: Final = {
     "c": ("█", "$critical", "critical"), "a": ("▅", "$attention", "attention"),

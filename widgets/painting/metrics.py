@@ -14,7 +14,7 @@ from cockpit.model.observed import CheckpointState, Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, clock_time, day_time, glyph, number, percent, share, steps
 from widgets.painting.chart import LABELS, AxisMark, Drawing, axis_of, broken_end, paint
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, row, text, within, wrapped
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, text, within, wrapped
 from widgets.painting.series import StepAxis, loss_columns, why_no_curve
 
 ZOOMS: Final = (1.0, 0.25, 0.05)
@@ -205,7 +205,7 @@ def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[AxisMark]:
     if at is not None:
         critical = alert.severity is Severity.CRITICAL
         name = "critical" if critical else "attention"
-        yield AxisMark(int(at), glyph(name), f"${name}", alert.id)
+        yield AxisMark(int(at), glyph(name), f"${name}")
 
 
 def headline(asked: str, curve: Curve, now: float) -> Content:
@@ -270,11 +270,12 @@ def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
     height = CHART if width < WIDE else CHART_WIDE
     lines += paint(Drawing(list(found.curve), why="no loss logged yet"), width, height)
     lines += [*_lanes(found, width), EMPTY]
+    lanes = _lanes_of(found)
     for each in found.alerts[:SHOWN]:
         style = STYLES.get(each.severity.value, DIM)
-        head = text((f"{glyph(each.severity.value)} ", style), (each.title, STRONG))
-        first, *rest = wrapped(head, width - len(each.id) - 2, 2) or [head]
-        lines += [row(first, text((each.id, DIM)), width, 2), *rest]
+        lane = (f"{lanes.index(each.id) + 1} ", DIM)
+        head = text(lane, (f"{glyph(each.severity.value)} ", style), (each.title, STRONG))
+        lines += wrapped(head, width, 2)
         body = [when_opened(each, now), *(line.text for line in each.evidence[:2])]
         lines += [
             text("  ", piece) for line in body for piece in wrapped(text((line, DIM)), width - 2, 2)
@@ -290,8 +291,8 @@ def summary(found: Backtested) -> str:
     count = len(found.alerts)
     what = f"{count} alert{'' if count == 1 else 's'} would have opened" if count else NOTHING
     times = "" if found.timed else " (without times)"
-    without = _ranges(found.not_replayed)
-    rest = f". Not replayed (rows alone do not show it): {without}" if without else ""
+    without = len(found.not_replayed)
+    rest = f". {without} other conditions do not show in rows: not replayed" if without else ""
     upto = f"up to step {steps(found.last_step)}{final}"
     return f"{what} over {found.steps:,} rows{times}, {upto}{rest}"
 
@@ -300,9 +301,9 @@ NOTHING: Final = "no alert would have opened"
 
 
 def when_opened(each: WouldTell, now: float) -> str:
-    """Return when it would have opened: ``would have told you at 03:12, step 459``."""
+    """Return when it would have opened: ``would have opened at 03:12, step 459``."""
     at = f"at {day_time(each.opened_at, now)}, " if each.opened_at else "at "
-    words = f"would have told you {at}step {steps(each.opened_step)}"
+    words = f"would have opened {at}step {steps(each.opened_step)}"
     if not each.closed:
         return f"{words}; still open"
     over = f" at {day_time(each.closed_at, now)}" if each.closed_at else ""
@@ -312,8 +313,13 @@ def when_opened(each: WouldTell, now: float) -> str:
 def copied(found: Backtested, now: float) -> str:
     """Return the page as plain text, to be pasted elsewhere."""
     lines = [f"backtest of {found.run}: {summary(found)}"]
-    lines += [f"{each.id} {when_opened(each, now)}: {each.title}" for each in found.alerts]
+    lines += [f"{each.title}: {when_opened(each, now)}" for each in found.alerts]
     return "\n".join(lines)
+
+
+def _lanes_of(found: Backtested) -> list[str]:
+    """Return the conditions that have a line below the chart, in their order."""
+    return list(dict.fromkeys(each.id for each in found.alerts))
 
 
 def _lanes(found: Backtested, width: int) -> list[Content]:
@@ -323,13 +329,13 @@ def _lanes(found: Backtested, width: int) -> list[Content]:
         return []
     axis = axis_of(Drawing(columns), across * 2, broken_end(columns))
     lanes = []
-    for name in sorted({each.id for each in found.alerts}):
+    for place, name in enumerate(_lanes_of(found), 1):
         line = [" "] * across
         own = [each for each in found.alerts if each.id == name]
         for each in own:
             _draw(line, each, axis)
         style = STYLES.get(max(own, key=lambda each: each.severity.rank).severity.value, DIM)
-        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), style)))
+        lanes.append(text((f"{place:>{LABELS - 1}} │", DIM), ("".join(line), style)))
     return lanes
 
 
@@ -346,19 +352,3 @@ def _draw(line: list[str], each: WouldTell, axis: StepAxis) -> None:
     line[begin] = "[" if end > begin or not each.closed else "#"
     if closed is not None and closed <= axis.last and end > begin:
         line[end] = "]"
-
-
-def _ranges(names: Sequence[str]) -> str:
-    """Return ``C-01 to C-04, C-07`` for names that follow one another."""
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and _number(name) == _number(runs[-1][-1]) + 1:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ", ".join(", ".join(run) if len(run) < 3 else f"{run[0]} to {run[-1]}" for run in runs)
-
-
-def _number(name: str) -> int:
-    digits = name.rpartition("-")[2]
-    return int(digits) if digits.isdecimal() else -2

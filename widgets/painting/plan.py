@@ -52,6 +52,7 @@ CHECKED: Final = {
     "C-14": "no repeated failure", "C-15": "code as recorded", "C-16": "output path agrees",
     "C-17": "checkpoint", "C-18": "same config", "C-19": "artifacts", "C-25": "no duplicate job",
     "T": "cause known", "dri": "owner", "dri-notified": "owner notified", "job-state": "job state",
+    "dirty": "code clean", "tag": "tag free",
     "second-machine": "no other cockpit", "launched-elsewhere": "no other launch",
     "launch-ids": "launch id free", "places": "folders writable", "routes": "message route",
     "whose": "job is this run's", "fix": "fix made", "wandb": "W&B", "wandb-id": "W&B id",

@@ -179,7 +179,7 @@ def page(
         ("Goodput", _goodput(report)),
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
-        *((("Closed, unseen", unseen),) if (unseen := list(_unseen(report))) else ()),
+        *((("Closed before anyone looked", unseen),) if (unseen := list(_unseen(report))) else ()),
         *((("Not in the logbook yet", [draft.words]),) if draft is not None else ()),
         ("Tracker", _tracker(report, now)),
         ("Checkpoints", _checkpoints(report, now)),
@@ -195,8 +195,8 @@ def page(
 def _whose(dri: str | None, of: str, to: str) -> str:
     """Return who owns the run before and after, or that nothing changes; ``of`` by whose word."""
     if dri is None:
-        return f"DRI: {to} (none before)"
-    return f"DRI: {to} (unchanged)" if same_person(dri, to) else f"DRI: {from_to(of, to)}"
+        return f"Owner: {to} (none before)"
+    return f"Owner: {to} (unchanged)" if same_person(dri, to) else f"Owner: {from_to(of, to)}"
 
 
 def _state(report: RunReport, now: float) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _final_step(report: RunReport) -> Iterator[str]:
 def _signal(report: RunReport, now: float) -> Iterator[str]:
     worst, log = report.worst, report.facets.log
     if worst is not None:
-        yield f"{worst.id} {worst.title}"
+        yield worst.title
         yield from (f"`{_code(each.text)}` ({each.source})" for each in worst.evidence[:4])
     if log.value is not None and log.value.lines:
         last = next((line.plain for line in reversed(log.value.lines) if line.plain.strip()), "")
@@ -257,7 +257,7 @@ def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
     for alert in alerts:
         taken = alert.acknowledged
         who = f", acknowledged by {taken.by}" if taken is not None else ""
-        what = f"{alert.id} {alert.severity.value}: {alert.title}"
+        what = f"{alert.severity.value}: {alert.title}"
         since = f"since {utc_minute(alert.since)}{alert.or_before}"
         yield f"{what}, {since}{who}; next: {alert.next_action}"
     if not alerts:
@@ -268,7 +268,7 @@ def _unseen(report: RunReport) -> Iterator[str]:
     """Yield what closed before anybody looked, the newest first."""
     for gone in [each for each in report.closed if not each.seen][:UNSEEN_SHOWN]:
         alert, span = gone.alert, gone.alert.span
-        what = f"{alert.id} {alert.severity.value}: {alert.title}"
+        what = f"{alert.severity.value}: {alert.title}"
         at = "" if span is None else f", step {step(span.opened_step)} to {step(span.closed_step)}"
         yield f"{what}{at}, {from_to(utc_minute(alert.since), utc_minute(gone.closed_at))}"
 
@@ -337,7 +337,7 @@ def _resubmit(run: RunSpec) -> Iterator[str]:
 def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     spec = report.spec
     was = "" if spec.dri is None or same_person(spec.dri, to) else f"; until now {spec.dri}"
-    yield f"DRI: {to}{was}"
+    yield f"Owner: {to}{was}"
     yield f"Watched by: {report.watched_by or 'nobody'}"
     due = report.next_check_at if report.next_check_at is not None else now + spec.cadence
     alone = "" if report.watched_by else ", only while a cockpit is open"

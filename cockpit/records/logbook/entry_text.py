@@ -68,15 +68,13 @@ def _since(facet: Facet[Any], now: float) -> str:
 def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:
     """Yield what the worst alert rests on, each with its source and when that was seen."""
     since = f"{_at(alert.since, now)}{alert.or_before}"
-    yield f"{alert.id} {alert.title}, since {since} ({alert.confidence})"
+    yield f"{alert.title}, since {since} ({wording.SURE_WORD[alert.confidence]})"
     times = {facet.source: facet.observed_at for _, facet in report.facets.items()}
     for each in alert.evidence[:_MOST]:
         yield f"{each.text} ({_from(each.source, times.get(each.source), now)})"
     if len(alert.evidence) > _MOST:
         yield f"and {len(alert.evidence) - _MOST} more"
-    others = [other.id for other in report.alerts[1:]]
-    if others:
-        yield f"also open: {', '.join(others)}"
+    yield from (f"also open: {other.title}" for other in report.alerts[1:])
 
 
 def _observed(report: RunReport, now: float) -> Iterator[str]:
@@ -153,8 +151,8 @@ def _relaunch(report: RunReport) -> tuple[str, list[str]]:
 
 def _handoff(report: RunReport) -> tuple[str, list[str]]:
     """Return who owns it by the run file, and what is open."""
-    dri = [] if report.spec.dri is None else [f"DRI by the run file: {report.spec.dri}"]
-    return "handoff", [*dri, *(f"open: {each.id} {each.title}" for each in report.alerts)]
+    dri = [] if report.spec.dri is None else [f"owner by the run file: {report.spec.dri}"]
+    return "handoff", [*dri, *(f"open: {each.title}" for each in report.alerts)]
 
 
 TEMPLATES: Final[Mapping[str, Callable[[RunReport], tuple[str, list[str]]]]] = {

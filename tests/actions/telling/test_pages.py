@@ -43,10 +43,9 @@ async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
     page = plan.page or ""
     for part in (
         "ada → bob",
-        "C-01",
         "python train.py",
         "Next check due",
-        "DRI: bob; until now ada",
+        "Owner: bob; until now ada",
     ):
         assert part in page
     assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
@@ -85,16 +84,16 @@ async def test_an_unfinished_draft_is_told_of_and_never_quoted(tmp_path: Path) -
 
 async def test_who_keeps_a_run_is_named_once() -> None:
     page = (await _plan(Handoff(), _run(), to="Ada")).page or ""
-    assert "\nDRI: Ada (unchanged), " in page and "- DRI: Ada\n" in page and "→" not in page
+    assert "\nOwner: Ada (unchanged), " in page and "- Owner: Ada\n" in page and "→" not in page
 
 
 async def test_a_page_that_another_looks_at_changes_no_dri_and_makes_none_up() -> None:
     """The page of the key H is planned by whoever looks; a run may have no DRI yet."""
     asked = Request(action="handoff", run="toy", operator="bob", params={"to": "ada"})
     seen = await Handoff().draft(context(_run(), operator="bob"), asked)
-    assert "\nDRI: ada (unchanged), " in (seen.page or "")
+    assert "\nOwner: ada (unchanged), " in (seen.page or "")
     none = (await _plan(Handoff(), _run(dri=None), to="bob")).page or ""
-    assert "\nDRI: bob (none before), " in none and "until now" not in none
+    assert "\nOwner: bob (none before), " in none and "until now" not in none
 
 
 async def test_the_owner_is_who_it_was_handed_to_last() -> None:
@@ -181,5 +180,5 @@ async def test_a_handoff_page_tells_what_came_and_went_unseen() -> None:
     for closings, told in (((closed,), True), ((closed.model_copy(update={"seen": True}),), False)):
         report = given.report.model_copy(update={"closed": closings})
         draft = await Handoff().draft(replace(given, report=report), asked)
-        assert ("Closed, unseen" in (draft.page or "")) == told
+        assert ("Closed before anyone looked" in (draft.page or "")) == told
         assert ("step 459 to 474" in (draft.page or "")) == told

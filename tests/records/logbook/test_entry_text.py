@@ -85,7 +85,7 @@ def test_an_alert_gives_its_evidence_and_the_next_action_without_secrets() -> No
         report(alerts=(SLOW,), next_action=SLOW.next_action), "throughput \x1b[31mdrop", NOW
     )
     assert entry.evidence.splitlines() == [
-        "C-05 throughput −31 %, since 08:10 UTC (sure)",
+        "throughput −31 %, since 08:10 UTC (certain)",
         "0.83M tok/s against 1.20M for 3 checks (W&B, 08:55 UTC)",
     ]
     assert entry.next.startswith("look at worker 3") and "hf_abc" not in entry.next
