@@ -24,12 +24,12 @@ def made() -> Iterator[tuple[Path, str]]:
     from docs.reference import (
         described,
         exit_codes,
+        key_table,
         manual,
         overview,
         sections,
         settings,
     )
-    from screens.keys import key_table
 
     pages = described(all_verbs())
     yield HERE / "cockpit.1", manual(pages, __version__)

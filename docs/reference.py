@@ -13,6 +13,8 @@ from typing import Any, Final
 from cockpit.actions.core.table import TABLE
 from cockpit.cli import Verb
 from cockpit.verbs.completions import ANSWERS
+from screens.hotkeys import ACTIONS, WHERES
+from screens.keys import Keys, shown
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,18 @@ def _cell(text: str) -> str:
 def _text(text: str) -> str:
     """Return text of a help line as Markdown that shows the same."""
     return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def key_table(keys: Keys | None = None) -> str:
+    """Return the table of all keys for docs/keys.md, in Markdown."""
+    keys = keys or Keys()
+    lines = ["| where | key | action id | what it does |", "|---|---|---|---|"]
+    for where, title in WHERES.items():
+        for each in ACTIONS:
+            if each.where == where:
+                names = " ".join(f"`{shown(key)}`" for key in keys.of(each.id))
+                lines.append(f"| {title} | {names} | `{each.id}` | {each.help} |")
+    return "\n".join(lines)
 
 
 _HEAD: Final = "| key | value | default | meaning |\n|---|---|---|---|"

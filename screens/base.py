@@ -75,8 +75,6 @@ def spawn(
 class KeyedModal(ModalScreen[ResultT], inherit_bindings=False):
     """What stands over a screen: its keys act here, before the next one is heard."""
 
-    COVERS: ClassVar[bool] = False
-    """Whether nothing of the screen below is in sight."""
     AUTO_FOCUS = ""
 
     def show(self) -> None:

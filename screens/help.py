@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import ClassVar, Final
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import KeyedModal
-from screens.dialog import Prompt, RowKeys
+from screens.dialog import ListScreen, Prompt
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.keys import Keys, bindings, shown
+from screens.ports import Cockpit
 from widgets.painting.line import DIM, STRONG, text
 from widgets.painting.pages import NOT_NOW, Help, Section, paint_help
-from widgets.scrolled import Paged, Sheet
+from widgets.scrolled import Row
 
 _MOVES: Final = ("step(", "turn(", "row(", "edge(", "sideways(")
 """The actions that only scroll or move the cursor: they are listed last."""
@@ -70,53 +68,36 @@ def help_page(
     )
 
 
-class HelpScreen(RowKeys, KeyedModal[None], inherit_bindings=False):
+class HelpScreen(ListScreen):
     """A page over the screen; the same key that opened it closes it, ``/`` filters it."""
 
-    COVERS = True
+    SCOPES = ("help", "everywhere")
+    ASKS = "filter: words of a key, code or sign"
     BINDINGS: ClassVar[list[BindingType]] = bindings("help", "list")
-    DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background; }
-    HelpScreen Vertical { max-width: 168; background: $background; color: $ink; }
-    HelpScreen Prompt, HelpScreen Prompt:focus {
-        height: 1; border: none; padding: 0 2; background: $background; color: $ink;
-    }
-    """
 
-    def __init__(self, page: Help) -> None:
-        super().__init__()
+    def __init__(self, cockpit: Cockpit, page: Help) -> None:
+        super().__init__(cockpit)
         self._help = page
 
-    def compose(self) -> ComposeResult:
-        """Lay out the page, and below it the line of the filter."""
-        with Vertical():
-            yield Paged()
-            yield Prompt("filter: words of a key, code or sign")
-
-    @property
-    def page(self) -> Paged:
-        """The page."""
-        return self.query_one(Paged)
-
-    def on_mount(self) -> None:
-        """Show everything."""
-        self.call_after_refresh(self._show)
-        self._show()
-
-    def _show(self) -> None:
+    def rows(self) -> list[Row]:
+        """Return the page, of what has the words."""
         words = self.query_one(Prompt).value.strip()
         page = self._help._replace(words=words, rows=self.page.room)
-        note = f"with {words!r} · esc all" if words else "/ filter · esc close"
-        title = text(("Keys, codes and signs", STRONG))
-        self.page.show(Sheet(partial(paint_help, page), title, text((note, DIM))), from_top=True)
+        return [Row("", lambda width, _: paint_help(page, width))]
 
-    def on_resize(self) -> None:
-        """Show it for the new size."""
-        self.call_after_refresh(self._show)
+    def heading(self) -> Content:
+        """Return what the page is."""
+        return text(("Keys, codes and signs", STRONG))
+
+    def note(self) -> Content:
+        """Return by which words it is filtered."""
+        words = self.query_one(Prompt).value.strip()
+        return text((f"with {words!r}" if words else "", DIM))
 
     @on(Input.Changed)
     def _typed(self) -> None:
-        self._show()
+        self.page.top = 0
+        self.show()
 
     def action_help_filter(self) -> None:
         """Ask for words."""
@@ -128,9 +109,8 @@ class HelpScreen(RowKeys, KeyedModal[None], inherit_bindings=False):
         if prompt.is_open or prompt.value:
             prompt.value = ""
             prompt.close()
-            self._show()
         else:
-            self.dismiss()
+            self.dismiss(None)
 
     def action_help_close(self) -> None:
         """Keep what was found, or close."""
@@ -138,4 +118,4 @@ class HelpScreen(RowKeys, KeyedModal[None], inherit_bindings=False):
         if prompt.is_open:
             prompt.close()
         else:
-            self.dismiss()
+            self.dismiss(None)

@@ -215,6 +215,11 @@ ACTIONS: Final = (
          ""),
         ("plan_successors", "f4", "successors",
          "also cancel what would start by itself after the job, or not", ""),
+        ("plan_rollback", "b", "rollback first",
+         "plan the rollback that a block names; afterwards this plan again", "",
+         "remedy('rollback')"),
+        ("plan_stop", "x", "stop first",
+         "plan the stop that a block names; afterwards this plan again", "", "remedy('stop')"),
         ("plan_unfold", "tab", "in full", "what passes in full, or only named", "looks"),
         ("plan_down", "down", "down", "a line down", "looks", "step(1)"),
         ("plan_up", "up", "up", "a line up", "looks", "step(-1)"),
@@ -273,9 +278,9 @@ ACTIONS: Final = (
     )),
     *_scope("help", (
         ("help_close", "? f1 enter", "close", "close the keys, or keep what was found",
-         "looks hidden"),
+         "looks footer hidden"),
         ("help_filter", "/", "filter", "show only keys, codes and signs with these words",
-         "looks hidden"),
+         "looks footer hidden"),
     )),
     *_scope("journal", (
         ("settle", "S", "resolve", "look up and record how the interrupted action ended",

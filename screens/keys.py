@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from cockpit.config.advice import FORMER_ACTIONS
 from cockpit.model.late_regex import late_regex
-from screens.hotkeys import ACTIONS, ARMED, BY_ID, TOGETHER, WHERES
+from screens.hotkeys import ACTIONS, ARMED, BY_ID, TOGETHER
 
 _FORM: Final = late_regex(
     r"[!-~]|ctrl\+[a-z]|shift\+tab|f([1-9]|1[0-2])|enter|escape|tab|space|backspace|delete|insert|"
@@ -34,6 +34,9 @@ _CALL: Final = re.compile(
 
 With any other option it stays as it is: the key asks for nothing of that kind.
 """
+
+_OPTION: Final = re.compile(r"--(\w+) (\w+)")
+"""Such as ``--to 500``."""
 
 
 class KeysError(Exception):
@@ -67,6 +70,11 @@ class Keys:
         ``roll back first (b rollback to 500)``.
         """
         return _CALL.sub(self._key_for, said)
+
+    def remedies(self, said: str) -> dict[str, dict[str, str]]:
+        """Return the verbs with a key that a sentence names, and the options of each call."""
+        found = _CALL.finditer(said)
+        return {each["verb"]: dict(_OPTION.findall(each[0])) for each in found}
 
     def _key_for(self, found: re.Match[str]) -> str:
         to = f" to {found['to']}" if found["to"] else ""
@@ -156,18 +164,6 @@ def bindings(*wheres: str) -> list[BindingType]:
 def shown(key: str) -> str:
     """Return a key as a person reads it."""
     return _SHOWN.get(key, key)
-
-
-def key_table(keys: Keys | None = None) -> str:
-    """Return the table of all keys for docs/keys.md, in Markdown."""
-    keys = keys or Keys()
-    lines = ["| where | key | action id | what it does |", "|---|---|---|---|"]
-    for where, title in WHERES.items():
-        for each in ACTIONS:
-            if each.where == where:
-                names = " ".join(f"`{shown(key)}`" for key in keys.of(each.id))
-                lines.append(f"| {title} | {names} | `{each.id}` | {each.help} |")
-    return "\n".join(lines)
 
 
 def _bound(key: str) -> str:

@@ -11,15 +11,7 @@ from cockpit.model.report import RunReport
 from widgets.painted import Painted
 from widgets.painting import rows
 from widgets.painting.big import HEIGHT, paint_big, paint_short
-from widgets.painting.line import (
-    ACCENT,
-    DIM,
-    EMPTY,
-    STRONG,
-    cut,
-    row,
-    text,
-)
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text
 from widgets.painting.run_line import run_line
 
 WIDE: Final = 100

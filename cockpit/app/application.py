@@ -369,7 +369,7 @@ class CockpitApp(NoticeApp):
             if isinstance(screen, CockpitScreen | KeyedModal) and stands(screen):
                 with self.faults_of(screen):
                     screen.show()
-            if not screen.is_modal or (isinstance(screen, KeyedModal) and screen.COVERS):
+            if not screen.is_modal:
                 break
         if self._engine is not None and self._front is not None:
             self._engine.prefer(self._front.runs_in_view)
@@ -452,7 +452,7 @@ class CockpitApp(NoticeApp):
         from cockpit.app.commands import help_here
         from screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(help_here(self, self._scopes())))
+        self.push_screen(HelpScreen(self, help_here(self, self._scopes())))
 
     def action_palette(self) -> None:
         """Find a command or a run."""

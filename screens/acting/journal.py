@@ -19,14 +19,7 @@ from screens.base import spawn
 from screens.dialog import ListScreen
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.painting.journal import (
-    ActionProgress,
-    Done,
-    Open,
-    paint_done,
-    paint_open,
-    paint_steps,
-)
+from widgets.painting.journal import ActionProgress, Done, Open, paint_done, paint_open, paint_steps
 from widgets.painting.line import DIM, EMPTY, STRONG, chosen_row, text, wrapped
 from widgets.scrolled import Row
 

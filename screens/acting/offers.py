@@ -26,16 +26,7 @@ from screens.base import KeyedModal, acted
 from screens.dialog import RowKeys
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
-from widgets.painting.line import (
-    ACCENT,
-    DIM,
-    STRONG,
-    chosen_row,
-    fit,
-    one_line,
-    row,
-    text,
-)
+from widgets.painting.line import ACCENT, DIM, STRONG, chosen_row, fit, one_line, row, text
 from widgets.painting.plan import Choice, FormField
 from widgets.scrolled import Paged, Row, Sheet
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SAVE_FIRST: Final = "save-first"
 SUCCESSORS: Final = "successors"
+REMEDIES: Final = ("rollback", "stop")
+"""The remedies of a block that have a key in the plan."""
 NARROW: Final = 60
 """Columns below which the heading counts checks without words, so that the run stays in it."""
 ASKS_BELOW: Final = 2
@@ -245,6 +247,8 @@ class PlanScreen(Dialog[None]):
             said = " leave the next one" if on_now else " cancel the next one too"
             key = keys.shown("plan_successors").upper()
             parts.append(text((key, f"bold {ACCENT}"), (said, DIM)))
+        for verb in self._remedies():
+            parts.append(text((keys.shown(f"plan_{verb}"), f"bold {ACCENT}"), f" {verb} first"))
         if _approvable(plan):
             parts.append(
                 text((keys.shown("plan_approve").upper(), f"bold {ACCENT}"), (" approve", DIM))
@@ -364,6 +368,24 @@ class PlanScreen(Dialog[None]):
             self.plan_again()
         elif self.asks and self.plan is not None:
             self.query_one(WordsLine).ask(self.plan.words)
+
+    def _remedies(self) -> dict[str, dict[str, str]]:
+        """Return what the blocks name as their remedies, by verb, with the options of each."""
+        blocks = self.plan.checks if self.plan is not None and self.plan.blocked else ()
+        said = " ".join(each.text for each in blocks if each.stands_in_the_way)
+        found = self.cockpit.keys.remedies(said)
+        return {verb: options for verb, options in found.items() if verb in REMEDIES}
+
+    def action_remedy(self, verb: str) -> None:
+        """Plan what a block names as its remedy; afterwards plan this again."""
+        options = self._remedies().get(verb)
+        if options is None or self.begun or self._planning:
+            self._dropped(WordsLine.Dropped(f"no block here asks for a {verb}"))
+            return
+        request = self.request.model_copy(update={"action": verb, "params": options})
+        again = f"after the {verb}"
+        remedy = PlanScreen(self.cockpit, request)
+        self.app.push_screen(remedy, lambda _: self.plan_again(again if remedy.begun else ""))
 
     def action_plan_unfold(self) -> None:
         """Show what passes in full, or only named again."""

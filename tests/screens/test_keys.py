@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from docs.reference import key_table
 from screens.help import sections
 from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES
-from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
+from screens.keys import Keys, KeysError, mistakable, read_keys
 
 
 def test_no_key_means_two_things_in_one_place() -> None:

@@ -11,6 +11,7 @@ from cockpit.model.alert import Evidence, Severity
 from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import Column
 from cockpit.model.plan import Request
+from screens.help import HelpScreen
 from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
@@ -142,9 +143,9 @@ async def test_the_help_is_filtered_by_words_and_left_by_esc() -> None:
         shown = text_of(app)
         assert "acknowledge" in shown and "log entry" not in shown
         await pilot.press("escape")
-        assert app.screen.is_modal and "log entry" in text_of(app)
+        assert isinstance(app.screen, HelpScreen) and "log entry" in text_of(app)
         await pilot.press("escape")
-        assert not app.screen.is_modal
+        assert not isinstance(app.screen, HelpScreen)
 
 
 async def test_the_system_of_a_job_describes_it_at_a_key() -> None:

@@ -10,14 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import short_number, steps
 from widgets.painting import facts
 from widgets.painting.line import DIM, cut, fit, row, text, wrapped
-from widgets.painting.series import (
-    Series,
-    drawn_once,
-    loss_curve,
-    plot,
-    scale_of,
-    why_no_curve,
-)
+from widgets.painting.series import Series, drawn_once, loss_curve, plot, scale_of, why_no_curve
 
 LEAST_CURVE: Final = 4
 UNKNOWN: Final = text(("?", "$unknown"))

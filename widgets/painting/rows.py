@@ -27,17 +27,7 @@ from cockpit.model.wording import (
 )
 from widgets.painting import facts
 from widgets.painting.facts import Freshness, freshness_of
-from widgets.painting.line import (
-    ACCENT,
-    DIM,
-    EMPTY,
-    fitted,
-    hung,
-    one_line,
-    row,
-    shortened,
-    text,
-)
+from widgets.painting.line import ACCENT, DIM, EMPTY, fitted, hung, one_line, row, shortened, text
 from widgets.painting.line import brief as without_stamp
 
 ROOMY = 70

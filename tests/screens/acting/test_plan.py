@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.model.plan import Level, Loss, Outcome, Request, Result
+from cockpit.model.plan import Draft, Level, Loss, Outcome, Request, Result
 from screens.acting.plan import PlanScreen
 from screens.dialog import TextLine
 from tests.screens.acting.stand_in_service import (
@@ -456,3 +456,35 @@ async def test_an_open_plan_follows_what_would_be_lost_and_hands_it_on() -> None
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted))
         assert service.seen == [lost]
+
+
+async def test_the_remedy_of_a_block_is_a_key_and_leads_back_into_the_plan() -> None:
+    torn = check("C-17", Level.BLOCK, "the trainer would load step 550, which is torn; roll back "
+                 "first (cockpit rollback run-failed --to 500 --move yes)")  # fmt: skip
+    service = StandInService()
+
+    def make(request: Request) -> Draft:
+        done = any(each.action == "rollback" for each, _, _ in service.acted)
+        checks = (torn,) if request.action == "relaunch" and not done else CLEAN
+        return draft(request.run, request.action, checks=checks)
+
+    service.make = make
+    async with planned(service, (80, 24)) as pilot:
+        assert "b rollback first" in text_of(pilot.app)
+        await pilot.press("x")
+        await until(pilot, lambda: len(service.planned) == 1)
+        await pilot.press("b")
+        await until(pilot, lambda: "Type  rollback run-failed" in text_of(pilot.app))
+        assert service.planned[-1][0].params == {"to": "500", "move": "yes"}
+        await pilot.pause(0.4)
+        await typed(pilot, "rollback run-failed")
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: "enter or esc close" in text_of(pilot.app))
+        await pilot.pause(0.4)
+        await pilot.press("enter")
+        await until(pilot, lambda: f"Type  {WORDS}" in text_of(pilot.app))
+        await pilot.pause(0.4)
+        await confirm(pilot)
+        await until(pilot, lambda: len(service.acted) == 2)
+        assert [each.action for each, _, _ in service.acted] == ["rollback", "relaunch"]
