@@ -128,6 +128,7 @@ _NUMBER = late_regex(
 )
 """A number, after every digit was made a 0 (``shape_of``): ``0.0``."""
 _LABEL = late_regex(
+    r"(?:^|[^\w/.\-@ ])(?:(?![A-Za-z_])[\w/.\-@ ])*+"  # from its first letter on, and only from it
     r"(?P<label>[A-Za-z_][\w/.\-@ ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
     r"\s*(?:=>|[:=#]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
 )

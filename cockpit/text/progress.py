@@ -108,6 +108,7 @@ _LOSS_AT = late_regex(
     r"(?P<step>0)(?:/(?P<most>0))?(?P<counted> (?:steps|iterations|iters|batches|updates))?"
     r" {0,3}(?::|=|is|was) {0,3}(?P<loss>[-+]?(?:0(?:\.0)?(?:e[-+]?0)?|nan|inf))(?![\w.]))"
 )
+_PLACES: Final = (" at ", " after ", " for ", " in ")
 _GLOG = late_regex(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
 """The prefix of Google's log, which counts no steps: ``I0 0:0:0.0 0 train.py:0] [0]``."""
 
@@ -188,6 +189,11 @@ def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
     return "epochs" if _EPOCHS.search(text) else "run"
 
 
+def _may_tell_loss_at(shape: str) -> bool:
+    low = shape.lower()
+    return "loss" in low and any(map(low.__contains__, _PLACES))
+
+
 def _loss_at(shape: str) -> Meaning | None:
     """Read ``Loss at step 310 : 0.41``, where the loss has its name before the step."""
     found = _LOSS_AT.search(shape)
@@ -248,7 +254,7 @@ def _from_fields(shape: str) -> Meaning | None:
 
 
 def _from_labels(shape: str) -> Meaning | None:
-    if " " in shape and (said := _loss_at(shape)) is not None:
+    if _may_tell_loss_at(shape) and (said := _loss_at(shape)) is not None:
         return said
     found = fields(shape)
     counted = find_step(found) or _bare_step(shape, found)
@@ -256,7 +262,7 @@ def _from_labels(shape: str) -> Meaning | None:
         return _from_dict(shape, found)
     step, scope = counted
     loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
-    if other_work(shape[: step.at]) or not _is_training(found, scope, loss, rates):
+    if not _is_training(found, scope, loss, rates) or other_work(shape[: step.at]):
         return None
     behind = _behind(shape, step, found)
     if not_trained(behind.text) or (loss is None and behind.is_prose):

@@ -136,6 +136,8 @@ _SHOWN: Final = re.compile(rb" {0,80}[!-~]")
 _SPELLED_BREAK: Final = late_regex(rb"(?:^|(?<=[\s:\])]))\^M")
 r"""A ``\r`` as journald and some viewers spell it."""
 _LETTERS: Final = re.compile(rb"[!-~]*")
+_COUNTS: Final = re.compile(rb"[0-9{]")
+"""Without a figure nothing is told, but for the head of a block whose figures stand below it."""
 _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
     *(b"%|", b"it[", b"progresson:"),
@@ -378,6 +380,8 @@ def _progress_of_line(
     if known is _NEW and _tells_nothing(key):
         _remember(key, None)
         return None, None
+    if _COUNTS.search(raw) is None:
+        return None, None
     return _learned(text, key, known, whole), None
 
 
@@ -388,9 +392,10 @@ def _tells_nothing(key: bytes) -> bool:
     is broken by what a key lacks. What is no plain text may have a word that does not show here.
     """
     low = key.lower()
-    if _LETTERS.fullmatch(key) is None or low[:1] == b"{" or any(word in low for word in _NEEDED):
+    holds = low.__contains__
+    if _LETTERS.fullmatch(key) is None or low[:1] == b"{" or any(map(holds, _NEEDED)):
         return False
-    return not (any(word in low for word in _SHORT) and any(word in low for word in _BESIDE))
+    return not (any(map(holds, _SHORT)) and any(map(holds, _BESIDE)))
 
 
 def _learned(text: str, key: bytes, known: _Key, whole: bool) -> LineProgress | None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
@@ -23,7 +21,7 @@ from cockpit.rules.triage.ended import (
     lines_saying,
 )
 from cockpit.rules.triage.exceptions import BEGIN
-from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.literals import Needs, WordIndex, alternatives
 from cockpit.rules.triage.log import EVIDENCE, Log, answer
 from cockpit.rules.triage.log_text import left_trend
 from cockpit.rules.triage.patterns import (
@@ -291,14 +289,13 @@ _SGR: Final = late_regex(rb"\x1b\[[\d;]*m")
 
 class _Sign(NamedTuple):
     name: str
-    literals: frozenset[bytes] | None
+    needs: Needs
     pattern: re.Pattern[bytes]
 
 
 def _signs(name: str, pattern: re.Pattern[str]) -> Iterator[_Sign]:
-    for words, one in alternatives(pattern):
-        literals = None if words is None else frozenset(word.encode() for word in words)
-        yield _Sign(name, literals, re.compile(one.pattern.encode(), re.I))
+    for needs, one in alternatives(pattern):
+        yield _Sign(name, needs, re.compile(one.pattern.encode(), re.I))
 
 
 _NAMES: Final = (
@@ -319,11 +316,6 @@ _NAMES: Final = (
 def known_signs() -> tuple[_Sign, ...]:
     """Return the alternatives of every alarming pattern; to compile them takes a while."""
     return tuple(sign for name, pattern in _NAMES for sign in _signs(name, pattern))
-
-
-@cache
-def _literals() -> frozenset[bytes]:
-    return frozenset(word for sign in known_signs() for word in sign.literals or ())
 
 
 _Signs = tuple[_Sign, ...]
@@ -366,31 +358,11 @@ def _possible(shapes: Sequence[bytes]) -> dict[bytes, _Signs]:
     """
     heads = [_SGR.sub(b"", shape)[:LONGEST] for shape in shapes]
     spelled = {at for at, head in enumerate(heads) if _SPELLED.search(head)}
-    holding = _holding(heads)
+    words = WordIndex(heads)
     found: list[list[_Sign]] = [[] for _ in heads]
     for sign in known_signs():
-        some = sign.literals
-        for at in range(len(heads)) if some is None else _any_of(holding, some):
+        for at in words.holding(sign.needs):
             texts = (heads[at], heads[at].replace(b"0", b"1"))
             if at in spelled or any(map(sign.pattern.search, texts)):
                 found[at].append(sign)
     return dict(zip(shapes, map(tuple, found), strict=True))
-
-
-def _any_of(holding: dict[bytes, set[int]], words: Iterable[bytes]) -> set[int]:
-    return {at for word in words for at in holding[word]}
-
-
-def _holding(heads: Sequence[bytes]) -> dict[bytes, set[int]]:
-    """Return which lines hold each of the literals; to find one is a search through all."""
-    text = b"\n".join(heads)
-    starts = [0, *accumulate(len(head) + 1 for head in heads)]
-    holding: dict[bytes, set[int]] = {}
-    for word in _literals():
-        lines = holding[word] = set[int]()
-        at = text.find(word)
-        while at >= 0:
-            line = bisect_right(starts, at) - 1
-            lines.add(line)
-            at = text.find(word, starts[line + 1])
-    return holding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from itertools import accumulate
@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.literals import alternatives, in_small_letters
+from cockpit.rules.triage.literals import WordIndex, alternatives
 from cockpit.rules.triage.log_text import (
     NO_WORK,
     bars_of,
@@ -111,6 +111,10 @@ def _seconds(found: re.Match[str]) -> float | None:
 READ = 20_000
 """Newest lines that are looked at."""
 
+TRIED = 65_536
+"""Characters of different lines that hold the words of a sign, on which it is tried: hundreds of
+them from the first on, and up to the last."""
+
 BEFORE = 60
 """Lines before a job's first one that may tell why it was started again."""
 
@@ -161,12 +165,14 @@ class Log:
         """The lines that the reader of progress understands, and how far they say that it is."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
-        self._words: dict[str, set[int]] = {}
         self._speakers: dict[int, Speaker] = {}
         self._late: dict[int, bool] = {}
         self._certain: dict[int, str] = {}
         self._own: dict[re.Pattern[str], list[int]] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
+        self._lines_of: dict[int, list[int]] = {}
+        for index, shape in enumerate(self._shape_of):
+            self._lines_of.setdefault(shape, []).append(index)
 
     @classmethod
     def of(cls, log: PresentLog, *, over: bool = True) -> Log:
@@ -205,39 +211,29 @@ class Log:
         return known
 
     @cached_property
-    def _low(self) -> list[str]:
-        return [in_small_letters(sample) for sample in self._samples]
-
-    @cached_property
-    def _text(self) -> str:
-        return "\n".join(self._low)
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [0, *accumulate(len(low) + 1 for low in self._low)]
-
-    def _holding(self, words: frozenset[str]) -> set[int]:
-        """Return the samples that hold one of the words, in small letters."""
-        found = set[int]()
-        for word in words:
-            known = self._words.get(word)
-            if known is None:
-                known = self._words[word] = set()
-                at = self._text.find(word)
-                while at >= 0:
-                    sample = bisect_right(self._starts, at) - 1
-                    known.add(sample)
-                    at = self._text.find(word, self._starts[sample + 1])
-            found |= known
-        return found
+    def _words(self) -> WordIndex:
+        return WordIndex.of(self._samples)
 
     def matching(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the indexes of the lines that match."""
-        hit = [False] * len(self._samples)
-        for words, one in alternatives(pattern):
-            for at in range(len(hit)) if words is None else self._holding(words):
-                hit[at] = hit[at] or one.search(self._samples[at]) is not None
-        return [index for index, shape in enumerate(self._shape_of) if hit[shape]]
+        hit = set[int]()
+        for needs, one in alternatives(pattern):
+            for at in self._tried(self._words.holding(needs)):
+                if at not in hit and one.search(self._samples[at]):
+                    hit.add(at)
+        return sorted(index for shape in hit for index in self._lines_of[shape])
+
+    def _tried(self, samples: Collection[int]) -> Collection[int]:
+        """Return the samples that an expression is tried on: of too many the first and the last."""
+        if len(samples) * LONGEST_LINE <= TRIED:
+            return samples
+        ordered = sorted(samples)
+        sizes = list(accumulate(len(self._samples[at]) for at in ordered))
+        if sizes[-1] <= TRIED:
+            return samples
+        first = bisect_left(sizes, TRIED // 2)
+        last = bisect_left(sizes, sizes[-1] - TRIED // 2)
+        return [*ordered[:first], *ordered[max(first, last) :]]
 
     def naming(self, pattern: re.Pattern[str], speakers: Container[Speaker] = EVENTS) -> list[int]:
         """Return the indexes of the lines that say so, not only that it may have been (SPEC T).

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from statistics import median
 from types import MappingProxyType
@@ -121,6 +122,10 @@ _OTHER = ("val", "test", "dev", "held", "best", "lowest", "min", "prev", "target
 _SUMMED_UP = late_regex(r"\b(final|last)[ _](\w{1,20}[ _]){0,2}$", re.I)
 """What stands before one that a program tells of all its training: nothing moves by it."""
 _OF_NAMES = f"{string.ascii_letters}{string.digits}_/"
+_FIGURES: Final = str.maketrans("123456789", "000000000")
+"""Lines that differ in these alone say the same at the same places, and are looked at once."""
+ALIKE: Final = 4096
+"""Lines that are remembered so."""
 
 SIDE = 3
 """Lines that must stand on either side of a jump."""
@@ -138,19 +143,25 @@ def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Return (index, step) of every training line; source quoted in a traceback does not count."""
     found = []
     for index, line in enumerate(lines):
-        step = _step(line)
-        if step and not _EVAL.search(line) and not _QUOTED.match(bare(lines[max(0, index - 1)])):
-            found.append((index, int((step[1] or step[2]).replace(",", "")[:18])))
+        at = _step_at(line.translate(_FIGURES))
+        if at is not None and not _is_quoted(lines[max(0, index - 1)]):
+            found.append((index, int(line[slice(*at)].replace(",", "")[:18])))
     return found
 
 
-def _step(line: str) -> re.Match[str] | None:
-    """Return where a line tells of a step that was taken."""
+@lru_cache(ALIKE)
+def _step_at(line: str) -> tuple[int, int] | None:
+    """Return where a line tells the step that was taken."""
     for found in _STEP.finditer(line):
         before = line[max(0, found.start() - _BEFORE) : found.start()]
         if not _SETTING.search(before) and not _RESUMED.search(before):
-            return found
+            return None if _EVAL.search(line) else found.span(1 if found[1] else 2)
     return None
+
+
+def _is_quoted(before: str) -> bool:
+    """Tell by the line before it whether a line is source in a traceback."""
+    return 'File "' in before and _QUOTED.match(bare(before)) is not None
 
 
 def marks_of(
@@ -177,14 +188,17 @@ def marks_of(
 
 def bars_of(lines: Sequence[str]) -> list[tuple[int, str]]:
     """Return (index, count) of every state of a progress bar, whatever it counts."""
-    return [(index, bar[1]) for index, line in enumerate(lines) if (bar := _BAR.search(line))]
+    return [
+        (index, bar[1])
+        for index, line in enumerate(lines)
+        if "<" in line and (bar := _BAR.search(line))
+    ]
 
 
 def norms_lost(lines: Sequence[str]) -> list[int]:
     """Return the last lines whose gradient norm is no number, if the last ``SIDE`` of them are."""
-    norms = [(index, norm[1]) for index, line in enumerate(lines) if (norm := _NORM.search(line))]
     lost: list[int] = []
-    for index, text in reversed(norms):
+    for index, text in _from_the_end(_NORM, "norm", lines):
         if text[-1].isdigit() or text[-1] == ".":
             break
         lost.insert(0, index)
@@ -193,15 +207,21 @@ def norms_lost(lines: Sequence[str]) -> list[int]:
 
 def scales_spent(lines: Sequence[str]) -> list[int]:
     """Return the last lines whose loss scale falls to 1 or below, if there are ``SIDE`` of them."""
-    scales = [
-        (index, scale[1]) for index, line in enumerate(lines) if (scale := _SCALE.search(line))
-    ]
     spent: list[int] = []
-    for index, text in reversed(scales):
+    for index, text in _from_the_end(_SCALE, "loss", lines):
         if float(text) > 1:
             break
         spent.insert(0, index)
     return spent if len(spent) >= SIDE else []
+
+
+def _from_the_end(
+    pattern: re.Pattern[str], word: str, lines: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    """Yield the index and the figure of each line that matches, the last one first."""
+    for index in range(len(lines) - 1, -1, -1):
+        if word in lines[index].lower() and (found := pattern.search(lines[index])):
+            yield index, found[1]
 
 
 def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
@@ -249,22 +269,31 @@ def _finite_loss(line: str) -> float | None:
 
 def _measured(line: str) -> str | None:
     """Return a line's first loss that shows training at work, not what it came to at last."""
-    told = [each for each in _losses_in(line) if not _SUMMED_UP.search(each.before)]
+    told = [each for each in _losses_in(line) if not each.is_last]
     counted = told and any(each.named for each in told) and _COUNTED.search(line) is not None
     return next((each.text for each in told if counted or not each.named), None)
 
 
 class _Loss(NamedTuple):
-    """A loss of training and the text before it; ``part`` is the name of what it is a part of.
+    """A loss of training; ``part`` is the name of what it is a part of.
 
-    ``named``: more than ``loss`` is its name.
+    ``named``: more than ``loss`` is its name. ``is_last``: it is what all training came to.
     """
 
     loss: float
     text: str
-    before: str
     named: bool
     part: str
+    is_last: bool
+
+
+class _LossAt(NamedTuple):
+    """Where a loss and the name of its part stand in a line."""
+
+    value: slice
+    part: slice
+    named: bool
+    is_last: bool
 
 
 def _losses_in(line: str) -> list[_Loss]:
@@ -272,13 +301,27 @@ def _losses_in(line: str) -> list[_Loss]:
 
     Keras tells both in one line: ``loss: 2.1 - val_loss: 2.2``.
     """
+    if "loss" not in line.lower():
+        return []
+    found = []
+    for at in _losses_at(line.translate(_FIGURES)):
+        loss = _number(line[at.value])
+        if loss is not None:
+            found.append(_Loss(loss, line[at.value], at.named, line[at.part], at.is_last))
+    return found
+
+
+@lru_cache(ALIKE)
+def _losses_at(line: str) -> Sequence[_LossAt]:
     found = []
     for each in _LOSS.finditer(line):
-        before = line[max(0, each.start() - _BEFORE) : each.start()]
+        begin = each.start()
+        before = line[max(0, begin - _BEFORE) : begin]
         named = before.endswith("_") or line[each.end("loss")] == "_"
-        loss = _number(each["value"])
-        if loss is not None and (each["is"] or not named) and not _is_others(before):
-            found.append(_Loss(loss, each["value"], before, named, _part(before)))
+        if (each["is"] or not named) and not _is_others(before):
+            part = slice(begin - len(_part(before)), begin)
+            is_last = _SUMMED_UP.search(before) is not None
+            found.append(_LossAt(slice(*each.span("value")), part, named, is_last))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from cockpit.rules.triage.literals import without
 from cockpit.rules.triage.rows import things, words
 from cockpit.rules.triage.signs import Action
 
@@ -32,7 +33,7 @@ LONGEST_LIST: Final = 12
 
 def certain(line: str) -> str:
     """Return what of a line is said to have happened: without what may have been."""
-    return _DOUBT.sub(" ", line)
+    return without(_DOUBT, line)
 
 
 def unquoted(line: str) -> str:

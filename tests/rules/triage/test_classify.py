@@ -423,8 +423,9 @@ def test_a_pattern_s_words_are_in_whatever_it_matches() -> None:
     for pattern, line in matched:
         parts = [each for each in alternatives(pattern) if each.pattern.search(line)]
         assert parts, pattern.pattern
-        for needed, part in parts:
-            assert needed is None or any(each in line.lower() for each in needed), part.pattern
+        for needs, part in parts:
+            for words in needs:
+                assert any(each in line.lower() for each in words), part.pattern
 
 
 def test_its_cost_grows_with_the_lines() -> None:

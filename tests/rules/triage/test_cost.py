@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from time import process_time
 
 import pytest
 
+from cockpit.rules.triage import log
 from cockpit.rules.triage.by_exit import FIRST_END
 from cockpit.rules.triage.exceptions import TRAINING_CODE
+from cockpit.rules.triage.literals import Needs, alternatives
 from cockpit.rules.triage.patterns import COUNTS
-from cockpit.rules.triage.phrases import BY_HAND, DATA, DATA_FILE, STOPPED
+from cockpit.rules.triage.phrases import BY_HAND, DATA, DATA_FILE, LONGEST_LINE, STOPPED
+from cockpit.text.progress_lines import log_of_lines
 from tests.rules.asking import triage
 
 LINES = 6_000
@@ -70,3 +74,49 @@ def test_a_long_line_costs_in_proportion_to_its_length(
 
     short = min(seconds(2_000) for _ in range(3))
     assert min(seconds(16_000) for _ in range(3)) < 24 * short  # the square would be 64 times
+
+
+WORDS = re.findall(
+    r"\w+",
+    "error failed nccl timeout killed out of memory preempted cancelled sigterm nan loss xid ecc "
+    "node connection reset refused user job stop requested by rank hang barrier disk quota may be "
+    "because data shard corrupt kernel cuda device worker dead lost heartbeat exceeded limit time",
+)
+
+
+def different(lines: int, words: int) -> list[str]:
+    """Return lines of alarming words in no order, of which no two are alike."""
+    chosen = Random(7)
+    return [" ".join(chosen.choices(WORDS, k=words)) for _ in range(lines)]
+
+
+def test_an_expression_is_tried_on_so_much_whatever_a_log_is_full_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+    whole = alternatives
+
+    class Counted:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self._pattern = pattern
+
+        def search(self, line: str) -> re.Match[str] | None:
+            tried[-1] += len(line)
+            return self._pattern.search(line)
+
+    def counted(pattern: re.Pattern[str]) -> list[tuple[Needs, Counted]]:
+        tried.append(0)
+        return [(needs, Counted(each)) for needs, each in whole(pattern)][:1]
+
+    monkeypatch.setattr(log, "alternatives", counted)
+    triage(different(4_000, 60), "failed", 1)
+    assert 0 < max(tried) <= log.TRIED + 2 * LONGEST_LINE
+
+
+def test_of_too_many_lines_that_may_be_one_the_first_and_the_last_are_looked_at() -> None:
+    others = [f"no node failures, {words}" for words in different(3_000, 6)]
+    sign = re.compile(r"\bnode failure\b", re.I)
+    for at in (0, len(others)):
+        lines = [*others[:at], "node failure on gpu-7", *others[at:]]
+        present = log_of_lines(lines)
+        assert log.Log(present.lines, present.read).matching(sign) == [at]

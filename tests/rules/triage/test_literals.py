@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cockpit.rules.triage.literals import alternatives, in_small_letters
+from cockpit.rules.triage.literals import WordIndex, alternatives, in_small_letters, without
+from cockpit.rules.triage.rows import all_words, words
 
 LETTERS = ["a", "B", "k", "s", "i", "é", "İ", "ß", "_", "5", "{", r"\.", r"\\", r"\x41", r"\u201c"]
 PLACES = [".", r"\w", r"\b", "^", "[ab]", "[]a]", r"[^\]|(]", "(?=a|b)", "(?<!xy)", r"\U0001F600"]
@@ -30,8 +31,8 @@ EXPRESSIONS = st.lists(st.recursive(ONE, grown, max_leaves=8), min_size=1, max_s
 def holds(expression: re.Pattern[str], text: str) -> bool:
     small = in_small_letters(text)
     return any(
-        (words is None or any(word in small for word in words)) and one.search(text)
-        for words, one in alternatives(expression)
+        WordIndex([small.encode("utf-8", "surrogatepass")]).holding(needs) and one.search(text)
+        for needs, one in alternatives(expression)
     )
 
 
@@ -71,3 +72,28 @@ def test_every_letter_is_looked_for_as_the_expression_compares_it() -> None:
     for letter in "abcdefghijklmnopqrstuvwxyz":
         alike = re.compile(letter, re.I)
         assert {in_small_letters(each) for each in everything if alike.match(each)} == {letter}
+
+
+SAID = [line for row in all_words().values() for line in row.examples]
+
+
+def test_what_is_taken_out_is_what_the_expression_would_have_taken_out() -> None:
+    doubt = words("doubt")
+    lines = [
+        *SAID,
+        *map("; ".join, zip(SAID, SAID[7:], strict=False)),
+        "if the node died, or\t(a, or b)",
+    ]
+    assert [without(doubt, line) for line in lines] == [doubt.sub(" ", line) for line in lines]
+    assert any(without(doubt, line) != line for line in lines)
+
+
+def test_each_of_several_in_front_has_words_of_its_own() -> None:
+    parts = alternatives(re.compile(r"(?:one|two|(?:t|d)hree) more(?:s|es)?|(?:a|b)+ four"))
+    assert [each.pattern.pattern for each in parts] == [
+        "one more(?:s|es)?",
+        "two more(?:s|es)?",
+        "three more(?:s|es)?",
+        "dhree more(?:s|es)?",
+        "(?:a|b)+ four",
+    ]
