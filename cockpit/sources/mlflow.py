@@ -7,6 +7,7 @@ metrics that the rules read are asked for: a run may have ten thousand.
 from __future__ import annotations
 
 import ast
+import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -290,6 +291,15 @@ def missing(spec: Named, where: str, there: Sequence[str] = ()) -> str:
     what = "run" if spec.run is None else f"run {clean(spec.run, 100)}"
     shown = ", ".join(clean(each, 80) for each in there[:_SHOWN])
     return f"no {what}{named} in {where}" + (f"; there: {shown}" if shown else "")
+
+
+def number_of(raw: object) -> float:
+    """Return a number as JSON or a text has it; 0 for what is none, or has no end."""
+    try:
+        number = float(raw) if isinstance(raw, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def value_of(value: float) -> float:

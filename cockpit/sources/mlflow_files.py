@@ -23,6 +23,7 @@ from cockpit.sources.mlflow import (
     Point,
     StoredRun,
     missing,
+    number_of,
     pick,
     spelled,
     value_of,
@@ -131,8 +132,8 @@ class SqliteStore:
         )
 
     def _stored(self, row: Sequence[Any], state: State) -> StoredRun:
-        began = float(row[4] or 0) / 1000
-        ended, written = float(row[5] or 0) / 1000, float(row[6] or row[4] or 0) / 1000
+        began, ended, latest = (number_of(each) / 1000 for each in (row[4], row[5], row[6]))
+        written = latest or began
         run, name, experiment, status = map(str, row[:4])
         place = self._database.place
         return StoredRun(
@@ -193,7 +194,7 @@ class FolderStore(Merge):
         if not is_folder(root):
             raise FileNotFoundError(f"there is no {where}")
         metas = [each for each in self._runs(root, spec) if _is_meant(each, spec)]
-        metas.sort(key=lambda each: _number(each.settings.get("start_time")), reverse=True)
+        metas.sort(key=lambda each: number_of(each.settings.get("start_time")), reverse=True)
         if not metas:
             there = [str(each.get("name")) for _, each in self._experiments(root)]
             raise FileNotFoundError(missing(spec, where, there))
@@ -273,13 +274,13 @@ def _is_meant(meta: _Meta, spec: MlflowSpec) -> bool:
 
 def _stored(meta: _Meta) -> StoredRun:
     told, folder = meta.settings, meta.folder
-    began = _number(told.get("start_time")) / 1000
+    began = number_of(told.get("start_time")) / 1000
     some = [folder / METRICS / name for name in islice(_names(folder / METRICS), MOST_MEASURED)]
     return StoredRun(
         folder.name, told.get("run_name", folder.name), meta.experiment,
         _STATUS.get(told.get("status", ""), told.get("status", "")), began,
         max((_status(path).st_mtime for path in some), default=began),
-        ended=_number(told.get("end_time")) / 1000,
+        ended=number_of(told.get("end_time")) / 1000,
     )  # fmt: skip
 
 
@@ -331,9 +332,3 @@ def _text(path: Path) -> str:
     with suppress(OSError), open_regular(str(path)) as (file, _):
         return os.pread(file, 1 << 16, 0).decode("utf-8", "replace")
     return ""
-
-
-def _number(text: str | None) -> float:
-    with suppress(ValueError, TypeError):
-        return float(text or 0)
-    return 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import math
 import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from cockpit.model.place import FILE, Place, place_of, sqlite_file
 from cockpit.model.run import MlflowSpec
 from cockpit.runtime.http import Answer, BlockingHttp, Get, HttpError, server_message
 from cockpit.runtime.mounts import is_folder
+from cockpit.sources.figures import figure_of
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.mlflow import (
     MOST_RUNS,
@@ -29,6 +31,7 @@ from cockpit.sources.mlflow import (
     Store,
     StoredRun,
     missing,
+    number_of,
     pick,
     spelled,
     value_of,
@@ -184,7 +187,7 @@ class MlflowServer:
         info, data = told.get("info"), told.get("data") or {}
         if not isinstance(info, dict) or not isinstance(info.get("run_id"), str):
             raise HostError(ErrorKind.BAD_ANSWER, f"{self.host}: its answer has no run")
-        began = _number(info.get("start_time")) / 1000
+        began = number_of(info.get("start_time")) / 1000
         newest = {str(each.get("key")): _point(each) for each in _list(data, "metrics")}
         latest = max((point.at for point in newest.values()), default=began)
         now, status = self.clock.now(), str(info.get("status"))
@@ -196,7 +199,7 @@ class MlflowServer:
             status=status,
             began=began,
             written=latest,
-            ended=_number(info.get("end_time")) / 1000,
+            ended=number_of(info.get("end_time")) / 1000,
             names=tuple(newest),
             newest=newest,
             params={str(each.get("key")): str(each.get("value")) for each in _list(data, "params")},
@@ -414,16 +417,9 @@ def _list(document: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _point(raw: Mapping[str, Any]) -> Point:
+    value = figure_of(raw.get("value"))
     return Point(
-        _number(raw.get("timestamp")) / 1000,
-        step_of(_number(raw.get("step"))) or 0,
-        value_of(_number(raw.get("value"), float("nan"))),
+        number_of(raw.get("timestamp")) / 1000,
+        step_of(number_of(raw.get("step"))) or 0,
+        math.nan if value is None else value_of(value),
     )
-
-
-def _number(raw: object, otherwise: float = 0.0) -> float:
-    """Return a number as JSON has it, or as text: protobuf writes 64 bits and NaN so."""
-    try:
-        return float(raw) if isinstance(raw, int | float | str) else otherwise
-    except (ValueError, OverflowError):
-        return otherwise

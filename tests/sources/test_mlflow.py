@@ -358,6 +358,19 @@ async def test_a_server_that_answers_oddly_is_unknown(
     assert (await value(trackers, run)).step == 299
 
 
+async def test_times_that_are_no_numbers_cost_a_run_only_its_times(
+    server: FakeServer, trackers: Trackers
+) -> None:
+    run = trained()
+    server.runs[:] = [run]
+    info = {"run_id": run.id, "start_time": "NaN", "end_time": 1e999, "status": "RUNNING"}
+    point = {"key": "train/loss", "value": "NaN", "step": 299, "timestamp": "-Infinity"}
+    told = json.dumps({"runs": [{"info": info, "data": {"metrics": [point]}}]}).encode()
+    server.odd = lambda path: (200, told) if "runs/search" in path else None
+    spec = MlflowSpec(uri=place_of(server.url), experiment="217")
+    assert (await value(trackers, RunSpec(name="r", mlflow=spec))).step == 299
+
+
 async def test_a_server_that_is_gone_or_not_named(
     trackers: Trackers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
