@@ -49,6 +49,8 @@ from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import STARTING, JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import words_of as command_words
 from cockpit.platforms.local.belonging import LINEAGE
 from cockpit.platforms.local.census import MOST, Process
 from cockpit.platforms.local.family import starts_again
@@ -97,6 +99,7 @@ from cockpit.platforms.local.lineage import (
 )
 from cockpit.platforms.local.lookup import launches_place, root_on_host
 from cockpit.platforms.local.marks import RunMarks
+from cockpit.platforms.local.programs import hands_over
 from cockpit.platforms.local.sight import (
     ABOUT,
     ALL_PROCESSES,
@@ -398,7 +401,7 @@ class ProcessJobs:
             return unknown(found.kind, found.message, job.host or source_of(job), now)
         self._pids[run.name] = found.found.recorded.pid
         stopped = [one for one in found.seen.members if one.state in STOP_STATES]
-        seen = found.seen._replace(stop=self._stops.of(host, stopped))
+        seen = found.seen._replace(stop=self._stops.of(host, stopped), handed=_may_hand_over(run))
         facet = judge(job, seen, query.exit_record, now)
         facet = self._without_trace(run, found, seen, facet, now)
         value = facet.value
@@ -509,6 +512,15 @@ def _launch_note(run: RunSpec, note: PidNote | None) -> Place | None:
 
 def _id(facet: Facet[JobValue]) -> str | None:
     return None if facet.value is None else facet.value.id
+
+
+def _may_hand_over(run: RunSpec) -> bool:
+    """Tell whether a command of the run file ends once another program has its job."""
+    for command in (run.launch, run.resubmit):
+        with suppress(CommandError):
+            if command is not None and hands_over(command_words(command)):
+                return True
+    return False
 
 
 def _may_be_written(run: RunSpec) -> bool:

@@ -106,6 +106,10 @@ def _words(process: Process, since: float, tracer: int, *, held: bool) -> str:
     return f"stopped by SIGSTOP or Ctrl-Z (state T) {when}: pid {process.pid} ({name})"
 
 
+HANDED_OVER: Final = (
+    "the run's command has handed the job over and ended (as 'run -d' does): what became of the job"
+    " is not known; leave that option out of cockpit.toml: the cockpit detaches the job by itself"
+)
 GONE: Final = "gone"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
@@ -118,7 +122,8 @@ class Seen(NamedTuple):
 
     ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
     when its process started, ``members`` are that process and what works below it, ``stop``
-    tells that it is stopped, if it is.
+    tells that it is stopped, if it is. ``handed``: the run's command ends once it has handed the
+    job over, so its status 0 tells nothing of the job.
     """
 
     pid: PidNote | BadNote | None
@@ -135,6 +140,7 @@ class Seen(NamedTuple):
     elsewhere: tuple[LiveJob, ...] = ()
     again: tuple[LiveJob, ...] = ()
     absent: str = ""
+    handed: bool = False
 
 
 def source_of(job: JobSpec) -> str:
@@ -153,7 +159,8 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
         if isinstance(seen.exit, ExitNote)
         else None
     )
-    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
+    handed = isinstance(seen.exit, ExitNote) and seen.handed and seen.exit.status == 0
+    if isinstance(seen.exit, ExitNote) and not handed and (order is Order.AFTER or _is_noted(seen)):
         ended = ended_as(seen, seen.exit.status, seen.exit.written_at)
         return known(ended, f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
@@ -166,8 +173,9 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
         return known(ended_as(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
     if unsure:
         return _unclear(seen, seen.who.text, source_of(job), now)
-    if order is Order.UNCLEAR:
+    if handed or order is Order.UNCLEAR:
         text = "no process of it is running, and cannot tell whether the exit file is this job's"
+        text = HANDED_OVER if handed else text
         return _unclear(seen, text, source_of(job), now)
     return _without_status(job, seen, now)
 

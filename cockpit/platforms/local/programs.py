@@ -313,9 +313,10 @@ def submits_elsewhere(process: Process) -> bool:
     What its arguments and its environment name is that job's, and none of its own: it writes
     nothing of a run itself, and ends when the other system has taken the job.
     """
-    if process.variable(SUBMITS) is not None:
-        return True
-    words = inner(process.argv)
+    return process.variable(SUBMITS) is not None or _submits(inner(process.argv))
+
+
+def _submits(words: Sequence[str]) -> bool:
     if not words:
         return False
     name = program(words)
@@ -325,6 +326,40 @@ def submits_elsewhere(process: Process) -> bool:
     return submits is not None and any(
         first == "job" and then in submits for first, then in pairwise(words)
     )
+
+
+_DETACHES: Final = {
+    "docker podman nerdctl docker-compose": r"-[itqP]*d[itqP]*|--detach(?:=true)?",
+    "tmux": r"-\w*d\w*",
+    "screen": r"-\w*d\w*m\w*",
+}
+"""By its option such a program leaves the job to a daemon, and ends."""
+_ATTACHED: Final = {
+    "systemd-run": r"--scope|--wait|--pty|--pipe|-[dGq]*[tPS][dGq]*",
+    "sbatch": r"--wait|-W",
+}
+"""Without such an option these leave the job to another system, and end."""
+
+
+def hands_over(argv: Sequence[str]) -> bool:
+    """Tell whether a command ends once another program has its job: ``docker run -d``.
+
+    Its exit status then tells nothing of the job.
+    """
+    words = list(argv)
+    while len(words) > 1 and is_wrapper(words) and program(words) not in _ATTACHED:
+        words = _wrapped(words)
+    if not words:
+        return False
+    name = program(words)
+    own = words[1 : len(words) - len(contained(words))]
+    for names, option in _DETACHES.items():
+        if name in names.split():
+            return any(re.fullmatch(option, word) for word in own)
+    waits = _ATTACHED.get(name)
+    if waits is not None:
+        return not any(re.fullmatch(waits, word) for word in own)
+    return _submits(words)
 
 
 def is_helper(argv: Sequence[str]) -> bool:

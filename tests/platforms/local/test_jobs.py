@@ -167,6 +167,39 @@ async def test_exit_status_zero_succeeds(box: Box) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "handed"),
+    [
+        ("docker run -d img python train.py", True),
+        ("podman run -itd img python train.py", True),
+        ("docker compose up --detach", True),
+        ("systemd-run --user python train.py", True),
+        ("sbatch job.sh", True),
+        ("env A=1 tmux new-session -d 'python train.py'", True),
+        ("docker run --rm img python train.py -d data", False),
+        ("systemd-run --user --scope python train.py", False),
+        ("sbatch --wait job.sh", False),
+        ("python train.py -d data", False),
+    ],
+)
+async def test_a_client_that_hands_its_job_over_tells_nothing_of_its_end(
+    box: Box, command: str, handed: bool
+) -> None:
+    box.note(dead_pid())
+    box.write("exit", "0\n")
+    spec = box.spec().model_copy(update={"resubmit": command})
+    facet = await box.ask(Query(run=spec))
+    assert facet.value is not None
+    assert facet.value.phase is (Phase.UNKNOWN if handed else Phase.SUCCEEDED)
+    box.write("exit", "125\n")
+    failed = (await box.ask(Query(run=spec))).value
+    assert failed is not None and failed.phase is Phase.FAILED
+    box.write("exit", "0\n")
+    box.write("DONE", "")
+    done = (await box.ask(Query(run=spec))).value
+    assert done is not None and done.phase is Phase.SUCCEEDED
+
+
+@pytest.mark.parametrize(
     ("status", "reason"),
     [
         (1, "exit code 1"),
