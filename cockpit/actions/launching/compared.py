@@ -38,6 +38,8 @@ from cockpit.rules.lineage.paths import (
     command_paths,
     config_paths,
     record_paths,
+    seen_outside,
+    shared_folders,
 )
 from cockpit.store.memory import Snapshot
 from cockpit.text.checks import finding
@@ -212,6 +214,21 @@ def output_checks(context: ActionContext, material: Material, would: WouldRun) -
 
 def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iterator[StatedOutput]:
     run, prior, book = context.spec, material.prior, material.read.book
+    shared = shared_folders(would.words)
+    for each in _stated_by_job(context, material, would):
+        yield seen_outside(each, shared)
+    if prior is not None and prior.output_root is not None:
+        yield StatedOutput(f"launch {prior.launch_id}", prior.output_root)
+    if book is not None:
+        root = value_of(book.contract, "Output root")
+        own = None if run.output_root is None else run.output_root.seen_from(run.job)
+        yield from record_paths(root, own)
+
+
+def _stated_by_job(
+    context: ActionContext, material: Material, would: WouldRun
+) -> Iterator[StatedOutput]:
+    """Yield what the command and its configs say, as the job spells it."""
     yield from command_paths(would.words)
     config = material.read.config
     if config is not None and config.values is not None:
@@ -220,12 +237,6 @@ def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iter
     if tracker is not None and tracker.config:
         with suppress(ConfigReadError):
             yield from config_paths("the tracker's config", flattened(tracker.config))
-    if prior is not None and prior.output_root is not None:
-        yield StatedOutput(f"launch {prior.launch_id}", prior.output_root)
-    if book is not None:
-        root = value_of(book.contract, "Output root")
-        own = None if run.output_root is None else run.output_root.seen_from(run.job)
-        yield from record_paths(root, own)
 
 
 MOST: Final = 200_000

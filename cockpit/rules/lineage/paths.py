@@ -81,6 +81,42 @@ def config_paths(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput]:
             yield StatedOutput(f"{who} ({key})", path)
 
 
+_SHARES: Final = re.compile(r"(?:-v|-B|--volume|--bind|--mount|--container-mounts)(?:=(.*))?")
+
+
+def shared_folders(words: Sequence[str]) -> dict[str, str]:
+    """Return the folders that a command gives to its container, by their paths in there.
+
+    ``-v HERE:THERE:ro``, ``--mount type=bind,source=HERE,target=THERE`` and the like.
+    """
+    found = {}
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        match = _SHARES.fullmatch(word)
+        parts = [] if match is None else (match[1] or following).split(",")
+        named = dict(part.split("=", 1) for part in parts if "=" in part)
+        pairs = [part.split(":") for part in parts]
+        pairs.append([named.get(key) or named.get(short) or "" for key, short in _MOUNT])
+        for pair in pairs:
+            if len(pair) > 1 and pair[0].startswith("/") and pair[1].startswith("/"):
+                found[posixpath.normpath(pair[1])] = posixpath.normpath(pair[0])
+    return found
+
+
+_MOUNT: Final = (("source", "src"), ("target", "dst"))
+
+
+def seen_outside(stated: StatedOutput, shared: Mapping[str, str]) -> StatedOutput:
+    """Return an output as this machine spells it that is named as a container spells it."""
+    if not shared or not stated.path.startswith("/"):
+        return stated
+    path = posixpath.normpath(stated.path)
+    inside = max((each for each in shared if below(path, each)), key=len, default=None)
+    if inside is None:
+        return stated._replace(who=f"{stated.who}, in no folder that the container shares (-v),")
+    outside = posixpath.join(shared[inside], posixpath.relpath(path, inside))
+    return stated._replace(path=posixpath.normpath(outside))
+
+
 def command_paths(words: Sequence[str]) -> Iterator[StatedOutput]:
     """Yield the output paths that a command's flags name, absolute ones only."""
     for flag, value in flags_of(words).items():
@@ -184,12 +220,14 @@ def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
 def stated_outputs(history: History) -> Iterator[StatedOutput]:
     """Yield who names the output: the launch as it was recorded, and the config that runs."""
     used, settings, job = history.used, history.settings, job_of(history)
+    shared = {} if used is None else shared_folders(used.command)
     if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
-        yield from command_paths(used.command)
+        for each in command_paths(used.command):
+            yield seen_outside(each, shared)
         if used.output_root is not None:
             yield StatedOutput(f"launch {used.launch_id}", used.output_root)
-    if settings is not None:
-        yield from _BY_CONFIG(settings)
+    for each in () if settings is None else _BY_CONFIG(settings):
+        yield seen_outside(each, shared)
 
 
 def _recorded(run: RunSpec, history: History) -> Iterator[StatedOutput]:

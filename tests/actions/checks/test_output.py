@@ -10,6 +10,8 @@ from cockpit.rules.lineage.paths import (
     command_paths,
     config_paths,
     record_paths,
+    seen_outside,
+    shared_folders,
 )
 from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
@@ -76,6 +78,28 @@ def test_settings_that_are_written_to_and_not_those_that_are_read() -> None:
     assert [said.path for said in config_paths("c", config)] == ["/o", "gs://b"]
     words = ("train", "--output-dir", "/a", "trainer.save_path=/b", "--load-checkpoint-path=/c")
     assert [said.path for said in command_paths(words)] == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "fine"),
+    [
+        (("-v", "/data/toy:/workspace/out"), "/workspace/out/ckpt", True),
+        (("--volume=/data/toy:/workspace/out:rw,z",), "/workspace/out", True),
+        (("--mount", "type=bind,source=/data/toy,target=/out,readonly=false"), "/out", True),
+        (("--mount=type=bind,src=/data/toy,dst=/out",), "/out", True),
+        (("--container-mounts=/usr:/usr,/data:/d",), "/d/toy", True),
+        (("-v", "/data/toy:/workspace", "-v", "/scratch:/workspace/out"), "/workspace/out", False),
+        (("-v", "/usr:/usr"), "/workspace/out", False),
+    ],
+)
+def test_a_path_in_a_container_is_compared_as_it_lies_outside(
+    options: tuple[str, ...], path: str, fine: bool
+) -> None:
+    words = ("docker", "run", *options, "img", "python", "train.py", "--output_dir", path)
+    said = [seen_outside(each, shared_folders(words)) for each in command_paths(words)]
+    (check,) = agrees(run("/data/toy"), said, {})
+    assert hard(check) is not fine
+    assert fine or "the container shares" in check.text or "/scratch" in check.text
 
 
 def test_a_record_may_be_relative_to_the_root_s_end() -> None:

@@ -53,6 +53,12 @@ def launched(*command: str, root: str | None = None) -> Snapshot:
     return Snapshot(launch_id="i1", at=T0, action="launch", command=command, output_root=root)
 
 
+def test_what_a_container_is_given_under_another_name_is_no_other_place() -> None:
+    words = ("docker", "run", "-v", "/data/toy:/out", "img", "t", "--output_dir")
+    assert found(LOCAL, {"output_dir": "/out"}, used=launched(*words, "/out")) == []
+    assert found(LOCAL, used=launched(*words, "/tmp/x")) != []
+
+
 def test_the_launch_as_recorded_and_the_region_that_its_command_asks_for() -> None:
     assert found(BUCKET, used=launched("t", "--output_dir", "gs://b/old")) != []
     assert found(BUCKET, used=launched("t", root="gs://b/old")) != []
