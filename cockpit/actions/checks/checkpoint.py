@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from cockpit.model.clock import FILE_SKEW, Clock
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.lineage import (
     LIGHTNING,
+    flags_of,
     listed_steps,
     newest_good,
     newest_of,
@@ -42,7 +44,7 @@ from cockpit.sources.checkpoints.contents import (
     join,
     latest,
 )
-from cockpit.sources.checkpoints.layouts import BY_COMMAND
+from cockpit.sources.checkpoints.layouts import BY_COMMAND, is_named, is_sure
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints, tree_at
 from cockpit.text.announced import LAST, ckpt_path_of
 from cockpit.text.checks import blocked, finding, passed, warned
@@ -137,6 +139,10 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     if named:
         text = f"the command names {what} ({pick.why}): {pick.path}"
         return passed(rows.CHECKPOINT, text, value=pick.path)
+    if (fixed := _fixed_other(pick, run)) is not None:
+        text = f"{what} ({pick.why}) is wanted, but the command always resumes from {fixed};"
+        text += " write {checkpoint} in its place"
+        return blocked(rows.CHECKPOINT, text, value=pick.path)
     if theirs is None:
         return _no_rule(pick, value, run)
     if theirs.path == pick.path and (newer := _left_out(pick, value)) is not None:
@@ -218,6 +224,33 @@ def resume_flag(run: RunSpec) -> str | None:
     return None
 
 
+def _fixed_other(pick: Pick, run: RunSpec) -> str | None:
+    """Return the save that the command resumes from whatever there is, where it is not the pick.
+
+    Only names are compared: a container spells the folders in another way.
+    """
+    try:
+        words = words_of(run.resubmit or ())
+    except CommandError:
+        return None
+    for flag, value in flags_of(words).items():
+        name = posixpath.basename(value.rstrip("/"))
+        numbered = any(letter.isdigit() for letter in name) and not name.startswith("latest")
+        if (
+            _RESUMES_FROM.fullmatch(flag)
+            and numbered
+            and (is_named(name) or is_sure(name))
+            and name != posixpath.basename(pick.path.rstrip("/"))
+        ):
+            return masked([value])[0]
+    return None
+
+
+_RESUMES_FROM: Final = re.compile(
+    r"[-+]*(?:[\w-]*[.])?(?:resume(?:[-_]from)?(?:[-_](?:checkpoint|ckpt|path))?|ckpt[-_]path)",
+    re.I,
+)
+"""Flags whose value is what a trainer resumes from."""
 _INIT: Final = re.compile(r"--?(?:init[-_]from|ckpt[-_]path|load(?:[-_]\w+)?)")
 """Flags that say what to load in the word behind them."""
 _RESUMES: Final = re.compile(

@@ -11,7 +11,7 @@ from cockpit.actions.launching.relaunch import Relaunch
 from cockpit.model.plan import Check, Level, Plan
 from cockpit.model.run import CheckpointSpec
 from tests.actions.resting import Rest, blocks
-from tests.sources.checkpoints.trees import NOW, put
+from tests.sources.checkpoints.trees import NOW, hugging_face, put
 
 COMMAND = "python train.py --ckpt_path last"
 
@@ -92,3 +92,29 @@ async def test_a_path_in_the_command_is_what_is_loaded(tmp_path: Path) -> None:
     for folder in ("/pretrained/checkpoints", "c"):
         plan = await rest_of(tmp_path, 100, 200, command=command.format(folder)).plan()
         assert plan.trainer_would_load is None, "a save of that name in another folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "fine"),
+    [
+        ("--resume_from_checkpoint /base/checkpoint-100", False),
+        ("train.resume_from_checkpoint=old/checkpoint-100/", False),
+        ("--resume_from_checkpoint true", True),
+        ("--resume_from_checkpoint /workspace/out/checkpoint-200", True),
+        ("--model_name_or_path /base/checkpoint-100", True),
+        ("--resume_from_checkpoint {checkpoint}", True),
+    ],
+)
+async def test_a_command_that_always_resumes_from_one_save_takes_no_other(
+    tmp_path: Path, words: str, fine: bool
+) -> None:
+    """Whatever the trainer would find by itself, it loads the one that its command names."""
+    spec = CheckpointSpec(path=(str(tmp_path / "out" / "checkpoints"),), layout="hf")
+    command = f"python train.py {words}"
+    rest = Rest(tmp_path, Relaunch(), final_step=None, resubmit=command, checkpoints=spec)
+    for step in (100, 200):
+        hugging_face(rest.root, step, at=NOW - 7200 + step)
+    plan = await rest.plan()
+    found = blocks(plan).get("C-17")
+    assert (found is None) is fine
+    assert fine or (found is not None and "always resumes from" in found)
