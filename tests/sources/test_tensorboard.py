@@ -22,6 +22,7 @@ from cockpit.sources.rowlog import Record
 from cockpit.sources.run_folders import AwayFolders, BadFileError
 from cockpit.sources.tensorboard import EVENT_FILES, TensorboardRun
 from cockpit.sources.trackers import Trackers
+from tests.sources.wandb import writer
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "tensorboard"
 SCALARS = (DATA / "scalars.tfevents").read_bytes()
@@ -167,6 +168,20 @@ def framed(data: bytes) -> bytes:
     head = struct.pack("<Q", len(data))
     crcs = struct.pack("<I", masked_crc(head)), struct.pack("<I", masked_crc(data))
     return head + crcs[0] + data + crcs[1]
+
+
+def scalar(step: int, at: float, tag: str, value: float) -> bytes:
+    told = writer.field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
+    time = b"\x09" + struct.pack("<d", at)
+    return framed(time + writer.field(2, step) + writer.field(5, writer.field(1, told)))
+
+
+async def test_a_step_of_many_metrics_is_read_within_the_time_of_a_look(tmp_path: Path) -> None:
+    names = ["train/loss", *(f"layer/{number}" for number in range(30_000))]
+    events = (scalar(7, 1795340000.0, name, 2.5) for name in names)
+    (tmp_path / FIRST).write_bytes(SCALARS[:40] + b"".join(events))
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and (value.step, value.loss) == (7, 2.5)
 
 
 async def test_where_add_scalars_has_put_the_loss_is_said(tmp_path: Path) -> None:
