@@ -34,6 +34,7 @@ from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
     ITERATION,
     LIGHTNING,
+    NO_STEP,
     ORBAX_MARKS,
     STEP_NAME,
     Folder,
@@ -82,9 +83,10 @@ def levanter_signs(folder: Folder, root: Root) -> bool:
         return False
     if {path.rpartition("/")[2] for path in folder.by_path} & _OF_OTHER_ARRAYS:
         return False
-    if "metadata.json" in folder.by_path or not folder.data:
+    if any(_TENSORSTORE.fullmatch(file.path) for file in folder.files) or not folder.data:
         return True
-    return any(_TENSORSTORE.fullmatch(file.path) for file in folder.files)
+    marker = folder.by_path.get("metadata.json")
+    return marker is not None and read_marker(marker).problem != NO_STEP  # others have such a file
 
 
 def levanter(folder: Folder, root: Root) -> FolderFinding | None:

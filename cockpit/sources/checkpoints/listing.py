@@ -371,6 +371,10 @@ def file_looks_like_save(name: str) -> bool:
     return SAVE_NAME.fullmatch(name) is not None and _DATA.fullmatch(name) is not None
 
 
+NO_STEP: Final = "has no step"
+"""What is wrong with a whole ``metadata.json`` that is not Levanter's."""
+
+
 @dataclass(frozen=True, slots=True)
 class LevanterMarker:
     """What a marker says; ``problem`` is why it does not make a checkpoint complete.
@@ -398,7 +402,7 @@ def read_marker(file: Listed) -> LevanterMarker:
         return LevanterMarker(problem="is not a JSON object")
     step = _whole(document.get("step"))
     if step is None:
-        return LevanterMarker(problem="has no step")
+        return LevanterMarker(problem=NO_STEP)
     temporary = document.get("is_temporary")
     return LevanterMarker(
         step=step,

@@ -440,6 +440,15 @@ STRANGE: dict[str, Mapping[str, bytes]] = {
     "RLinf": {f"global_step_{n}/actor/dcp_checkpoint/__0_0.distcp": X for n in (10, 20)}
     | {f"global_step_{n}/data/data.pt": X for n in (10, 20)},
     "prime-rl": {f"step_{n}/trainer/__0_0.distcp": X for n in (10, 20)},
+    "DCP, with facts for people": {
+        f"global_step{n}/{name}": text
+        for n in (10, 20)
+        for name, text in {
+            "__0_0.distcp": X,
+            ".metadata": X,
+            "metadata.json": b'{"world": 2}',
+        }.items()
+    },
     "own folders": {f"epoch_{n}/weights.npz": X for n in (1, 2)},
     "own files": {f"weights_{n}.safetensors": X for n in (1000, 2000)},
     "TensorFlow": {f"model.ckpt-{n}.index": X for n in (100, 200)},
