@@ -56,7 +56,7 @@ NEEDED = {
     "lineage": ("--run-id", "b", "--wandb-id", "b", "--output-root", "/x/b", "--from", "40",
                 "--reason", "why"),
     "sync": ("--entity", "us", "--project", "toys"),
-    "extend": ("--limit", "12h"),
+    "extend": ("--limit", "12h"), "standing": ("--until", "2h"),
 }  # fmt: skip
 
 

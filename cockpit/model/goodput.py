@@ -212,7 +212,10 @@ def losses(found: Goodput) -> str:
     held = "" if why.startswith(NEVER_TOLD) else f"accelerator-hours lost: unknown ({why})"
     if hours is not None:
         held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
-    return " · ".join(filter(None, (restarts(found.restarts), lost, held)))
+    again = restarts(found.restarts)
+    if not found.restarts.total and found.share_why is not None:
+        again = "restarts: unknown"
+    return " · ".join(filter(None, (again, lost, held)))
 
 
 def restarts(found: Restarts) -> str:

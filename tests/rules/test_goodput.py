@@ -191,6 +191,7 @@ def test_a_first_look_at_a_run_that_goes_on_says_that_it_does_not_know_what_was_
     found = account(life(200, steps(104, 150, T0 + 100.0), [mark(Phase.RUNNING, 0)]))
     assert found.share is None and found.steps_lost is None
     assert "first row that is read is step 104" in (found.share_why or "")
+    assert losses(found).startswith("restarts: unknown · steps lost: unknown")
     every = [Row(step, T0 + step, 2.0) for step in range(500, 5001, 500)]
     assert account(life(6000, every, [mark(Phase.RUNNING, 0)])).share is not None
 
