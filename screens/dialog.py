@@ -189,7 +189,7 @@ class RowKeys:
     def reveal(self) -> None:
         """Scroll until the chosen row is in sight."""
         body = self.page.sheet.body
-        if isinstance(body, ListBody) and self.chosen in body.places:
+        if isinstance(body, ListBody) and self.keys and self.chosen in body.places:
             first, end = body.places[self.chosen]
             self.page.reveal(0 if self.chosen == self.keys[0] else first, end)
 

@@ -294,6 +294,14 @@ async def test_reading_only_is_told_of_it_and_offered_nothing(option: str) -> No
         assert "resolve" not in text_of(pilot.app) and service.recovered == []
 
 
+async def test_keys_of_an_empty_journal_do_no_harm() -> None:
+    async with opened(StandInService()) as pilot:
+        await pilot.press("J")
+        await until(pilot, lambda: isinstance(pilot.app.screen, JournalScreen))
+        await pilot.press("enter", "down", "end", "pagedown", "S")
+        assert isinstance(pilot.app.screen, JournalScreen)
+
+
 async def test_nothing_opens_by_itself_whatever_comes() -> None:
     """What is open was asked for: the keys that are on the line were meant for it."""
     service = StandInService()
