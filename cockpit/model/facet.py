@@ -192,7 +192,7 @@ class Attempt(Frozen):
     """A former attempt of the run, under an id of its own: its last step, and when that was."""
 
     id: str
-    step: int | None
+    step: int | None = None
     at: Instant | None
 
 
@@ -282,6 +282,8 @@ class TrackerValue(Frozen):
     """Which kind of tracker tells this: a row of ``TRACKER_KINDS``."""
     attempts: tuple[Attempt, ...] = ()
     """The former attempts whose rows stand before the run's own, in order."""
+    earlier: tuple[Attempt, ...] = Field(default=(), exclude=True)
+    """Other runs at its place that ended before it began: former attempts, or other trainings."""
     notes: tuple[str, ...] = ()
     """What else lies where the run is read (other runs, other folders); safe text."""
 

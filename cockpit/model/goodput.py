@@ -213,7 +213,7 @@ def losses(found: Goodput) -> str:
     if hours is not None:
         held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
     again = restarts(found.restarts)
-    if not found.restarts.total and found.share_why is not None:
+    if not found.restarts.total and (found.share_why is not None or count is None):
         again = "restarts: unknown"
     return " · ".join(filter(None, (again, lost, held)))
 

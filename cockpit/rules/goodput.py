@@ -11,9 +11,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model import wording
+from cockpit.model.facet import Attempt
 from cockpit.model.goodput import (
     NEVER_TOLD,
     UNWATCHED,
@@ -346,9 +347,15 @@ def _without_unknown(
     """
     if not untold and not unseen:
         why = _two_writers(history) or _goes_on(run, history)
-        return account if why is None else account.model_copy(
-            update={"share": None, "share_why": why, "steps_lost": None}
-        )  # fmt: skip
+        if why is not None:
+            return account.model_copy(update={"share": None, "share_why": why, "steps_lost": None})
+        others = _maybe_attempts(history)
+        if not others:
+            return account
+        named = f"{_OTHERS} {', '.join(each.id for each in others[:-4:-1])}"
+        return account.model_copy(
+            update={"steps_lost": None, "evidence": (*account.evidence, named)}
+        )
     launched, lost = history.launched, None
     if untold == 1 and not unseen and launched is not None:
         came, back = launched.failed_step, launched.resumes_from
@@ -375,6 +382,22 @@ def _two_writers(history: History) -> str | None:
     if tracker is None or not tracker.writers or history.trend is history.log_trend:
         return None
     return f"two jobs write to W&B run {tracker.id}: their rows cannot be told apart"
+
+
+def _maybe_attempts(history: History) -> Sequence[Attempt]:
+    """Return the runs beside the tracker's that may be former attempts of this one, oldest first.
+
+    What ended before our own first launch, from scratch, is another training.
+    """
+    tracker, first = history.facets.tracker.value, min(history.starts, default=None)
+    if tracker is None or history.trend is history.log_trend:
+        return ()
+    if first is None or _resumes(history):
+        return tracker.earlier
+    return [each for each in tracker.earlier if (each.at or math.inf) > first.at]
+
+
+_OTHERS: Final = "runs that ended there before, perhaps former attempts (`former` joins them):"
 
 
 def _goes_on(run: RunSpec, history: History) -> str | None:

@@ -162,7 +162,7 @@ class JoinedLog(RowLog):
         about = self._own.about()
         notes = (*about.notes, *self._notes)
         version = about.version, self._attempts, self._notes
-        return about._replace(notes=notes, attempts=self._attempts, version=version)
+        return about._replace(notes=notes, attempts=self._attempts, earlier=(), version=version)
 
     def newest(self) -> Newest:
         """Return what stands at the end of the present attempt."""

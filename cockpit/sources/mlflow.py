@@ -14,13 +14,14 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
+from cockpit.model.facet import Attempt
 from cockpit.model.place import Place
 from cockpit.model.run import MetricNames
 from cockpit.sources.metric_keys import USUAL, choose, interesting, plain_name
 from cockpit.sources.rowlog import Adapter, Batch, Record
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.run_rows import About
-from cockpit.sources.trackio import LoggedRun, UnsureError, chosen, notes_on
+from cockpit.sources.trackio import LoggedRun, UnsureError, chosen, earlier_than, notes_on
 from cockpit.text.safe import clean
 
 STATES: Final = {
@@ -70,6 +71,7 @@ class StoredRun(NamedTuple):
     version: Hashable = None
     url: str | None = None
     notes: tuple[str, ...] = ()
+    earlier: tuple[Attempt, ...] = ()
     producer: str = "MLflow"
     identity: tuple[Any, ...] = ()
 
@@ -192,6 +194,7 @@ class StoredLog(Adapter):
             version=run.version,
             config={name: _typed(text) for name, text in run.params.items()},
             notes=run.notes,
+            earlier=run.earlier,
             state=_state(run),
             url=run.url,
             metrics=run.names,
@@ -282,7 +285,8 @@ def pick(runs: Sequence[StoredRun], spec: Named, where: str) -> StoredRun:
     if same:
         count = f"{same} other run{'' if same == 1 else 's'}"
         notes += (f"{count} named {clean(run.name, 80)} there: not read",)
-    return run._replace(notes=notes)
+    ended = [_logged(each)._replace(written=each.ended or each.written) for each in runs]
+    return run._replace(notes=notes, earlier=earlier_than(ended, _logged(run)))
 
 
 def missing(spec: Named, where: str, there: Sequence[str] = ()) -> str:

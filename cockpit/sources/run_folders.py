@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from cockpit.hosts import ranges
 from cockpit.hosts.link import CallHost, call_blocking
-from cockpit.model.facet import ErrorKind
+from cockpit.model.facet import Attempt, ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
@@ -79,6 +79,16 @@ def beside(runs: Sequence[RunThere], chosen: RunThere) -> tuple[str, ...]:
     more = f" and {len(newest) - SHOWN} more" if len(newest) > SHOWN else ""
     verb = "lies" if len(newest) == 1 else "lie"
     return (f"{shown}{more} {verb} there too; {clean(chosen.name, 80)} is read",)
+
+
+def earlier(runs: Sequence[RunThere], chosen: RunThere) -> tuple[Attempt, ...]:
+    """Return the runs there that ended before the one that is read began, oldest first.
+
+    They are former attempts under another id, or other trainings: nobody can tell by the folder.
+    """
+    before = [each for each in runs if not each.empty and each.written < chosen.began]
+    oldest_first = sorted(before, key=lambda each: (each.began, each.name))
+    return tuple(Attempt(id=clean(each.name, 80), at=each.written) for each in oldest_first)
 
 
 class Below(NamedTuple):
@@ -173,13 +183,14 @@ class Chosen(NamedTuple):
     """Which of the files at a place are read, by their paths.
 
     ``written`` are those that a process there writes, ``None`` where none can tell. ``notes`` name
-    what else lies there; safe text.
+    what else lies there; safe text. ``earlier`` are the runs that ended before this one began.
     """
 
     paths: Sequence[str]
     written: frozenset[str] | None = None
     notes: tuple[str, ...] = ()
     where: Where = "folder"
+    earlier: tuple[Attempt, ...] = ()
 
 
 class Seen(NamedTuple):

@@ -65,6 +65,8 @@ class About(NamedTuple):
     config_since: float | None = None
     attempts: tuple[Attempt, ...] = ()
     """What stands before it in a log of several attempts."""
+    earlier: tuple[Attempt, ...] = ()
+    """Which runs at its place ended before it began, where none was named to be read."""
     fragments: tuple[str, ...] | None = None
     """What its files are called; ``None``: by their names."""
 
@@ -311,6 +313,7 @@ class RunRows:
             config_since=about.config_since,
             alerts=about.alerts,
             tracker=log.kind.name,
+            earlier=about.earlier,
             notes=about.notes + (about.without_loss if keys.loss is None else ()),
         )
         # A thousand columns of our own making: not validated again.

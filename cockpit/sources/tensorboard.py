@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple, cast
 
 from cockpit.hosts.ranges import open_to_write
+from cockpit.model.facet import Attempt
 from cockpit.model.place import Place
 from cockpit.model.run import TensorboardSpec
 from cockpit.sources.event_file import (
@@ -37,6 +38,7 @@ from cockpit.sources.run_folders import (
     RunThere,
     Written,
     beside,
+    earlier,
     found_here,
     living,
     seen_here,
@@ -84,6 +86,7 @@ class Listing(NamedTuple):
 
     files: list[EventFile]
     notes: tuple[str, ...] = ()
+    earlier: tuple[Attempt, ...] = ()
 
 
 def listed(place: Place, away: AwayFolders) -> Listing:
@@ -101,6 +104,7 @@ def listed(place: Place, away: AwayFolders) -> Listing:
         folders.setdefault(PurePosixPath(each.path).parent.name, []).append(file)
     files: list[EventFile] = next(iter(folders.values()), [])
     notes: tuple[str, ...] = ()
+    before: tuple[Attempt, ...] = ()
     if seen.where == "below" and folders:
         written = seen.written
         if place.here and len(folders) > 1:
@@ -108,6 +112,7 @@ def listed(place: Place, away: AwayFolders) -> Listing:
         runs = [_run_there(name, own, written) for name, own in folders.items()]
         chosen = living(runs)
         files, notes = folders[chosen.name], beside(runs, chosen)
+        before = earlier(runs, chosen)
     unread = {PurePosixPath(path).parent.name: why for path, why in seen.unread.items()}
     own = PurePosixPath(files[0].log.place.path).parent.name if files else next(iter(unread), "")
     if own in unread:
@@ -116,7 +121,7 @@ def listed(place: Place, away: AwayFolders) -> Listing:
         names = ", ".join(clean(each, 80) for each in sorted(unread)[-SHOWN:])
         notes = (*notes, f"event files that cannot be read lie there too, in {names}")
     if files:
-        return Listing(sorted(files, key=lambda each: (each.begun, each.path)), notes)
+        return Listing(sorted(files, key=lambda each: (each.begun, each.path)), notes, before)
     where = place.path if place.here else str(place)
     raise FileNotFoundError(f"no event files in {clean(where)} yet")
 
@@ -182,7 +187,7 @@ class TensorboardRun:
 
     def about(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
-        found, notes = listed(self._spec.dir, self._away)
+        found, notes, before = listed(self._spec.dir, self._away)
         sizes = {each.identity: each.size for each in found}
         if any(sizes.get(former.identity, -1) < former.size for former in self._files):
             self._lost += 1
@@ -203,6 +208,7 @@ class TensorboardRun:
             mtime=max(each.mtime for each in found),
             identity=(self._files[0].identity, self._lost),
             version=version,
+            earlier=before,
             notes=notes,
             without_loss=_elsewhere(self._below[1]),
         )

@@ -12,13 +12,13 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cockpit.model.facet import TrackerAlert
+from cockpit.model.facet import Attempt, TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.mounts import is_folder
 from cockpit.sources.figures import figures_in, json_of
 from cockpit.sources.rowlog import Batch, Record
-from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside
+from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside, earlier
 from cockpit.sources.run_rows import About
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
@@ -82,6 +82,12 @@ def notes_on(runs: Sequence[LoggedRun], read: LoggedRun) -> tuple[str, ...]:
     since = [RunThere(each.name, each.began, each.written) for each in runs if each is not read]
     own = RunThere(read.name, read.began, read.written)
     return beside([own, *(each for each in since if each.written >= own.began)], own)
+
+
+def earlier_than(runs: Sequence[LoggedRun], read: LoggedRun) -> tuple[Attempt, ...]:
+    """Return the runs that had logged their last before the one that is read was begun."""
+    there = [RunThere(each.name, each.began, each.written) for each in runs if each is not read]
+    return earlier(there, RunThere(read.name, read.began, read.written))
 
 
 def _patience(run: LoggedRun) -> float:
@@ -211,6 +217,7 @@ class TrackioRun:
             version=state,
             config=_config(database, where, values),
             alerts=tuple(_alerts(database, where, values)),
+            earlier=earlier_than(there, run) if wanted is None else (),
             notes=notes,
         )
         return _Held(state, about, where, tuple(values), first, last)

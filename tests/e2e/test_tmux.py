@@ -90,7 +90,7 @@ def test_the_run_screen_its_tabs_and_its_help(tmux: Tmux) -> None:
         tmux.press(key)
         tmux.see(f"╭ {words}")
     tmux.press("?")
-    tmux.see("╭ Keys, codes and signs", "esc close", "lineage: shows a plan")
+    tmux.see("╭ Keys, codes and signs", "esc back", "lineage: shows a plan")
     tmux.press("Escape")
     tmux.see("╭ logbook")
     tmux.press("Escape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,17 +47,20 @@ def write(path: Path, run_id: str, steps: range, began: float, **more: str) -> N
     path.write_bytes(writer.log([writer.run(run_id, began), *rows]))
 
 
-def wandb(tmp_path: Path) -> tuple[str, str]:
+def wandb(tmp_path: Path, second: range = SECOND) -> tuple[str, str]:
     logged(tmp_path, "aaaa1111", FIRST, T0)
-    logged(tmp_path, "bbbb2222", SECOND, T0 + 3600)
+    logged(tmp_path, "bbbb2222", second, T0 + 3600)
+    for path, at in zip(sorted(tmp_path.glob("wandb/*/*")), (T0 + 900, T0 + 5400), strict=True):
+        os.utime(path, (at, at))
     return f'[run.wandb]\ndir = "{tmp_path}"\n', 'former = ["aaaa1111"]\n'
 
 
-def mlflow(tmp_path: Path) -> tuple[str, str]:
+def mlflow(tmp_path: Path, second: range = SECOND) -> tuple[str, str]:
     runs = [fake_mlflow.FakeRun(1, "a", "KILLED"), fake_mlflow.FakeRun(3600, "b")]
-    for run, steps in zip(runs, (FIRST, SECOND), strict=True):
+    for run, steps in zip(runs, (FIRST, second), strict=True):
         for step in steps:
             run.log(step, PACE, loss=5 / (step + 1))
+    runs[0].ended = runs[0].began + 900_000
     fake_mlflow.folder(tmp_path / "mlruns", runs)
     where = f'[run.mlflow]\nuri = "{tmp_path}/mlruns"\nexperiment = "pretrain"\n'
     return where, f'former = ["{runs[0].id}"]\n'
@@ -124,6 +128,21 @@ def test_the_verbs_show_one_curve_and_one_account(
     (told,) = json.loads(capsys.readouterr().out)["runs"]
     assert told["goodput"]["steps_lost"] == 20 and told["goodput"]["share"] is not None
     assert [each["step"] for each in told["facets"]["tracker"]["value"]["attempts"]] == [70]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_what_ended_before_in_the_same_place_may_be_an_attempt(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next one began at step 0: neither the rows nor a journal tell what the first one was."""
+    table, former = KINDS[kind](tmp_path, range(121))
+    main(["check", "--json", "--config", str(written(tmp_path, table))])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert told["goodput"]["steps_lost"] is None
+    assert any("perhaps former attempts" in each for each in told["goodput"]["evidence"])
+    main(["check", "--json", "--config", str(written(tmp_path, table + former))])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert told["goodput"]["steps_lost"] == 71
 
 
 def test_a_joint_without_a_step_back_is_marked(

@@ -9,7 +9,16 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.run import WandbSpec
-from cockpit.sources.run_folders import Below, Chosen, Found, RunThere, beside, found_here, living
+from cockpit.sources.run_folders import (
+    Below,
+    Chosen,
+    Found,
+    RunThere,
+    beside,
+    earlier,
+    found_here,
+    living,
+)
 
 SUFFIX: Final = ".wandb"
 MOST: Final = 300
@@ -173,9 +182,10 @@ def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chos
     newest = sorted(measured, key=lambda each: each.name)[-MOST_LAUNCHES:]
     several = len({each.run_id for each in newest}) > 1
     runs = _runs_of(newest, among([each.path for each in newest]) if several else None, zone)
-    chosen = living(runs).name
-    own = [path for path in found.paths if id_in_name(path) == chosen]
-    return _files(own, among)._replace(notes=_notes_on(runs, chosen))
+    chosen = living(runs)
+    own = [path for path in found.paths if id_in_name(path) == chosen.name]
+    notes, before = _notes_on(runs, chosen.name), earlier(runs, chosen)
+    return _files(own, among)._replace(notes=notes, earlier=before)
 
 
 def _files(paths: Sequence[str], among: Among) -> Chosen:

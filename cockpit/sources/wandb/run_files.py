@@ -175,6 +175,7 @@ class RunFiles(RowLog):
             writers=_still_writing(order, self._tails, held),
             config={**(run.config if run else {}), **read},
             config_since=_dated(order),
+            earlier=self._chosen.earlier,
             notes=self._chosen.notes,
         )
 
