@@ -315,6 +315,7 @@ class Judge:
                 found.history.now,
                 grace=state.spec.cadence,
                 may_close=state.may_close,
+                looked_at=state.facets.job.observed_at if state.facets.job.known else None,
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
             state.open = taken_elsewhere(open_now, state.shared_facts, found.history.now)

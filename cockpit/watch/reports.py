@@ -302,18 +302,24 @@ def reconcile(
     *,
     grace: float,
     may_close: bool,
+    looked_at: float | None = None,
 ) -> Reconciled:
     """Merge the rules' verdict with the ``known`` open alerts (by key) and ``lately`` closed ones.
 
     ``grace`` is the time (s) in which a closed alert that returns is reopened rather than new.
-    Without ``may_close`` (something has not been looked at yet) nothing closes.
+    Without ``may_close`` (something has not been looked at yet) nothing closes. ``looked_at`` is
+    when the job was seen last: what another engine has opened since then is not closed by that.
     """
     back = {kept.alert.key: kept for kept in lately if now - (kept.closed_at or 0.0) <= grace}
     fresh = {alert.key: _merge(known, back, alert, now, grace) for alert in judged}
     gone = [kept for key, kept in known.items() if key not in fresh]
-    if not may_close:
-        fresh.update({kept.alert.key: kept for kept in gone})
-        gone = []
+    newer = [
+        kept
+        for kept in gone
+        if not may_close or (looked_at is not None and looked_at < kept.opened_at <= now)
+    ]
+    fresh.update({kept.alert.key: kept for kept in newer})
+    gone = [kept for kept in gone if kept not in newer]
     closed = [kept.model_copy(update={"closed_at": now}) for kept in gone]
     changed = [kept for key, kept in fresh.items() if kept != known.get(key)]
     return Reconciled(open=tuple(fresh.values()), closed=tuple(closed), changed=(*changed, *closed))

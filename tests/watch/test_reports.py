@@ -97,6 +97,26 @@ def test_nothing_closes_before_everything_was_looked_at() -> None:
     assert found.changed == ()
 
 
+@pytest.mark.parametrize(
+    ("looked_at", "stays"),
+    [
+        (5.0, True),  # a stopped watch goes on with what it had seen of the job before it died
+        (8.0, False),
+        (None, False),  # nobody knows the job: whether it closes is decided elsewhere
+        (12.0, False),
+    ],
+)
+def test_a_look_from_before_an_alert_was_opened_does_not_close_it(
+    looked_at: float | None, stays: bool
+) -> None:
+    other = Kept(number=3, alert=alert("C-01:r"), opened_at=7)
+    known, options = {"C-01:r": other}, {"grace": 60.0, "may_close": True}
+    found = reconcile(known, [], [], 10.0, looked_at=looked_at, **options)  # type: ignore[arg-type]
+    assert (found.open == (other,)) is stays and bool(found.closed) is not stays
+    set_back = reconcile(known, [], [], 6.0, looked_at=5.0, **options)  # type: ignore[arg-type]
+    assert set_back.closed, "the clock was set back: nothing is known of before"
+
+
 def test_a_critical_that_is_held_open_is_read_before_what_the_rules_say_now() -> None:
     held = Kept(number=3, alert=alert("C-09:r", Severity.CRITICAL), opened_at=1)
     now = [alert("C-07:r")]
