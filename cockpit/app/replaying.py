@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -33,7 +34,19 @@ async def replayed(run_file: str, run: str) -> Backtested:
 
 async def described(run_file: str, run: str) -> Description:
     """Return what the run's own system tells of its job; raises ``OSError`` of one line."""
-    return await _printed(Description, "describe", run, "--config", run_file, "--json")
+    printed = await _printed(_Described, "describe", run, "--config", run_file, "--json")
+    return Description(**{**printed.model_dump(), "at": printed.at.timestamp()})
+
+
+class _Described(BaseModel):
+    """What ``cockpit describe --json`` prints; what a later version adds is left out."""
+
+    run: str
+    job: str
+    system: str
+    at: datetime
+    text: str = ""
+    problem: str | None = None
 
 
 async def _printed(shape: type[DocumentT], verb: str, run: str, *words: str) -> DocumentT:
