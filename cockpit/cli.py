@@ -116,7 +116,7 @@ def _run(argv: list[str]) -> int:
     chosen = _named(argv[0], _UNGUARDED) or _named(argv[0], all_verbs())
     if chosen is None and not argv[0].startswith("-"):
         raise UsageError(f"no verb {argv[0][:80]!r}; {_meant(argv[0])}")
-    arguments = _plain(argv) or _parser(chosen).parse_args(argv)
+    arguments = _plain(argv) or _parser(chosen, argv[0]).parse_args(argv)
     if chosen is None:
         raise UsageError(f"no verb {argv[0][:80]!r}")
     try:
@@ -153,7 +153,7 @@ def _meant(name: str) -> str:
     return f"did you mean {near[0]}?" if near else "cockpit --help lists them"
 
 
-def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
+def _parser(chosen: Verb | None, first: str = "") -> argparse.ArgumentParser:
     import argparse
 
     parser = argparse.ArgumentParser(
@@ -164,8 +164,8 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
         "example: cockpit check --config runs/cockpit.toml --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if chosen is None:  # git is asked for it
-        parser.add_argument("--version", action="version", version=version_text())
+    if first == "--version":  # git is asked for it
+        parser.add_argument(first, action="version", version=version_text())
     verbs = parser.add_subparsers(
         prog="cockpit", metavar="VERB", required=True, help=argparse.SUPPRESS
     )

@@ -1,17 +1,12 @@
 """How the pages of this folder become a site: ``make site``, without network once it is set up."""
 
-import tomllib
+import runpy
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent.parent / "cockpit"
 
 project = "cockpit"
-release = next(
-    line.split('"')[1]
-    for line in (ROOT / "cockpit" / "__init__.py").read_text("utf-8").splitlines()
-    if line.startswith("__version__")
-)
-author = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+release = runpy.run_path(str(PACKAGE / "__init__.py"))["__version__"]
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 html_theme = "furo"

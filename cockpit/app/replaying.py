@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from cockpit.model.base import Printed
 from cockpit.model.described import Description
 from cockpit.model.history import Backtested
 from cockpit.runtime.own_path import own_python
@@ -21,7 +21,7 @@ MOST: Final = 16_000_000
 """Bytes that it may tell: some ten thousand alerts."""
 
 
-DocumentT = TypeVar("DocumentT", bound=BaseModel)
+DocumentT = TypeVar("DocumentT", bound=Printed)
 
 
 async def replayed(run_file: str, run: str) -> Backtested:
@@ -34,19 +34,7 @@ async def replayed(run_file: str, run: str) -> Backtested:
 
 async def described(run_file: str, run: str) -> Description:
     """Return what the run's own system tells of its job; raises ``OSError`` of one line."""
-    printed = await _printed(_Described, "describe", run, "--config", run_file, "--json")
-    return Description(**{**printed.model_dump(), "at": printed.at.timestamp()})
-
-
-class _Described(BaseModel):
-    """What ``cockpit describe --json`` prints; what a later version adds is left out."""
-
-    run: str
-    job: str
-    system: str
-    at: datetime
-    text: str = ""
-    problem: str | None = None
+    return await _printed(Description, "describe", run, "--config", run_file, "--json")
 
 
 async def _printed(shape: type[DocumentT], verb: str, run: str, *words: str) -> DocumentT:

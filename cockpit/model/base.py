@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import ModuleType
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
@@ -118,6 +119,21 @@ def _instant_text(instant: float) -> str | None:
 
 Instant = Annotated[float, PlainSerializer(_instant_text, return_type=str | None, when_used="json")]
 """Seconds since the epoch, UTC; RFC 3339 in JSON, ``null`` for one that no calendar holds."""
+
+
+def _instant_read(value: object) -> object:
+    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+
+
+PrintedInstant = Annotated[Instant, BeforeValidator(_instant_read)]
+"""An ``Instant`` that may come as a verb has printed it."""
+
+
+class Printed(Frozen):
+    """What a verb prints and another process reads: what a later version adds is left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
 
 Number = Annotated[float, PlainSerializer(plain_number, when_used="json")]
 """A float that may be NaN or infinite; a string in JSON where JSON has no number."""

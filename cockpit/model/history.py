@@ -1,14 +1,11 @@
 """A run over time: what a rule is given, what happened to a run, what a backtest found."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
-
-from pydantic import BeforeValidator, ConfigDict
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.alert import Alert, Evidence, Severity
-from cockpit.model.base import Frozen, Instant
+from cockpit.model.base import Frozen, Instant, Printed, PrintedInstant
 from cockpit.model.facet import ErrorKind
 from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.jobs import Snapshot
@@ -348,34 +345,21 @@ def timeline_in(content: Mapping[str, Any]) -> Timeline:
     return Timeline.model_validate({**content, "moments": moments})
 
 
-def _instant(value: object) -> object:
-    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
-
-
-At = Annotated[float | None, BeforeValidator(_instant)]
-
-
-class _DocumentPart(Frozen):
-    """A part of the verb's document: what a later one adds is left out."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class WouldTell(_DocumentPart):
+class WouldTell(Printed):
     """One alert as it would have been raised, with where it opened and, if ``closed``, closed."""
 
     id: str
     severity: Severity
     title: str
     opened_step: int | None = None
-    opened_at: At = None
+    opened_at: PrintedInstant | None = None
     closed_step: int | None = None
-    closed_at: At = None
+    closed_at: PrintedInstant | None = None
     closed: bool = False
     evidence: tuple[Evidence, ...] = ()
 
 
-class Backtested(_DocumentPart):
+class Backtested(Printed):
     """A run's whole past replayed; ``steps`` rows, ``timed`` where they tell their own times."""
 
     run: str

@@ -55,7 +55,7 @@ from cockpit.records.logbook.run_logs import (
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import FIRST_CHECK, Failures, Followup, FollowupStore, Progressed
 from cockpit.store.memory import LaunchedJob, RunMemory, Snapshots
-from cockpit.store.standing import FAILED_STEP as FAILED_STEP
+from cockpit.store.standing import FAILED_STEP
 from cockpit.store.store import Store, run_key, unpack
 from cockpit.watch.headless import restarted
 

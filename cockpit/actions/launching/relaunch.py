@@ -31,7 +31,6 @@ from cockpit.actions.launching.compared import (
     snapshot_of,
 )
 from cockpit.actions.launching.launch_records import (
-    FAILED_STEP,
     FAILURE,
     RESTARTS,
     RESUMES_FROM,
@@ -73,6 +72,7 @@ from cockpit.platforms.command import (
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
+from cockpit.store.standing import FAILED_STEP
 from cockpit.store.store import StoreError, pack
 from cockpit.text.checks import blocked, finding, warned
 from cockpit.text.scrub import shown
