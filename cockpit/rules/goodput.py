@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.facet import Attempt
@@ -352,9 +352,14 @@ def _without_unknown(
         others = _maybe_attempts(history)
         if not others:
             return account
-        named = f"{_OTHERS} {', '.join(each.id for each in others[:-4:-1])}"
+        newest = ", ".join(each.id for each in others[:-4:-1])
+        more = ", …" if len(others) > 3 else ""
+        told = (
+            f"{wording.plural(len(others), 'other run')} ended in its place before it began:"
+            f" {newest}{more}; perhaps former attempts{_joined_by(run)}"
+        )
         return account.model_copy(
-            update={"steps_lost": None, "evidence": (*account.evidence, named)}
+            update={"steps_lost": None, "evidence": (*account.evidence, told)}
         )
     launched, lost = history.launched, None
     if untold == 1 and not unseen and launched is not None:
@@ -362,8 +367,7 @@ def _without_unknown(
         lost = None if came is None or back is None else max(0, came - back)
     attempts = wording.plural(untold + unseen, "former attempt")
     why = f"the steps of {attempts} are not in the rows that are read"
-    table = next(iter(run.trackers), None)
-    why += "" if table is None else f" ({table}.former joins them)"
+    why += _joined_by(run)
     held = account.accelerator_hours_lost is not None
     return account.model_copy(
         update={
@@ -397,7 +401,10 @@ def _maybe_attempts(history: History) -> Sequence[Attempt]:
     return [each for each in tracker.earlier if (each.at or math.inf) > first.at]
 
 
-_OTHERS: Final = "runs that ended there before, perhaps former attempts (`former` joins them):"
+def _joined_by(run: RunSpec) -> str:
+    """Return which setting makes one account of former attempts; nothing where none does."""
+    table = next(iter(run.trackers), None)
+    return "" if table is None else f" ({table}.former joins them)"
 
 
 def _goes_on(run: RunSpec, history: History) -> str | None:

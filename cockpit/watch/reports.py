@@ -313,14 +313,14 @@ def reconcile(
     back = {kept.alert.key: kept for kept in lately if now - (kept.closed_at or 0.0) <= grace}
     fresh = {alert.key: _merge(known, back, alert, now, grace) for alert in judged}
     gone = [kept for key, kept in known.items() if key not in fresh]
-    newer = [
-        kept
+    held = {
+        kept.alert.key: kept
         for kept in gone
         if not may_close or (looked_at is not None and looked_at < kept.opened_at <= now)
-    ]
-    fresh.update({kept.alert.key: kept for kept in newer})
-    gone = [kept for kept in gone if kept not in newer]
-    closed = [kept.model_copy(update={"closed_at": now}) for kept in gone]
+    }
+    fresh |= held
+    over = [kept for kept in gone if kept.alert.key not in held]
+    closed = [kept.model_copy(update={"closed_at": now}) for kept in over]
     changed = [kept for key, kept in fresh.items() if kept != known.get(key)]
     return Reconciled(open=tuple(fresh.values()), closed=tuple(closed), changed=(*changed, *closed))
 
