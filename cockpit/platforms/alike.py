@@ -152,7 +152,7 @@ def alike(
     contradicted = False
     for each, why in ((other, SAME_PROGRAM), *((one, SAME_COMMAND) for one in inside)):
         same = [mine for mine in own if mine.program and mine.program == each.program]
-        if any(_may_be_one(run, mine, each) for mine in same):
+        if any(may_be_one(run, mine, each) for mine in same):
             return why
         if same and each is other:
             return None  # one script is run with other values for each run of a sweep
@@ -207,7 +207,7 @@ def _within(root: str, value: str, folder: str) -> bool:
     return path == root or path.startswith(f"{root.rstrip('/')}/")
 
 
-def _may_be_one(run: RunSpec, own: Started, other: Started) -> bool:
+def may_be_one(run: RunSpec, own: Started, other: Started) -> bool:
     """Tell whether two lists of arguments may start the same run: no value contradicts."""
     if other.untold:
         return True

@@ -14,7 +14,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.alike import alike, keys_of, of_another_run
+from cockpit.platforms.alike import alike, keys_of, may_be_one, of_another_run
 from cockpit.platforms.local.programs import (
     Use,
     arguments,
@@ -315,7 +315,11 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
 
 
 def _number(job: Job) -> int:
-    return int(job.records[0].base) if job.records[0].base.isdecimal() else 0
+    return _raw_number(job.records[0])
+
+
+def _raw_number(record: Record) -> int:
+    return int(record.base) if record.base.isdecimal() else 0
 
 
 def _was_freed(record: Record, at: float) -> bool:
@@ -329,16 +333,31 @@ def _was_freed(record: Record, at: float) -> bool:
 def _was_submitted_by(run: RunSpec, former: Record, record: Record) -> bool:
     """Tell whether a job came from the former one's machine in its last moments, and began after.
 
-    One that says of itself that it is another run's is none: scripts of a sweep do that, too.
+    One that says of itself that it is another run's is none: scripts of a sweep do that, too. On
+    a machine on which people submit as well, one that is started with other arguments is none.
     """
     submitted, began, ended = record.submitted, record.started, former.ended
     if submitted is None or ended is None or not former.node or record.uid != former.uid:
         return False
-    if record.submit_host.partition(".")[0] != former.node.partition(".")[0]:
+    node = _short(former.node)
+    if _short(record.submit_host) != node or _from_one_session(former, record):
         return False
     came = max(former.started or ended, ended - LAST_MOMENTS) <= submitted <= ended
-    after = int(record.base) > int(former.base) and (began is None or began >= ended)
-    return came and after and not of_another_run(run, [started(former)], started(record))
+    if not came or _raw_number(record) <= _raw_number(former) or (began or ended) < ended:
+        return False
+    before, after = started(former), started(record)
+    if of_another_run(run, [before], after):
+        return False
+    return _short(former.submit_host) != node or may_be_one(run, before, after)
+
+
+def _short(machine: str) -> str:
+    return machine.partition(".")[0]
+
+
+def _from_one_session(one: Record, other: Record) -> bool:
+    """Tell whether two jobs come from one session, and so neither from a session of the other."""
+    return one.submit_host == other.submit_host and "" != one.submit_session == other.submit_session
 
 
 def _matched(run: RunSpec, book: Book) -> Job | None:

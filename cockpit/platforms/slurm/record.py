@@ -77,6 +77,8 @@ class Record:
     node: str = ""
     submit_host: str = ""
     """The machine on which it was submitted."""
+    submit_session: str = ""
+    """The number of the session there in which it was submitted."""
     accelerators: int | None = None
     said_by: str = ""
     steps: tuple[tuple[str, str], ...] = field(default=())
@@ -266,6 +268,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         shown = f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]"
     elif kind == "het":
         shown = f"{het}+{told.get('HetJobOffset', '0')}"
+    submit_host, _, session = told.get("AllocNode:Sid", "").partition(":")
     record = Record(
         id=shown,
         raw=number,
@@ -297,7 +300,8 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         error_output=_set(told.get("StdErr", "")),
         accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),
         node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
-        submit_host=told.get("AllocNode:Sid", "").partition(":")[0],
+        submit_host=submit_host,
+        submit_session=session,
         said_by="scontrol",
     )
     limited = _limited(told.get("TimeLimit", ""))

@@ -222,6 +222,31 @@ def test_a_job_that_submits_its_successor_with_its_last_words_goes_on(
     assert found(ended, after, twin).passed == (() if follows else ("12",))
 
 
+@pytest.mark.parametrize(
+    ("former", "later", "follows"),
+    [
+        ({}, {}, True),
+        ({"submit_host": "login1"}, {}, True),
+        ({"submit_session": "77"}, {"submit_session": "77"}, False),
+        ({"submit_session": "77"}, {"submit_session": "80"}, True),
+        ({"script": "train.sh --lr 3"}, {"script": "train.sh --lr 4"}, False),
+        ({"script": "train.sh 3"}, {"script": "train.sh 4"}, False),
+        ({"script": "train.sh 3", "submit_host": "login1"}, {"script": "train.sh 4"}, True),
+        ({"script": "train.sh"}, {"script": "train.sh --resume-step 40"}, True),
+    ],
+)
+def test_on_a_machine_where_people_submit_a_job_of_a_sweep_is_no_successor(
+    former: dict[str, str], later: dict[str, str], follows: bool
+) -> None:
+    """On one machine that is all of the cluster, every job comes from the node of the others."""
+    one = {"script": "train.sh", "uid": "1000", "submit_host": "box"}
+    times = {"started": 100.0, "ended": 1000.0}
+    ended = record(state="COMPLETED", node="box", **{**one, **times, **former})
+    at = {"submitted": 950.0, "eligible": 950.0, "started": 1001.0}
+    after = record("13", **{**one, **at, **later})
+    assert (found(ended, after).passed == ("12",)) is follows
+
+
 def test_the_newest_launch_wins_over_a_named_job_that_is_over() -> None:
     """A cockpit was killed between the start of a job and its records."""
     old = record("12", "CANCELLED", submitted=100.0, ended=200.0)
