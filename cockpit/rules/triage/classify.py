@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
@@ -96,7 +97,28 @@ def diagnose(
     where nothing else is sure, and what speaks against a relaunch speaks against theirs, too.
     """
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
-    lines = Log.of(log, over=phase != "running")
+    over = phase != "running"
+    lines = Log.of(log, over=over)
+    found = _diagnosed(lines, phase, state, exit_code, short, final, own)
+    if lines.left_out and found.action in _GOES_ON:
+        whole = Log.of(log, over=over, most=sys.maxsize)
+        return _diagnosed(whole, phase, state, exit_code, short, final, own)
+    return found
+
+
+_GOES_ON: Final = ("relaunch", "fix_then_relaunch", "wait")
+"""Actions that one line may forbid: a training that is complete, a stop by a person."""
+
+
+def _diagnosed(
+    lines: Log,
+    phase: str,
+    state: str,
+    exit_code: int | None,
+    short: bool | None,
+    final: int | None,
+    own: Sequence[SignatureSpec],
+) -> Triage:
     signs = own_signs(tuple(own))
     for sign in signs:
         lines.try_each(sign.pattern, sign.speakers)

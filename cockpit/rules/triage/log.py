@@ -113,7 +113,7 @@ READ = 20_000
 
 TRIED = 65_536
 """Characters of different lines that hold the words of a sign, on which it is tried: hundreds of
-them from the first on, and up to the last."""
+them from the first on, and up to the last. Before a job is started again all of them are."""
 
 BEFORE = 60
 """Lines before a job's first one that may tell why it was started again."""
@@ -151,7 +151,11 @@ class Log:
         newest_step: int | None = None,
         report: int = 0,
         work: Mapping[int, str] = NO_WORK,
+        most: int | None = None,
     ) -> None:
+        self._most = TRIED if most is None else most
+        self.left_out = False
+        """Whether a sign was not tried on all lines that hold its words: there were too many."""
         self.places = tuple(unfolded(places))
         self.lines = tuple(_SGR.sub("", place.text) for place in self.places)
         self.read = read
@@ -175,10 +179,10 @@ class Log:
             self._lines_of.setdefault(shape, []).append(index)
 
     @classmethod
-    def of(cls, log: PresentLog, *, over: bool = True) -> Log:
+    def of(cls, log: PresentLog, *, over: bool = True, most: int | None = None) -> Log:
         """Return what is to be looked at: the newest lines, from where the job is said to begin.
 
-        ``over`` tells whether it has ended, or an attempt of it.
+        ``over`` tells whether it has ended, or an attempt of it. ``most`` stands for ``TRIED``.
         """
         (places, report), read = report_last(log.lines[-READ:], over=over), log.read
         if len(places) < len(log.lines):
@@ -186,16 +190,17 @@ class Log:
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
         work = {id(log.lines[index]): far for index, far in log.work}
         newest = _last_step_in(log, places)
-        whole = cls(places, read, newest_step=newest, report=report, work=work)
+        whole = cls(places, read, newest_step=newest, report=report, work=work, most=most)
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
         rest = whole.places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
         before = whole.places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(
-            rest, read.model_copy(update=said), before, _last_step_in(log, rest), report, work
-        )
+        read = read.model_copy(update=said)
+        own = cls(rest, read, before, _last_step_in(log, rest), report, work, most)
+        own.left_out = whole.left_out
+        return own
 
     @cached_property
     def earlier(self) -> Log:
@@ -225,14 +230,16 @@ class Log:
 
     def _tried(self, samples: Collection[int]) -> Collection[int]:
         """Return the samples that an expression is tried on: of too many the first and the last."""
-        if len(samples) * LONGEST_LINE <= TRIED:
+        most = self._most
+        if len(samples) * LONGEST_LINE <= most:
             return samples
         ordered = sorted(samples)
         sizes = list(accumulate(len(self._samples[at]) for at in ordered))
-        if sizes[-1] <= TRIED:
+        if sizes[-1] <= most:
             return samples
-        first = bisect_left(sizes, TRIED // 2)
-        last = bisect_left(sizes, sizes[-1] - TRIED // 2)
+        self.left_out = True
+        first = bisect_left(sizes, most // 2)
+        last = bisect_left(sizes, sizes[-1] - most // 2)
         return [*ordered[:first], *ordered[max(first, last) :]]
 
     def naming(self, pattern: re.Pattern[str], speakers: Container[Speaker] = EVENTS) -> list[int]:

@@ -10,10 +10,16 @@ from functools import lru_cache
 from itertools import islice
 from statistics import median
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine
+from cockpit.rules.triage.literals import in_small_letters
+
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
+T = TypeVar("T")
 
 _STAMP: Final = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[:,]?",
@@ -126,6 +132,8 @@ _FIGURES: Final = str.maketrans("123456789", "000000000")
 """Lines that differ in these alone say the same at the same places, and are looked at once."""
 ALIKE: Final = 4096
 """Lines that are remembered so."""
+REMEMBERED: Final = 1000
+"""Characters of a line from which on it is not remembered: few of these are alike."""
 
 SIDE = 3
 """Lines that must stand on either side of a jump."""
@@ -143,10 +151,16 @@ def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Return (index, step) of every training line; source quoted in a traceback does not count."""
     found = []
     for index, line in enumerate(lines):
-        at = _step_at(line.translate(_FIGURES))
+        at = _alike(_step_at, line)
         if at is not None and not _is_quoted(lines[max(0, index - 1)]):
             found.append((index, int(line[slice(*at)].replace(",", "")[:18])))
     return found
+
+
+def _alike(look: _lru_cache_wrapper[T], line: str) -> T:
+    """Look at a line, once for all that differ from it in their figures alone."""
+    once = look if len(line) < REMEMBERED else look.__wrapped__
+    return once(line.translate(_FIGURES))
 
 
 @lru_cache(ALIKE)
@@ -220,7 +234,7 @@ def _from_the_end(
 ) -> Iterator[tuple[int, str]]:
     """Yield the index and the figure of each line that matches, the last one first."""
     for index in range(len(lines) - 1, -1, -1):
-        if word in lines[index].lower() and (found := pattern.search(lines[index])):
+        if word in in_small_letters(lines[index]) and (found := pattern.search(lines[index])):
             yield index, found[1]
 
 
@@ -301,10 +315,10 @@ def _losses_in(line: str) -> list[_Loss]:
 
     Keras tells both in one line: ``loss: 2.1 - val_loss: 2.2``.
     """
-    if "loss" not in line.lower():
+    if "loss" not in in_small_letters(line):
         return []
     found = []
-    for at in _losses_at(line.translate(_FIGURES)):
+    for at in _alike(_losses_at, line):
         loss = _number(line[at.value])
         if loss is not None:
             found.append(_Loss(loss, line[at.value], at.named, line[at.part], at.is_last))

@@ -120,3 +120,22 @@ def test_of_too_many_lines_that_may_be_one_the_first_and_the_last_are_looked_at(
         lines = [*others[:at], "node failure on gpu-7", *others[at:]]
         present = log_of_lines(lines)
         assert log.Log(present.lines, present.read).matching(sign) == [at]
+
+
+@pytest.mark.parametrize("said", ["training complete", "received stop command from dashboard"])
+def test_a_job_is_not_started_again_before_all_lines_that_may_forbid_it_were_tried(
+    said: str,
+) -> None:
+    chosen, parts = Random(7), said.split()
+    others = [
+        " ".join(f"{word} {' '.join(chosen.choices(['alpha', 'beta', 'delta', 'green'], k=3))}"
+                 for word in chosen.sample(parts, len(parts)))
+        for _ in range(4_000)
+    ]  # fmt: skip
+    lost = ["slurmstepd: error: *** JOB 4711 ON node3 CANCELLED AT 2026-06-16T12:00:11 DUE TO NODE "
+            "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"]  # fmt: skip
+    steps = [f"step {step} loss: 2.1{step}" for step in range(20)]
+    assert triage([*steps, *others, *lost], "failed", 1).action == "relaunch"
+    assert triage([*steps, *others[:2000], said, *others[2000:], *lost], "failed", 1).action == (
+        "escalate"
+    )

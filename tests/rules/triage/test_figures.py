@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from cockpit.rules.triage import log, phrases
+from cockpit.rules.triage import log, log_text, phrases
 from cockpit.rules.triage import patterns as named_patterns
 from cockpit.rules.triage.classify import diagnose
+from cockpit.rules.triage.log_text import losses_of, norms_lost
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.progress_lines import log_of_lines
 from tests.rules.asking import triage
@@ -76,3 +77,17 @@ def test_a_process_that_was_killed_long_before_the_end_did_not_end_the_job() -> 
     early = ["[helper] exited with code 137", *(f"step {n} loss 2" for n in range(1, 40)), "bye"]
     assert triage(early, "failed", 1).action == "escalate"
     assert triage([*early, "worker exited with code 137"], "failed", 1).name == "killed"
+
+
+def test_a_loss_is_read_whatever_its_letters() -> None:
+    """``re.I`` takes a long s for an s, and so does the look for the word."""
+    lines = ["step 8 loss: 2.1", "\u017ftep 9 lo\u017f\u017f: nan"]
+    assert losses_of(lines)[-1][0] == 1
+    assert norms_lost(["step 1 grad NORM: nan"] * 3) == [0, 1, 2]
+    assert triage(lines, "succeeded", 0).name == "numeric_instability"
+
+
+def test_of_lines_whose_figures_differ_few_and_short_ones_are_remembered() -> None:
+    before = log_text._losses_at.cache_info().currsize
+    losses_of([f"step {'x' * 2000}{chr(97 + at)} loss: 2.0" for at in range(9)])
+    assert log_text._losses_at.cache_info().currsize == before
