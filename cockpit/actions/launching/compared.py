@@ -35,10 +35,10 @@ from cockpit.records.logbook.reading import value_of
 from cockpit.rules.lineage.drift import same_code
 from cockpit.rules.lineage.paths import (
     StatedOutput,
+    all_outside,
     command_paths,
     config_paths,
     record_paths,
-    seen_outside,
     shared_folders,
 )
 from cockpit.store.memory import Snapshot
@@ -215,8 +215,7 @@ def output_checks(context: ActionContext, material: Material, would: WouldRun) -
 def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iterator[StatedOutput]:
     run, prior, book = context.spec, material.prior, material.read.book
     shared = shared_folders(would.words)
-    for each in _stated_by_job(context, material, would):
-        yield seen_outside(each, shared)
+    yield from all_outside(_stated_by_job(context, material, would), shared)
     if prior is not None and prior.output_root is not None:
         yield StatedOutput(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:

@@ -31,6 +31,7 @@ status only while its machine answers; what it did not answer in time is unknown
 from __future__ import annotations
 
 import asyncio
+import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ from cockpit.platforms.local.finding import (
     by_session,
     multiplexed,
 )
+from cockpit.platforms.local.handing import hands_over
 from cockpit.platforms.local.host import disk_asks, disks_of, shared_by
 from cockpit.platforms.local.judging import (
     GONE,
@@ -99,7 +101,6 @@ from cockpit.platforms.local.lineage import (
 )
 from cockpit.platforms.local.lookup import launches_place, root_on_host
 from cockpit.platforms.local.marks import RunMarks
-from cockpit.platforms.local.programs import hands_over
 from cockpit.platforms.local.sight import (
     ABOUT,
     ALL_PROCESSES,
@@ -401,7 +402,8 @@ class ProcessJobs:
             return unknown(found.kind, found.message, job.host or source_of(job), now)
         self._pids[run.name] = found.found.recorded.pid
         stopped = [one for one in found.seen.members if one.state in STOP_STATES]
-        seen = found.seen._replace(stop=self._stops.of(host, stopped), handed=_may_hand_over(run))
+        seen = found.seen._replace(stop=self._stops.of(host, stopped))
+        seen = seen._replace(handed=_may_hand_over(run, by_hand=seen.noted is None))
         facet = judge(job, seen, query.exit_record, now)
         facet = self._without_trace(run, found, seen, facet, now)
         value = facet.value
@@ -514,11 +516,19 @@ def _id(facet: Facet[JobValue]) -> str | None:
     return None if facet.value is None else facet.value.id
 
 
-def _may_hand_over(run: RunSpec) -> bool:
-    """Tell whether a command of the run file ends once another program has its job."""
+def _may_hand_over(run: RunSpec, *, by_hand: bool) -> bool:
+    """Tell whether a command of the run file ends once another program has its job.
+
+    ``by_hand``: no launch of ours is noted. Then one that names the exit file itself has the job
+    write it: ``tmux new -d 'python train.py; echo $? > run.exit'``.
+    """
+    place = None if run.job is None or not by_hand else run.job.exit_file
+    own = "" if place is None else posixpath.basename(place.path)
     for command in (run.launch, run.resubmit):
         with suppress(CommandError):
-            if command is not None and hands_over(command_words(command)):
+            words = () if command is None else command_words(command)
+            writes = bool(own) and any(own in word for word in words)
+            if hands_over(words) and not writes:
                 return True
     return False
 

@@ -107,8 +107,9 @@ def _words(process: Process, since: float, tracer: int, *, held: bool) -> str:
 
 
 HANDED_OVER: Final = (
-    "the run's command has handed the job over and ended (as 'run -d' does): what became of the job"
-    " is not known; leave that option out of cockpit.toml: the cockpit detaches the job by itself"
+    "the run's command has handed the job over and ended (as 'docker run -d' does): what became of"
+    " the job is not known; write a command in cockpit.toml that waits for it (without -d, or with"
+    " --wait): the cockpit detaches it by itself"
 )
 GONE: Final = "gone"
 STOPPED: Final = "stopped"

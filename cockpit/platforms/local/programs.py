@@ -313,10 +313,11 @@ def submits_elsewhere(process: Process) -> bool:
     What its arguments and its environment name is that job's, and none of its own: it writes
     nothing of a run itself, and ends when the other system has taken the job.
     """
-    return process.variable(SUBMITS) is not None or _submits(inner(process.argv))
+    return process.variable(SUBMITS) is not None or submits(inner(process.argv))
 
 
-def _submits(words: Sequence[str]) -> bool:
+def submits(words: Sequence[str]) -> bool:
+    """Tell whether a command is a client that submits a job to another system."""
     if not words:
         return False
     name = program(words)
@@ -326,40 +327,6 @@ def _submits(words: Sequence[str]) -> bool:
     return submits is not None and any(
         first == "job" and then in submits for first, then in pairwise(words)
     )
-
-
-_DETACHES: Final = {
-    "docker podman nerdctl docker-compose": r"-[itqP]*d[itqP]*|--detach(?:=true)?",
-    "tmux": r"-\w*d\w*",
-    "screen": r"-\w*d\w*m\w*",
-}
-"""By its option such a program leaves the job to a daemon, and ends."""
-_ATTACHED: Final = {
-    "systemd-run": r"--scope|--wait|--pty|--pipe|-[dGq]*[tPS][dGq]*",
-    "sbatch": r"--wait|-W",
-}
-"""Without such an option these leave the job to another system, and end."""
-
-
-def hands_over(argv: Sequence[str]) -> bool:
-    """Tell whether a command ends once another program has its job: ``docker run -d``.
-
-    Its exit status then tells nothing of the job.
-    """
-    words = list(argv)
-    while len(words) > 1 and is_wrapper(words) and program(words) not in _ATTACHED:
-        words = _wrapped(words)
-    if not words:
-        return False
-    name = program(words)
-    own = words[1 : len(words) - len(contained(words))]
-    for names, option in _DETACHES.items():
-        if name in names.split():
-            return any(re.fullmatch(option, word) for word in own)
-    waits = _ATTACHED.get(name)
-    if waits is not None:
-        return not any(re.fullmatch(waits, word) for word in own)
-    return _submits(words)
 
 
 def is_helper(argv: Sequence[str]) -> bool:
@@ -384,7 +351,7 @@ def inner(argv: Sequence[str]) -> list[str]:
     words = list(argv)
     while len(words) > 1:
         if is_wrapper(words):
-            rest = _wrapped(words)
+            rest = wrapped(words)
         elif _carries(words):
             rest = _carried(words)
         else:
@@ -420,7 +387,7 @@ def _carried(words: Sequence[str]) -> list[str]:
     return []
 
 
-def _wrapped(words: Sequence[str]) -> list[str]:
+def wrapped(words: Sequence[str]) -> list[str]:
     """Return what a wrapper runs, as far as its own options can be told from that."""
     rest = list(words[1:])
     while rest and (_is_setting(rest[0]) or rest[0] in _RUNS):
@@ -476,7 +443,7 @@ def _unpacked(argv: Sequence[str]) -> list[str]:
     """Return what wrappers run; of an environment's launcher a cockpit or an interpreter alone."""
     words = list(argv)
     while len(words) > 1 and is_wrapper(words):
-        words = _packaged(words) if posixpath.basename(words[0]) in _PACKAGED else _wrapped(words)
+        words = _packaged(words) if posixpath.basename(words[0]) in _PACKAGED else wrapped(words)
     return words
 
 

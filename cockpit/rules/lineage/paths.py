@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model import wording
@@ -81,40 +81,67 @@ def config_paths(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput]:
             yield StatedOutput(f"{who} ({key})", path)
 
 
-_SHARES: Final = re.compile(r"(?:-v|-B|--volume|--bind|--mount|--container-mounts)(?:=(.*))?")
+_SHARES: Final = re.compile(r"(-v|-B|--volume|--bind|--mount|--container-mounts)(?:=(.*))?")
+_BY_ONE_NAME: Final = ("-B", "--bind", "--container-mounts")
+"""With these a folder that is named once has that name inside, too."""
 
 
 def shared_folders(words: Sequence[str]) -> dict[str, str]:
     """Return the folders that a command gives to its container, by their paths in there.
 
-    ``-v HERE:THERE:ro``, ``--mount type=bind,source=HERE,target=THERE`` and the like.
+    ``-v HERE:THERE:ro``, ``--mount type=bind,source=HERE,target=THERE`` and the like. One that
+    is named in another way than by its path (``./runs``, ``$PWD``, a volume) is empty.
     """
     found = {}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         match = _SHARES.fullmatch(word)
-        parts = [] if match is None else (match[1] or following).split(",")
+        if match is None:
+            continue
+        parts = (match[2] or following).split(",")
         named = dict(part.split("=", 1) for part in parts if "=" in part)
-        pairs = [part.split(":") for part in parts]
-        pairs.append([named.get(key) or named.get(short) or "" for key, short in _MOUNT])
-        for pair in pairs:
-            if len(pair) > 1 and pair[0].startswith("/") and pair[1].startswith("/"):
-                found[posixpath.normpath(pair[1])] = posixpath.normpath(pair[0])
+        pairs = [part.split(":") for part in parts if "=" not in part]
+        pairs.append([_first(named, keys) for keys in _MOUNT])
+        for here, *more in pairs:
+            there = more[0] if more else here if match[1] in _BY_ONE_NAME else ""
+            if there.startswith("/"):
+                known = here.startswith("/") and "$" not in here
+                found[posixpath.normpath(there)] = posixpath.normpath(here) if known else ""
     return found
 
 
-_MOUNT: Final = (("source", "src"), ("target", "dst"))
+def _first(named: Mapping[str, str], keys: Sequence[str]) -> str:
+    return next((named[key] for key in keys if key in named), "")
 
 
-def seen_outside(stated: StatedOutput, shared: Mapping[str, str]) -> StatedOutput:
-    """Return an output as this machine spells it that is named as a container spells it."""
+_MOUNT: Final = (("source", "src"), ("target", "dst", "destination"))
+
+
+def seen_outside(stated: StatedOutput, shared: Mapping[str, str]) -> StatedOutput | None:
+    """Return an output as this machine spells it that is named as a container spells it.
+
+    ``None`` where it lies in a folder of which nobody knows where it is outside.
+    """
     if not shared or not stated.path.startswith("/"):
         return stated
     path = posixpath.normpath(stated.path)
     inside = max((each for each in shared if below(path, each)), key=len, default=None)
     if inside is None:
-        return stated._replace(who=f"{stated.who}, in no folder that the container shares (-v),")
+        why = "in no folder that the command shares with its container (-v)"
+        return stated._replace(who=f"{stated.who}, {why},")
+    if not shared[inside]:
+        return None
     outside = posixpath.join(shared[inside], posixpath.relpath(path, inside))
     return stated._replace(path=posixpath.normpath(outside))
+
+
+def all_outside(
+    stated: Iterable[StatedOutput], shared: Mapping[str, str]
+) -> Iterator[StatedOutput]:
+    """Yield outputs as this machine spells them, as far as that is known."""
+    for each in stated:
+        outside = seen_outside(each, shared)
+        if outside is not None:
+            yield outside
 
 
 def command_paths(words: Sequence[str]) -> Iterator[StatedOutput]:
@@ -220,14 +247,13 @@ def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
 def stated_outputs(history: History) -> Iterator[StatedOutput]:
     """Yield who names the output: the launch as it was recorded, and the config that runs."""
     used, settings, job = history.used, history.settings, job_of(history)
-    shared = {} if used is None else shared_folders(used.command)
+    shared: Mapping[str, str] = {}
     if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
-        for each in command_paths(used.command):
-            yield seen_outside(each, shared)
+        shared = shared_folders(used.command)
+        yield from all_outside(command_paths(used.command), shared)
         if used.output_root is not None:
             yield StatedOutput(f"launch {used.launch_id}", used.output_root)
-    for each in () if settings is None else _BY_CONFIG(settings):
-        yield seen_outside(each, shared)
+    yield from all_outside(() if settings is None else _BY_CONFIG(settings), shared)
 
 
 def _recorded(run: RunSpec, history: History) -> Iterator[StatedOutput]:
