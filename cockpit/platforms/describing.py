@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.described import Description
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.table import Platforms
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
@@ -24,13 +24,13 @@ async def describe(platforms: Platforms, run: RunSpec, job_id: str, clock: Clock
     """Ask a run's system about a job; changes nothing, never raises."""
     platform = platforms.of(run)
     system = "" if platform is None else platform.endpoint(run)
-    found = Description(run=run.name, job=job_id, system=system, at=clock.now())
+    found = Description(run=run.name, job=clean(job_id, 200), system=system, at=clock.now())
     if platform is None:
         return found.model_copy(update={"problem": f"{run.name} has no [run.job] in its run file"})
     try:
         async with asyncio.timeout(WITHIN):
             told = await platform.describe(run, job_id)
-    except CannotError as error:
+    except (CannotError, LostError) as error:
         return found.model_copy(update={"problem": scrub(clean(error, 400))})
     except TimeoutError:
         late = f"{system} did not answer within {WITHIN:.0f} s"

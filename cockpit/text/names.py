@@ -92,7 +92,7 @@ _HOST_KEYS: Final = (
 _USER_KEYS: Final = (
     r"user|username|user_?name|owner|logname|login|author|operator|dri|assignee|reviewer|"
     r"on-?call|account|slurm_job_user|sudo_user|submitted_by|launched_by|created_by|requested_by|"
-    r"contact|maintainer|entity"
+    r"contact|maintainer|entity|user_?id|group_?id|mail_?user"
 )
 _DONE: Final = (
     r"submitted|launched|started|owned|stopped|cancell?ed|killed|approved|acked|acknowledged|"
@@ -125,8 +125,8 @@ _SIGNAL: Final = re.compile(
 _BY_WORD: Final = [(re.compile(each, re.IGNORECASE), kind) for each, kind in _GIVEN]
 _HINT: Final = re.compile(
     r"host|node|nid|gpu|tpu|vm|rack|srv|server|machine|addr|remote|peer|master|user|owner|logname|"
-    r"login|author|operator|dri|assign|review|call|account| by | to |contact|maint|entity|ssh|scp|"
-    r"sftp|mosh|nccl|ON |srun|slurm|sbatch|mpirun|instance|home|~|[a-z]:",
+    r"login|author|operator|dri|assign|review|call|account| by | to |contact|maint|entity|group|"
+    r"ssh|scp|sftp|mosh|nccl|ON |srun|slurm|sbatch|mpirun|instance|home|~|[a-z]:",
     re.IGNORECASE,
 )
 """A word before which makes the next one a name: ``host``."""
@@ -197,13 +197,18 @@ def _by_mail(line: str) -> Iterator[Name]:
         yield Name(*found.span("host"), Kind.HOST, found["host"].lower() not in _NO_HOSTS)
 
 
+_ID_BEHIND: Final = re.compile(r"\(\d+\)(?=\s|$)")
+"""What Slurm writes behind the name of a user or a group: ``UserId=ada(1000)``."""
+
+
 def _by_word(line: str) -> Iterator[Name]:
     for pattern, kind in _BY_WORD:
         stops = _NO_HOSTS if kind is Kind.HOST else _NO_USERS
         for found in pattern.finditer(line):
             group = "name" if found["name"] is not None else "name2"
             word = found[group]
-            field = line.startswith(("=", "("), found.end(group))
+            end = found.end(group)
+            field = line.startswith(("=", "("), end) and not _ID_BEHIND.match(line, end)
             heading = word.isupper() and len(word) < 4
             known = word.lower() in stops or _SIGNAL.fullmatch(word) is not None
             if not known and not heading and not field:

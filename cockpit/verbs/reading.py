@@ -35,7 +35,7 @@ def run_meant(what: str, config: Path | None) -> tuple[CockpitFile, RunSpec] | N
 
     What exists as a path is one. Raises ``UsageError`` where a run file was named and is wrong.
     """
-    if what == STDIN or "/" in what or Path(what).exists():
+    if what == STDIN or "/" in what or _exists(what):
         return None
     try:
         file = run_file(config)
@@ -44,6 +44,13 @@ def run_meant(what: str, config: Path | None) -> tuple[CockpitFile, RunSpec] | N
             return None
         raise
     return next(((file, each) for each in file.runs if each.name == what), None)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # longer than a name may be
+        return False
 
 
 @contextmanager

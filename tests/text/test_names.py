@@ -25,6 +25,8 @@ NAMED = {
     "srun: error: influ2: task 0: Out Of Memory": ["influ2"],
     "  host      : gpu12.hpc.uni.de": ["gpu12.hpc.uni.de"],
     "MASTER_ADDR=trainhead MASTER_PORT=29500": ["trainhead"],
+    "UserId=grace(1000) GroupId=lab7(100)": ["grace", "lab7"],
+    "MailUser=ivan Account=judy": ["ivan", "judy"],
     "submitted by grace, approved by heidi": ["grace", "heidi"],
     "mac aa:bb:cc:dd:ee:ff": ["aa:bb:cc:dd:ee:ff"],
 }

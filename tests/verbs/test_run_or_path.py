@@ -82,6 +82,15 @@ def test_a_run_without_what_is_asked_for_says_so_in_one_line(
     assert "expected a run, or a folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["triage", "progress", "checkpoints"])
+def test_a_name_that_no_file_may_have_is_one_clear_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    assert main([verb, "a" * 5_000]) == (3 if verb == "checkpoints" else 2)
+    said = capsys.readouterr().err
+    assert "internal error" not in said and said.count("\n") == 1
+
+
 def test_the_overview_has_every_verb_in_one_of_three_groups(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

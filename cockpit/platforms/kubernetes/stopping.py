@@ -193,7 +193,7 @@ async def describe(space: Namespace, job_id: str) -> str:
         raise CannotError(str(error)) from error
     top = next((each for each in look.tops if each.id == job_id), None)
     if top is None:
-        raise CannotError(f"the namespace has no {clean(job_id, 120)}")
+        raise CannotError(f"the namespace has no {clean(job_id, 120) or 'job of the run'}")
     pods = [Pod.of(body, None).body for body in look.pods.get(top.uid, ())]
     names = {part(each, "metadata.name") for each in (top.body, *pods)}
     said = [

@@ -69,7 +69,7 @@ async def gather(link: Link, run: RunSpec, targets: Sequence[ProcessTarget]) -> 
 async def describe(link: Link, run: RunSpec, job_id: str) -> str:
     """Return the process, its machine and its files, each as its own tool tells it."""
     pid = job_id.rpartition(":")[2]
-    scripts = {"process": _process(pid)} if pid.isdecimal() else {}
+    scripts = {f"what has process number {pid} now": _process(pid)} if pid.isdecimal() else {}
     scripts |= {"machine": _machine(run), "files": _job(run)}
     asked = {name: shell(name, text, SECONDS) for name, text in scripts.items()}
     answers = await link.ask(asked.values(), DEADLINE, DEADLINE)
@@ -87,7 +87,9 @@ def _process(pid: str) -> str:
     """Return what prints a process and what it has started."""
     columns = "pid,ppid,stat,etime,time,rss,args"
     memory = f"grep -E '^(State|Threads|VmRSS|VmHWM|VmSwap):' /proc/{pid}/status"
-    return f"exec 2>&1; ps -o {columns} -p {pid}; ps -o {columns} --ppid {pid} | sed 1d; {memory}"
+    none = "echo 'no process has it any more'"
+    own = f"ps -o {columns} -p {pid} || {none}; ps -o {columns} --ppid {pid} | sed 1d"
+    return f"exec 2>&1; {own}; {memory} 2>/dev/null"
 
 
 def _not_had(why: str) -> bytes:

@@ -226,6 +226,8 @@ class RayPlatform(RayLaunches):
     async def describe(self, run: RunSpec, job_id: str) -> str:
         """Return what the head says of a job, and of its nodes and what they have left."""
         head = self._head_of(run)
+        if not job_id:  # the head would list the jobs of everybody
+            raise CannotError(f"{run.name}: no job id is known")
         try:
             _, document = await head.job(job_id)
             cluster = await head.cluster()

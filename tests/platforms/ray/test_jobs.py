@@ -12,6 +12,8 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import WandbSpec
+from cockpit.platforms.describing import describe
+from cockpit.platforms.table import Platforms
 from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
 
 STATES = [
@@ -316,3 +318,11 @@ async def test_the_newest_job_that_fits_the_pattern_is_the_current_one() -> None
         assert facet.source.endswith(
             "the newest that fits job.match, raysubmit_1, newer than fail-i001"
         )
+
+
+async def test_of_a_run_without_a_job_nothing_is_described() -> None:
+    """The path of a job without an id is that of the list of everybody's jobs."""
+    async with head() as ray:
+        run = run_of(ray.url, "toy-i001")
+        found = await describe(Platforms(SystemClock(), [platform()]), run, "", SystemClock())
+    assert found.problem == f"{run.name}: no job id is known" and not found.text
