@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -236,13 +237,13 @@ def test_a_job_that_submits_its_successor_with_its_last_words_goes_on(
     ],
 )
 def test_on_a_machine_where_people_submit_a_job_of_a_sweep_is_no_successor(
-    former: dict[str, str], later: dict[str, str], follows: bool
+    former: dict[str, Any], later: dict[str, Any], follows: bool
 ) -> None:
     """On one machine that is all of the cluster, every job comes from the node of the others."""
-    one = {"script": "train.sh", "uid": "1000", "submit_host": "box"}
+    one: dict[str, Any] = {"script": "train.sh", "uid": "1000", "submit_host": "box"}
     times = {"started": 100.0, "ended": 1000.0}
     ended = record(state="COMPLETED", node="box", **{**one, **times, **former})
-    at = {"submitted": 950.0, "eligible": 950.0, "started": 1001.0}
+    at: dict[str, Any] = {"submitted": 950.0, "eligible": 950.0, "started": 1001.0}
     after = record("13", **{**one, **at, **later})
     assert (found(ended, after).passed == ("12",)) is follows
 
