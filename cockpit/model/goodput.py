@@ -157,11 +157,18 @@ class Goodput(Frozen):
     share_why: str | None = None
     evidence: tuple[str, ...] = ()
 
+    @property
+    def restarts_known(self) -> bool:
+        """Whether no restart that was seen means that there was none."""
+        told = self.share_why is None and self.steps_lost is not None
+        return told or self.restarts.total > 0
+
     def document(self) -> dict[str, Any]:
         """Return ``goodput`` of ``check --json``."""
         plain = self.to_json()
         split = plain.pop("split")
         restarts = {**plain.pop("restarts"), "total": self.restarts.total}
+        restarts["known"] = self.restarts_known
         return {**plain, "wall_s": self.split.wall_s, **split, "restarts": restarts}
 
 
@@ -212,9 +219,7 @@ def losses(found: Goodput) -> str:
     held = "" if why.startswith(NEVER_TOLD) else f"accelerator-hours lost: unknown ({why})"
     if hours is not None:
         held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
-    again = restarts(found.restarts)
-    if not found.restarts.total and (found.share_why is not None or count is None):
-        again = "restarts: unknown"
+    again = restarts(found.restarts) if found.restarts_known else "restarts: unknown"
     return " · ".join(filter(None, (again, lost, held)))
 
 
