@@ -431,6 +431,8 @@ WRITES = CheckRow("writes:*", ("autolog",), "when an entry of a run is written",
 STANDING_TERMS = CheckRow("standing", ("standing",), "what the order may do",
     blocks="`[run.standing]` is missing, or a relaunch or an escalation could not be done",
     basis=RECORDED)
+STANDING_KILLED = CheckRow("killed", ("standing",), "whose kill it was can be told",
+    warns="the order names `killed`: a person's `kill -9` looks the same", passes=False)
 STANDING_WHO = CheckRow("by", ("standing",), "who may arm it types it",
     blocks="an agent does, or somebody whom the run file does not name", basis=RECORDED)
 STANDING_UNTIL = CheckRow("until", ("standing",), "when it ends by itself",

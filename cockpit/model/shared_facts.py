@@ -3,6 +3,7 @@
 They stand in the logbook and under the output root, one line each (``cockpit.text.logbook_lines``).
 """
 
+import hashlib
 import json
 import re
 import shlex
@@ -45,12 +46,18 @@ def same_person(one: str, two: str) -> bool:
 
 def is_agent(name: str) -> bool:
     """Tell whether nobody types under a name: that approves nothing, and is never a DRI."""
-    return name.strip().casefold().startswith("agent:") or by_standing_order(name)
+    return _read_as(name).startswith("agent:") or by_standing_order(name)
 
 
 def by_standing_order(operator: str) -> bool:
     """Tell whether a standing order acts under this name: ``standing order of ada`` (A-15)."""
-    return operator.strip().casefold().startswith("standing order of ")
+    return _read_as(operator).startswith("standing order of ")
+
+
+def _read_as(name: str) -> str:
+    """Return a name as it reads: without what nobody sees, whatever its case and its blanks."""
+    seen = "".join(each for each in name if each.isprintable() or each.isspace())
+    return " ".join(seen.split()).casefold()
 
 
 def own_word(by: str, typed_by: str, others: Iterable[str] = ()) -> bool:
@@ -99,6 +106,12 @@ class SharedFact(Frozen):
     typed_by: str
     parts: dict[str, str] = Field(default_factory=dict)
     source: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells this fact from every other one, wherever it was read."""
+        words = (self.what, self.value, f"{self.at:.6f}", self.typed_by)
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
     @property
     def text(self) -> str:

@@ -55,6 +55,9 @@ ENDED: Final = "ended"
 """The value of the fact by which others hear that a standing order is over."""
 PAST: Final = "past"
 """The part of a launch's fact that tells at which step the job before it failed."""
+CLOCKS_OFF: Final = 3600.0
+"""Seconds by which another machine's clock may be behind: what it tells then seems to be older
+than the order. What was not known when the order was armed counts as later."""
 _TAKES_OVER: Final = (OWNER, LAUNCHED, ADOPTED, STOPPED)
 
 
@@ -69,7 +72,9 @@ class StandingUse(Frozen):
 class StandingOrder(Frozen):
     """One that was armed. ``by`` is who typed it, ``over`` why it holds no more.
 
-    ``uses`` are the relaunches that it has made, wherever, oldest first.
+    ``uses`` are the relaunches that it has made, wherever, oldest first. ``spec`` tells the run's
+    table as it was armed from every other one (``run_digest``), ``heard`` are the facts of others
+    that were known by then.
     """
 
     entry: int
@@ -77,6 +82,8 @@ class StandingOrder(Frozen):
     at: Instant
     until: Instant
     terms: StandingRelaunch
+    spec: str = ""
+    heard: frozenset[str] = frozenset()
     uses: tuple[StandingUse, ...] = ()
     over: str | None = None
 
@@ -89,9 +96,20 @@ class StandingOrder(Frozen):
         """Return how many of its relaunches count at this moment."""
         return sum(each.at > now - self.terms.within for each in self.uses)
 
+    def _is_later(self, told: SharedFact) -> bool:
+        """Tell whether it was told after the arming, as far as other clocks can be believed.
+
+        What a person has launched before that on another machine may be heard of later: that
+        ends no order.
+        """
+        if told.digest in self.heard:
+            return False
+        launched = told.what in (LAUNCHED, ADOPTED) and not by_standing_order(told.typed_by)
+        return told.at >= self.at - (0.0 if launched else CLOCKS_OFF)
+
     def known_with(self, told: Iterable[SharedFact], now: float) -> "StandingOrder":
         """Return it with what other cockpits tell of the run, at this moment."""
-        since = [each for each in told if each.at >= self.at]
+        since = [each for each in told if self._is_later(each)]
         uses = {each.launch_id: each for each in self.uses}
         over = self.over
         for each in sorted(since, key=lambda fact: fact.at):
@@ -117,6 +135,14 @@ class StandingOrder(Frozen):
         """Return it in one line: ``standing order of ada until 08:00: 1 of 3 relaunches used``."""
         used = f"{self.used(now)} of {self.terms.at_most} relaunches used"
         return f"{self.operator} until {moment(self.until)}: {used}"
+
+
+def armed_by(told: Iterable[SharedFact]) -> str | None:
+    """Return who has armed an order that nobody has ended since, as cockpits tell it."""
+    newest = max(
+        (each for each in told if each.what == STANDING), key=lambda fact: fact.at, default=None
+    )
+    return None if newest is None or newest.value == ENDED else newest.typed_by
 
 
 def _at_rest(told: SharedFact) -> bool:

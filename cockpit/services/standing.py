@@ -34,6 +34,8 @@ AGAIN: Final = 15.0
 """Seconds between two attempts."""
 WITHIN: Final = 3600.0
 """Seconds for one attempt, its grace and all its steps."""
+TRIES: Final = 3
+"""Relaunches that may be refused at the last moment, one after another, before people are told."""
 SAID: Final = 900
 """Characters of the reasons that a message has."""
 
@@ -56,6 +58,8 @@ class StandingService(ReportService):
         )
         self._failed: dict[str, tuple[StandingOrder, float]] = {}
         """The runs to act on: by which order, and since when (monotonic)."""
+        self._refused: dict[str, list[str]] = {}
+        """Why relaunches were refused whose plans were clean, one after another."""
         self._next: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[object]] = {}
 
@@ -67,6 +71,7 @@ class StandingService(ReportService):
             if order is None or not self._mine(report) or not has_failed(report):
                 self._failed.pop(name, None)
                 self._next.pop(name, None)
+                self._refused.pop(name, None)
             else:
                 since = self._failed.get(name, (order, now))[1]
                 self._failed[name] = (order, since)
@@ -97,9 +102,16 @@ class StandingService(ReportService):
             if plan.blocked:
                 await self._blocked(service, plan, order, waited)
                 return
+            refused = self._refused.get(run, [])
+            if len(refused) >= TRIES:
+                why = f"its relaunch was refused {len(refused)} times: {refused[-1]}"
+                await self._escalate(service, run, order, why)
+                return
             result = await service.act(request, plan.words, shown=plan.plan_id)
         except (RefuseError, StoreError, TimeoutError):
             return  # nothing is known to have been done: the next attempt looks anew
+        if result.outcome is Outcome.REFUSED:
+            self._refused.setdefault(run, []).append(result.message)
         if result.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
             why = f"its relaunch {result.text}: {result.message}"
             await self._escalate(service, run, order, why)
@@ -125,8 +137,10 @@ class StandingService(ReportService):
         request = Request(
             action="escalate", run=run, operator=order.operator, params={"note": note}
         )
-        await service.act(request, f"escalate {run}")
+        result = await service.act(request, f"escalate {run}")
         end = partial(self._orders.end, run_key(self._engine.file.path, run))
+        if result.outcome is Outcome.REFUSED:
+            why = f"{why}; nobody was told: {result.message}"
         said, now = shown(f"it gave up: {why}", SAID), self._clock.now()
         await offload(partial(end, said, now), deadline=STORE_WITHIN)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from cockpit.model.acts import Outcome
 from cockpit.model.plan import StepResult, StepState
+from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import END as RUN_END
 from cockpit.model.shared_facts import by_standing_order
 from cockpit.model.standing import StandingOrder, StandingRelaunch, StandingUse
@@ -17,6 +20,10 @@ from cockpit.store.store import StoreView, unpack
 VERB: Final = "standing"
 TERMS: Final = "terms"
 """The fact with what the order may do, as the run file had it."""
+SPEC: Final = "spec"
+"""The fact that tells the run's table, as the order was armed for it, from every other one."""
+HEARD: Final = "heard"
+"""The fact with what others had told by then: all else that they tell counts as later."""
 ENDS: Final = "ends"
 """The fact with when it ends by itself (s since the epoch)."""
 OFF: Final = "off"
@@ -52,6 +59,12 @@ class StandingOrders(StoreView):
         return order
 
 
+def run_digest(run: RunSpec) -> str:
+    """Return what tells a run's table in the run file from every other one."""
+    plain = run.model_dump(mode="json", exclude_defaults=True)
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def order_in(entries: Sequence[JournalEntry], but_for: str | None = None) -> StandingOrder | None:
     """Return the order that these actions of a run, oldest first, have armed.
 
@@ -62,7 +75,8 @@ def order_in(entries: Sequence[JournalEntry], but_for: str | None = None) -> Sta
     if armed is None or armed.plan.facts.get(OFF) == "yes":
         return None
     terms = unpack(StandingRelaunch, armed.plan.facts.get(TERMS, ""))
-    if terms is None or ENDS not in armed.facts:
+    spec = armed.plan.facts.get(SPEC)
+    if terms is None or spec is None or ENDS not in armed.facts:
         return None  # of another version: what it may do is not known
     later = [
         entry
@@ -75,6 +89,8 @@ def order_in(entries: Sequence[JournalEntry], but_for: str | None = None) -> Sta
         at=armed.begun_at,
         until=float(armed.facts[ENDS]),
         terms=terms,
+        spec=spec,
+        heard=frozenset(armed.facts.get(HEARD, "").split()),
         uses=tuple(_uses(later)),
         over=_over(armed, later),
     )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.wiring import build_service
 from cockpit.actions.launching import submitting
 from cockpit.config.file import load
+from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.plan import Outcome, Request
@@ -409,3 +411,123 @@ async def test_a_veto_within_the_grace_ends_it(night: Night, cockpit: Cockpit) -
     await cockpit.wait(4)
     assert night.starts == ["toy-i001"]
     assert cockpit.did("escalate") == [], "whoever vetoes knows"
+
+
+def edited(cockpit: Cockpit, old: str, new: str) -> None:
+    """Save the run file with one change; the cockpit has not read it yet."""
+    text = cockpit.night.config.read_text()
+    assert text.count(old) == 1, old
+    cockpit.night.config.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[run.standing]", '[run.standing]\nby = ["bob"]'), ('dri = "ada"', 'dri = "bob"'),
+        ("final_step = 1000000", "final_step = 2000000"), ('grace = "5s"', 'grace = "6s"'),
+        ("at_most = 3", "at_most = 4"), ("keep = 3", "keep = 1"),
+    ],
+)  # fmt: skip
+async def test_an_order_holds_for_the_run_that_it_was_armed_for(
+    night: Night, cockpit: Cockpit, old: str, new: str
+) -> None:
+    night.ends(PREEMPTED, 143)
+    assert await cockpit.why() == []
+    edited(cockpit, old, new)
+    cockpit.file = load(night.config)
+    (why,) = await cockpit.why()
+    assert "was changed since the order was armed" in why
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"preempted", ', ""), ('trainer.py", ', 'trainer.py", "-lr=3", ')],
+    ids=["terms", "command"],
+)
+async def test_a_run_file_that_is_edited_within_the_grace_starts_nothing(
+    night: Night, cockpit: Cockpit, old: str, new: str
+) -> None:
+    night.ends(PREEMPTED, 143)
+    edited(cockpit, '"200ms"', '"3s"')
+    cockpit = Cockpit(night, "here")
+    looking = asyncio.ensure_future(cockpit.look())
+    await asyncio.to_thread(until, lambda: "will relaunch toy" in night.told, "no grace")
+    edited(cockpit, old, new)
+    await looking
+    assert night.starts == ["toy-i001"]
+
+
+async def test_an_order_can_be_ended_whatever_it_has_done_since_that_was_planned(
+    night: Night, cockpit: Cockpit
+) -> None:
+    request = Request(action="standing", run="toy", operator="ada", params={"off": "yes"})
+    plan = await cockpit.service.plan(request)
+    night.ends(PREEMPTED, 143)
+    await cockpit.look()
+    assert len(night.starts) == 2
+    result = await cockpit.service.act(request, plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.DONE, result.message
+
+
+async def test_a_clock_that_was_set_back_is_a_doubt(
+    night: Night, cockpit: Cockpit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night.ends(PREEMPTED, 143)
+    monkeypatch.setattr(cockpit.clock, "now", lambda: time.time() - 86400.0)
+    assert "the clock was set back" in "".join(await cockpit.why())
+
+
+async def test_a_cause_that_is_a_guess_is_a_doubt(night: Night) -> None:
+    text = night.config.read_text()
+    night.config.write_text(text.replace('"walltime"]', '"network_transient"]'))
+    cockpit = Cockpit(night, "here")
+    await cockpit.person("launch")
+    await cockpit.person("standing", until="10h")
+    night.ends(["store.example.org: Connection reset by peer"], 1)
+    assert "is a guess" in "".join(await cockpit.why())
+
+
+@pytest.mark.parametrize(("by", "doubts"), [("agent:x", True), ("ada", False), (None, True)])
+async def test_an_alert_is_a_doubt_until_a_person_has_acknowledged_it(
+    night: Night, cockpit: Cockpit, by: str | None, doubts: bool
+) -> None:
+    night.ends(PREEMPTED, 143)
+    taken = None if by is None else Acknowledgement(by=by, at=time.time())
+    alert = Alert(
+        key="C-08:toy", severity=Severity.ALERT, title="The loss is odd", since=time.time(),
+        evidence=(), confidence="likely", next_action="look at it", acknowledged=taken,
+    )  # fmt: skip
+    parts = cockpit.service._parts
+
+    async def look(run: str) -> RunReport:
+        return (await parts.look(run)).model_copy(update={"alerts": (alert,)})
+
+    cockpit.service._parts = replace(parts, look=look)
+    assert ("C-08 is open" in "".join(await cockpit.why())) is doubts
+
+
+async def test_it_escalates_also_where_its_terms_are_gone_from_the_run_file(
+    night: Night, cockpit: Cockpit
+) -> None:
+    text = night.config.read_text()
+    night.config.write_text(text.partition("[run.standing]")[0])
+    cockpit = Cockpit(night, "here")
+    night.ends(PREEMPTED, 143)
+    await cockpit.wait(3)
+    (told,) = cockpit.did("escalate")
+    assert told.outcome is Outcome.DONE
+    assert night.starts == ["toy-i001"]
+
+
+async def test_a_run_file_that_cannot_be_read_is_told_after_three_attempts(
+    night: Night, cockpit: Cockpit
+) -> None:
+    night.ends(PREEMPTED, 143)
+    night.config.write_text(night.config.read_text() + "[[run")
+    for _ in range(standing.TRIES + 2):
+        await cockpit.look()
+        cockpit.clock.later(standing.AGAIN + 1)
+    assert night.starts == ["toy-i001"]
+    (told,) = cockpit.did("escalate")
+    assert told.outcome is Outcome.DONE
+    assert night.told.count("will relaunch toy") == standing.TRIES

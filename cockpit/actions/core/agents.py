@@ -235,7 +235,8 @@ class AgentGuard:
 
         The one in use may be an older one: an engine hangs, or keeps it for a bad edit.
         """
-        if self._reread is None:
+        tells = by_standing_order(turn.request.operator) and turn.plan.action in TELLS
+        if self._reread is None or tells:
             return None
         try:
             file = await offload(self._reread, deadline=READ_WITHIN)
@@ -246,7 +247,10 @@ class AgentGuard:
         found = next((run for run in file.runs if run.name == turn.spec.name), None)
         if found is None:
             return f"the run file has no run {turn.spec.name} any more"
-        return forbidden(file, found, turn.request.operator, turn.plan.action)
+        forbids = forbidden(file, found, turn.request.operator, turn.plan.action)
+        if forbids is None and found != turn.spec and turn.plan.action not in TELLS:
+            return f"{turn.spec.name} was changed in the run file within its grace; plan again"
+        return forbids
 
     async def _notify_people(self, act: AgentAct, spec: RunSpec) -> str:
         """Tell people by their routes what will begin; return who was reached, or that nobody was.

@@ -12,7 +12,7 @@ from typing import Final
 from cockpit.actions.core.action import ActionContext
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
-from cockpit.model.acts import Outcome
+from cockpit.model.acts import TELLS, Outcome
 from cockpit.model.alert import Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
@@ -21,7 +21,8 @@ from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import LAUNCHED, by_standing_order, is_agent
 from cockpit.model.standing import PAST, StandingOrder
 from cockpit.rules.jobs.restarts import failure_of
-from cockpit.store.standing import FAILED_STEP, order_in
+from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.store.standing import FAILED_STEP, order_in, run_digest
 from cockpit.text.checks import blocked, passed
 
 MAY: Final = ("relaunch", "escalate")
@@ -43,7 +44,7 @@ def forbidden(file: CockpitFile, run: RunSpec, operator: str, action: str) -> st
     if by_standing_order(operator):
         if action not in MAY:
             return f"a standing order may {' and '.join(MAY)}; {action} is for a person to do"
-        if run.standing is None:
+        if run.standing is None and action not in TELLS:
             return f"[run.standing] of {run.name} is not in the run file"
         return None
     rules = agents_of(file, run)
@@ -77,6 +78,11 @@ def standing_check(context: ActionContext, checks: Sequence[Check]) -> Check:
     return passed(rows.STANDING_ORDER, f"{order.operator} covers it: {count}", value=count)
 
 
+def _history(context: ActionContext) -> History:
+    named = context.spec.job is not None
+    return History(now=context.now, facets=context.report.facets, job_named=named)
+
+
 def _of_the_order(context: ActionContext, order: StandingOrder) -> Iterator[str]:
     """Yield why the order itself does not hold."""
     now, spec = context.now, context.spec.standing
@@ -86,6 +92,14 @@ def _of_the_order(context: ActionContext, order: StandingOrder) -> Iterator[str]
         yield f"the order that is armed is the {order.operator}"
     if spec is None or spec.relaunch != order.terms:
         yield "[run.standing] was changed since the order was armed"
+    elif run_digest(context.spec) != order.spec:
+        yield "the run's table in the run file was changed since the order was armed"
+    late = max(each.begun_at for each in context.entries)
+    if late > now + CLOCKS:
+        yield (
+            f"the clock was set back: it is {wording.moment(now)}, and the journal has an"
+            f" action of {wording.moment(late)}"
+        )
     if order.used(now) >= order.terms.at_most:
         within = wording.span(order.terms.within)
         yield f"all {order.terms.at_most} relaunches within {within} are used up"
@@ -104,17 +118,17 @@ def _of_the_end(
     elif cause.value not in order.terms.classes:
         named = ", ".join(order.terms.classes)
         yield f"the cause is {wording.cause(cause.value or 'unknown')}; the order names {named}"
+    elif (found := diagnosis(_history(context))) is None or found.confidence == "guess":
+        yield f"that the cause is {wording.cause(cause.value)} is a guess"
 
 
 def _of_progress(context: ActionContext, order: StandingOrder) -> Iterator[str]:
     """Yield that the run is not past the step at which it failed before, or that nobody knows."""
     if not order.terms.only_past_failure:
         return
-    facets, named = context.report.facets, context.spec.job is not None
-    history = History(now=context.now, facets=facets, job_named=named)
-    failure = failure_of(context.spec, history)
+    failure = failure_of(context.spec, _history(context))
     step = None if failure is None else failure.step
-    records = facets.records.value
+    records = context.report.facets.records.value
     launches = [
         (each.begun_at, each.facts.get(FAILED_STEP, ""))
         for each in context.entries
@@ -149,7 +163,8 @@ def _of_the_facts(context: ActionContext) -> Iterator[str]:
         late = f"the tracker has a step of {wording.moment(logged)}"
         yield f"the job is said to have ended at {wording.moment(ended)}, and {late}"
     for alert in context.report.alerts:
-        known = alert.id in OF_THE_END or alert.acknowledged is not None
+        taken = alert.acknowledged is not None and not is_agent(alert.acknowledged.by)
+        known = alert.id in OF_THE_END or taken
         if not known and alert.severity is not Severity.INFO:
             yield f"{alert.id} is open: {alert.title}"
 
@@ -159,8 +174,10 @@ def _of_the_plan(context: ActionContext, checks: Sequence[Check]) -> Iterator[st
     launches = (each for each in reversed(context.entries) if each.launch_id is not None)
     mine = (each for each in launches if not is_agent(each.operator))
     last = next((each for each in mine if each.outcome is Outcome.DONE), None)
-    seen = set() if last is None else {(each.id, each.text) for each in last.plan.checks}
+    checked = () if last is None else last.plan.checks
+    seen = {(each.id, each.text, each.value) for each in checked}
     for check in checks:
-        accepted = (check.id, check.text) in seen and check.id != rows.SECOND_MACHINE.id
+        accepted = (check.id, check.text, check.value) in seen
+        accepted = accepted and check.id != rows.SECOND_MACHINE.id
         if check.level is Level.WARN and not accepted:
             yield f"{check.id} warns: {check.text}"

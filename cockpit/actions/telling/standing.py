@@ -24,9 +24,9 @@ from cockpit.model.plan import Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import STANDING, SharedFact, is_agent
-from cockpit.model.standing import ENDED, terms_text
+from cockpit.model.standing import CLOCKS_OFF, ENDED, terms_text
 from cockpit.model.wording import moment
-from cockpit.store.standing import ENDS, OFF, TERMS, order_in
+from cockpit.store.standing import ENDS, HEARD, OFF, SPEC, TERMS, order_in, run_digest
 from cockpit.store.store import pack
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import shown
@@ -68,6 +68,7 @@ class Standing(Action):
                 OFF: "no",
                 "until": until,
                 TERMS: "" if spec is None else pack(spec.relaunch),
+                SPEC: run_digest(context.spec),
             },
         )
 
@@ -88,7 +89,7 @@ def _present(context: ActionContext) -> str:
     order = order_in(context.entries)
     if order is None:
         return "no order was armed here; others hear that none holds any more"
-    return f"ends the {order.text(context.now)}"
+    return f"ends the {order.operator} until {moment(order.until)}"
 
 
 def _terms(spec: RunSpec) -> Check:
@@ -124,7 +125,10 @@ def _until(until: str, now: float) -> Check:
 
 
 def _can_be_done(spec: RunSpec) -> Iterator[Check]:
-    """Yield what stands against any relaunch, or would leave a doubt with nobody."""
+    """Yield what stands against any relaunch, would leave a doubt with nobody, or undo a stop."""
+    if spec.standing is not None and "killed" in spec.standing.relaunch.classes:
+        text = "killed: a kill -9 that a person types looks the same, and would be relaunched"
+        yield warned(rows.STANDING_KILLED, f"{text}; cockpit stop {spec.name} is kept to")
     if spec.resubmit is None:
         yield blocked(rows.STANDING_TERMS, "no resubmit command: nothing could be relaunched")
     if spec.dri is None or spec.escalation == "nobody":
@@ -145,7 +149,10 @@ async def _allow(execution: Execution) -> str:
         return "no standing order any more"
     at = until_instant(execution.plan.facts["until"], execution.entry.begun_at)
     assert at is not None
-    await execution.note(**{ENDS: f"{at:.3f}"})
+    records, since = execution.context.report.facets.records.value, execution.entry.begun_at
+    told = () if records is None else records.told
+    heard = " ".join(each.digest for each in told if each.at >= since - CLOCKS_OFF)
+    await execution.note(**{ENDS: f"{at:.3f}", HEARD: heard})
     return f"armed by {execution.entry.operator} until {moment(at)}"
 
 

@@ -408,7 +408,8 @@ async def test_the_run_file_that_lies_there_has_the_last_word_whatever_is_in_use
     tmp_path: Path, text: str | None
 ) -> None:
     made, path = world(tmp_path), tmp_path / "edited.toml"
-    parts = replace(made.parts, reread=lambda: load(path))
+    same = {"runs": made.file.runs}
+    parts = replace(made.parts, reread=lambda: load(path).model_copy(update=same))
     made.service = ActionService(lambda: made.file, parts, {"relaunch": made.toy})
     good = f'[agents]\nmay = ["relaunch"]\n[[run]]\nname = "{RUN}"\n'
     path.write_text(good)
