@@ -34,7 +34,7 @@ from cockpit.model.plan import (
     Target,
 )
 from cockpit.model.run import CockpitFile
-from cockpit.model.shared_facts import same_person
+from cockpit.model.shared_facts import by_standing_order, same_person
 from cockpit.model.wording import size, steps
 from cockpit.runtime.account import ask_operator
 from cockpit.store.store import Store
@@ -218,6 +218,8 @@ def run(args: argparse.Namespace) -> int:
     operator = asyncio.run(ask_operator(file))
     if operator.notice is not None:
         say(operator.notice)
+    if by_standing_order(operator.name):
+        raise UsageError(f"you act as {operator.name}: under that name no command acts")
     request = Request(
         action=row.verb,
         run=args.run_name,

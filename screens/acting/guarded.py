@@ -341,8 +341,14 @@ class GuardedActions:
         except TimeoutError as error:
             self._cockpit.warn(f"not vetoed: {error}")
             return
-        said, bad = await vetoed(service, run, self._cockpit.watch_state.operator)
-        (self._cockpit.warn if bad else self._cockpit.say)(said)
+        operator = self._cockpit.watch_state.operator
+        veto = await vetoed(service, run, operator)
+        (self._cockpit.warn if veto.bad else self._cockpit.say)(veto.said)
+        if veto.bad:
+            return
+        elsewhere = await service.end_elsewhere(run, operator, ended=veto.ended)
+        if elsewhere is not None:
+            self._cockpit.say("; ".join([veto.said] * veto.ended + [elsewhere]))
 
     @property
     def news_brief(self) -> str:

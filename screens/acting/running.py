@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cockpit.model.acts import Outcome, going_on
 from cockpit.model.report import RunReport, orders_in_force
@@ -263,22 +263,29 @@ def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> l
     return waiting
 
 
-async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, bool]:
-    """Veto what agents are about on a run; return what to say, and whether that is bad news."""
+class Vetoing(NamedTuple):
+    """What to say of a veto, whether that is bad news, and whether it has ended an order here."""
+
+    said: str
+    bad: bool = False
+    ended: bool = False
+
+
+async def vetoed(service: ActionService, run: str, operator: str) -> Vetoing:
+    """Veto what agents are about on a run, and end its standing order here."""
     from cockpit.actions.core.action import RefuseError, UnansweredError
     from cockpit.store.store import StoreError
 
     try:
         found = await service.veto(run, operator)
     except (UnansweredError, TimeoutError) as error:
-        return f"cannot tell whether it was vetoed, veto again: {error}", True
+        return Vetoing(f"cannot tell whether it was vetoed, veto again: {error}", bad=True)
     except (RefuseError, StoreError) as error:
-        return f"not vetoed: {error}", True
+        return Vetoing(f"not vetoed: {error}", bad=True)
     if not found.lines:
         none = f"no agent is waiting to act on {run}, and it has no standing order"
-        return f"{none}, in this account's store", False
+        return Vetoing(f"{none}, in this account's store")
     ended = [] if found.order is None else [f"the {found.order.operator} on {run} has ended"]
     acts = ", ".join(f"{act.action} {act.run} by {act.agent}" for act in found.acts)
-    return "; ".join(
-        [*ended, *([f"vetoed, and held off for an hour: {acts}"] if acts else [])]
-    ), False
+    held = [f"vetoed, and held off for an hour: {acts}"] if acts else []
+    return Vetoing("; ".join([*ended, *held]), ended=bool(ended))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.cli import main
+from cockpit.model.shared_facts import SharedFact, is_agent
+from cockpit.text.logbook_lines import message_line
 
 RUN_FILE = """
 [cockpit]
@@ -76,8 +79,10 @@ def test_it_is_armed_by_words_and_ended_by_a_veto(desk: Desk) -> None:
     assert order is not None
     assert (order["by"].partition(" ")[0], order["terms"]["at_most"]) == ("ada", 2)
     assert desk.do("veto", "toy", "--reason", "I am up") == (
-        0, "the standing order of ada has ended\n",
-    )  # fmt: skip
+        0,
+        "the standing order of ada has ended\n"
+        "orders on other machines end as soon as they read it\n",
+    )
     assert desk.order() is None
     code, out = desk.do("veto", "toy")
     assert (code, "it has no standing order" in out) == (4, True)
@@ -109,7 +114,6 @@ def test_what_a_person_does_to_the_run_ends_it(desk: Desk) -> None:
         (("--until", "10h"), "", "ada", "standing", "[run.standing] of toy is not in the run file"),
         (("--until", "10h"), STANDING, "bob", "by", "who may arm it: ada"),
         (("--until", "10h"), STANDING, "agent:x", "by", "an agent cannot arm it"),
-        (("--until", "10h"), STANDING, "standing order of ada", "by", "an agent cannot arm it"),
         (("--until", "9d"), STANDING, "ada", "until", "more than 7 days away"),
         (("--until", "2020-01-01T00:00:00Z"), STANDING, "ada", "until", "is over already"),
     ],
@@ -144,3 +148,45 @@ def test_its_end_must_be_said(desk: Desk) -> None:
 def test_only_what_a_relaunch_can_mend_is_named_in_a_run_file(desk: Desk, cause: str) -> None:
     desk.write(standing=STANDING.replace("walltime", cause))
     assert desk.do("check", "toy")[0] == 2
+
+
+def tell(desk: Desk, value: str, by: str, ago: float = 5.0) -> None:
+    """Tell under the output root what another account did to its standing order."""
+    fact = SharedFact(what="standing", value=value, at=time.time() - ago, typed_by=by)
+    place = desk.root / ".cockpit" / "told.md"
+    place.parent.mkdir(exist_ok=True)
+    with place.open("a") as file:
+        file.write(f"- {message_line(fact)}\n")
+
+
+def test_a_veto_ends_the_orders_of_other_machines_too(desk: Desk) -> None:
+    tell(desk, "armed", "bob")
+    code, out = desk.do("veto", "toy")
+    assert (code, out) == (0, "orders on other machines end as soon as they read it\n")
+    assert "standing: `ended`" in (desk.root / ".cockpit" / "told.md").read_text()
+    code, out = desk.do("veto", "toy")
+    assert (code, "it has no standing order" in out) == (4, True), "it was ended already"
+
+
+def test_what_a_machine_tells_whose_clock_is_behind_ends_an_order_as_well(desk: Desk) -> None:
+    tell(desk, "ended", "bob", ago=60.0)
+    assert desk.do("standing", "toy", "--until", "10h", *CONFIRM)[0] == 0
+    assert desk.order() is not None, "what was known when it was armed is no later word"
+    tell(desk, "ended", "eve", ago=600.0)
+    assert desk.order() is None
+
+
+@pytest.mark.parametrize("name", ["standing order of ada", "Standing  Order of\u200b ada"])
+def test_nobody_acts_under_the_name_of_a_standing_order(desk: Desk, name: str) -> None:
+    assert is_agent(name)
+    desk.write(name)
+    for verb in ("standing", "relaunch", "log"):
+        assert desk.do(verb, "toy", "--confirm", f"{verb} toy")[0] == 2
+        assert desk.do("history", "toy", "--json")[1].count('"action"') == 0
+
+
+def test_arming_says_that_a_kill_by_hand_looks_like_any_other(desk: Desk) -> None:
+    desk.write(standing=STANDING.replace('"walltime"', '"killed"'))
+    code, out = desk.do("standing", "toy", "--until", "10h")
+    assert code == 0
+    assert "a kill -9 that a person types looks the same" in out

@@ -72,6 +72,7 @@ from cockpit.model.plan import (
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import by_standing_order, is_agent, own_word, typist
+from cockpit.model.standing import armed_by
 from cockpit.records.lease.state import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
@@ -190,6 +191,29 @@ class ActionService:
             raise RefuseError("a veto is for a person to give, in a cockpit that may act")
         spec, who = self._spec(run), typist(by, self._parts.login)
         return await self._agents.veto(self._key(spec.name), who, reason)
+
+    async def end_elsewhere(self, run: str, by: str, *, ended: bool) -> str | None:
+        """Tell other machines that no standing order holds; return how that went, in one line.
+
+        ``ended`` tells that one was ended here. ``None`` where no order is known anywhere.
+        """
+        if not ended and self._spec(run).standing is None:
+            return None
+        request = Request(action="standing", run=run, operator=by, params={"off": "yes"})
+        try:
+            records = (await self._parts.look(run)).facets.records.value
+            if not ended and not armed_by(() if records is None else records.told):
+                return None
+            plan = await self.plan(request)
+            result = await self.act(request, plan.words, shown=plan.plan_id)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            why = str(error)
+        else:
+            if result.outcome is Outcome.DONE and result.written.written:
+                return "orders on other machines end as soon as they read it"
+            why = result.message or result.text
+        other = f'cockpit standing {run} --off yes --confirm "standing {run}"'
+        return f"orders on other machines may still hold ({why}); {other} ends them"
 
     def _turn(self, request: Request, plan: Plan, on_step: StepListener) -> Turn:
         spec, over = self._spec(request.run), self._over(request)

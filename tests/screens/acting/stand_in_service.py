@@ -116,6 +116,9 @@ class StandInService:
     async def veto(self, run: str, by: str, reason: str = "") -> Vetoed:
         return Vetoed((), None)
 
+    async def end_elsewhere(self, run: str, by: str, *, ended: bool) -> str | None:
+        return "orders on other machines end as soon as they read it" if ended else None
+
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         if self.plan_gate is not None:
             await self.plan_gate.wait()

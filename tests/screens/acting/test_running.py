@@ -185,6 +185,7 @@ async def test_a_standing_order_is_in_sight_and_one_key_ends_it(size: tuple[int,
         await until(pilot, lambda: "run-a: standing order of ada until" in text_of(app))
         await pilot.press("V")
         await until(pilot, lambda: "standing order of ada on run-a has ended" in text_of(app))
+        await until(pilot, lambda: "orders on other machines end" in " ".join(text_of(app).split()))
     assert service.vetoes == [("run-a", "ada")]
     planning = made.report("run-b", agents=(act(Stage.PLANNED, until=None),))
     ordered = made.report("run-a", standing=order)
