@@ -32,6 +32,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
+from cockpit.rules.lineage.paths import StatedOutput, path_in_job, seen_outside, shared_folders
 from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.mounts import is_folder, open_regular
 from cockpit.sources.checkpoints.contents import (
@@ -139,10 +140,16 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     if named:
         text = f"the command names {what} ({pick.why}): {pick.path}"
         return passed(rows.CHECKPOINT, text, value=pick.path)
-    if (fixed := _fixed_other(pick, run)) is not None:
-        text = f"{what} ({pick.why}) is wanted, but the command always resumes from {fixed};"
-        text += " write {checkpoint} in its place"
+    fixed = _fixed_save(run)
+    if fixed is not None and _name(fixed) != _name(pick.path):
+        text = f"{what} ({pick.why}) is wanted, but the command always resumes from"
+        text += f" {masked([fixed])[0]}; write {{checkpoint}} in its place"
         return blocked(rows.CHECKPOINT, text, value=pick.path)
+    if fixed is not None and _is_elsewhere(fixed, pick, run):
+        text = f"{what} ({pick.why}) is wanted; the command always resumes from"
+        text += f" {masked([fixed])[0]}, and whether that is {pick.path} is not known;"
+        text += " write {checkpoint} in its place"
+        return warned(rows.CHECKPOINT, text, Basis.INFERRED, pick.path)
     if theirs is None:
         return _no_rule(pick, value, run)
     if theirs.path == pick.path and (newer := _left_out(pick, value)) is not None:
@@ -224,26 +231,36 @@ def resume_flag(run: RunSpec) -> str | None:
     return None
 
 
-def _fixed_other(pick: Pick, run: RunSpec) -> str | None:
-    """Return the save that the command resumes from whatever there is, where it is not the pick.
-
-    Only names are compared: a container spells the folders in another way.
-    """
+def _fixed_save(run: RunSpec) -> str | None:
+    """Return the save that the command resumes from whatever there is, as the command spells it."""
     try:
         words = words_of(run.resubmit or ())
     except CommandError:
         return None
     for flag, value in flags_of(words).items():
-        name = posixpath.basename(value.rstrip("/"))
+        name = _name(value)
         numbered = any(letter.isdigit() for letter in name) and not name.startswith("latest")
-        if (
-            _RESUMES_FROM.fullmatch(flag)
-            and numbered
-            and (is_named(name) or is_sure(name))
-            and name != posixpath.basename(pick.path.rstrip("/"))
-        ):
-            return masked([value])[0]
+        if _RESUMES_FROM.fullmatch(flag) and numbered and (is_named(name) or is_sure(name)):
+            return value
     return None
+
+
+def _name(path: str) -> str:
+    return posixpath.basename(path.rstrip("/"))
+
+
+def _is_elsewhere(fixed: str, pick: Pick, run: RunSpec) -> bool:
+    """Tell whether a save of the pick's name may lie in another folder than the pick.
+
+    A container and a link spell one folder in another way, so nobody can be sure.
+    """
+    shared = shared_folders(words_of(run.resubmit or ()))
+    stated = seen_outside(StatedOutput("the command", fixed), shared)
+    if stated is None or not stated.path.startswith("/"):
+        return False
+    places = (place_of(stated.path), place_of(pick.path))
+    one, other = (path_in_job(each, run, {}) for each in places)
+    return one != other
 
 
 _RESUMES_FROM: Final = re.compile(

@@ -118,3 +118,26 @@ async def test_a_command_that_always_resumes_from_one_save_takes_no_other(
     found = blocks(plan).get("C-17")
     assert (found is None) is fine
     assert fine or (found is not None and "always resumes from" in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "sure"),
+    [
+        ("python train.py --resume_from_checkpoint {root}/checkpoint-200", True),
+        ("python train.py --resume_from_checkpoint out/checkpoint-200", True),
+        ("python train.py --resume_from_checkpoint /runs/other/checkpoint-200", False),
+        ("docker run -v {root}:/c img python train.py --resume /c/checkpoint-200", True),
+        ("docker run -v /runs/other:/c img python train.py --resume /c/checkpoint-200", False),
+    ],
+)
+async def test_a_save_of_the_same_name_in_another_folder_is_not_said_to_be_the_same(
+    tmp_path: Path, command: str, sure: bool
+) -> None:
+    root = tmp_path / "out" / "checkpoints"
+    spec = CheckpointSpec(path=(str(root),), layout="hf")
+    command = command.format(root=root)
+    rest = Rest(tmp_path, Relaunch(), final_step=None, resubmit=command, checkpoints=spec)
+    hugging_face(rest.root, 200, at=NOW - 7200)
+    plan = await rest.plan()
+    (check,) = (each for each in plan.checks if each.id == "C-17")
+    assert ("is not known" in check.text) is not sure, check.text
