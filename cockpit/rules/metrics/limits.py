@@ -16,7 +16,7 @@ from cockpit.model.own_rules import EVALUATION, MFU, SKIPPED, LimitSpec
 from cockpit.model.run import RunSpec, limits_of
 from cockpit.model.trend import LimitTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL
+from cockpit.rules.metrics.usual import NORMAL, frozen
 
 BASELINE: Final = 20
 """Values whose median is a level that a metric has held."""
@@ -36,10 +36,10 @@ class LimitFold:
 
     def _take(self, seen: LimitTrend) -> None:
         self.metric = seen.metric
-        self._times, self._block = list(seen.times), list(seen.block)
-        self._best, self._bound, self._count = seen.best, seen.bound, seen.count
-        self._since, self._step, self._value = seen.since, seen.step, seen.value
-        self.is_open, self._evaluated = seen.is_open, seen.evaluated
+        self.times, self.block = list(seen.times), list(seen.block)
+        self.best, self.bound, self.count = seen.best, seen.bound, seen.count
+        self.since, self.step, self.value = seen.since, seen.step, seen.value
+        self.is_open, self.evaluated = seen.is_open, seen.evaluated
 
     def add(self, row: Row, value: float) -> None:
         """Take a value of the metric, or a skipped step of that limit."""
@@ -50,19 +50,19 @@ class LimitFold:
         if self.metric == MFU and value <= 0:  # an evaluation, or a start: not measured
             return
         if self.metric == EVALUATION:
-            former, self._evaluated = self._evaluated, row.step
+            former, self.evaluated = self.evaluated, row.step
             if row.step and row.step == former:  # another data set: the first one is compared
                 return
         bound = self._bound_now()
         if bound is not None and self._is_past(value, bound):
-            if self._count == 0:
-                self._since, self._step = row.at, row.step
-            self._count, self._bound, self._value = self._count + 1, bound, value
+            if self.count == 0:
+                self.since, self.step = row.at, row.step
+            self.count, self.bound, self.value = self.count + 1, bound, value
             self.is_open = self.is_open or self._lasts(row)
             return
-        self._count, self.is_open = 0, False
-        self._since = self._step = self._bound = None
-        self._value = value
+        self.count, self.is_open = 0, False
+        self.since = self.step = self.bound = None
+        self.value = value
         self._learn(value)
 
     def calm(self, values: Sequence[float]) -> bool:
@@ -71,9 +71,9 @@ class LimitFold:
         What is learned moves the bound of a relative limit: the values are held against the
         tightest that it can come to.
         """
-        if self._count or self.is_open or not all(map(isfinite, values)):
+        if self.count or self.is_open or not all(map(isfinite, values)):
             return False
-        limit, known = self._limit, [] if self._best is None else [self._best]
+        limit, known = self._limit, [] if self.best is None else [self.best]
         if limit.above is not None:
             return max(values) <= limit.above
         if limit.below is not None:
@@ -87,35 +87,35 @@ class LimitFold:
     def count_skip(self, row: Row, skipped: bool) -> None:
         """Take a row that tells whether its optimizer step was left out."""
         least, span = self._limit.rows, self._limit.for_
-        at, last = row.at, self._value
-        self._value = row.skipped
+        at, last = row.at, self.value
+        self.value = row.skipped
         if at is None or (row.step is not None and row.step < self._warm):
             return
         if row.skipped == last and row.grad_norm is None:
             skipped = False  # a flag once more, or a count of all that stands: nobody knows
-        times = [*self._times, at] if skipped else self._times
-        self._times = [each for each in times if 0 <= at - each <= span][-least:]
-        many = len(self._times) >= least
+        times = [*self.times, at] if skipped else self.times
+        self.times = [each for each in times if 0 <= at - each <= span][-least:]
+        many = len(self.times) >= least
         if many and not self.is_open:
-            self._since, self._step = self._times[0], row.step
-        self.is_open, self._count = many, len(self._times)
+            self.since, self.step = self.times[0], row.step
+        self.is_open, self.count = many, len(self.times)
 
     def went_back(self, row: Row) -> None:
         """Begin anew where training goes back: what came after has not happened any more."""
-        if self._step is None or row.step is None or row.step <= self._step or not self.is_open:
+        if self.step is None or row.step is None or row.step <= self.step or not self.is_open:
             self._take(LimitTrend(metric=self.metric))
 
     def _bound_now(self) -> float | None:
         limit = self._limit
         if limit.above is not None or limit.below is not None:
             return limit.above if limit.above is not None else limit.below
-        if self._best is None:
+        if self.best is None:
             return None
-        if limit.above_best is not None and len(self._block) < FEWEST:
+        if limit.above_best is not None and len(self.block) < FEWEST:
             return None
         if limit.above_best is not None:
-            return self._best + max(limit.above_best * abs(self._best), self._scatter())
-        return self._best * (limit.below_usual or 0.0)
+            return self.best + max(limit.above_best * abs(self.best), self._scatter())
+        return self.best * (limit.below_usual or 0.0)
 
     def _is_past(self, value: float, bound: float) -> bool:
         upwards = self._limit.above is not None or self._limit.above_best is not None
@@ -123,41 +123,29 @@ class LimitFold:
 
     def _scatter(self) -> float:
         """Return by how much a metric that only wavers is at times above its best value."""
-        changes = sorted(abs(later - value) for value, later in pairwise(self._block))
+        changes = sorted(abs(later - value) for value, later in pairwise(self.block))
         return float(DEVIATIONS * NORMAL * changes[len(changes) // 2] / 2**0.5)
 
     def _lasts(self, row: Row) -> bool:
         """Tell whether it has been past its limit for as many values, and for as long."""
-        known = row.at is not None and self._since is not None
-        lasted = known and (row.at or 0.0) - (self._since or 0.0) >= self._limit.for_
-        return self._count >= self._limit.rows and (lasted or self._limit.for_ == 0)
+        known = row.at is not None and self.since is not None
+        lasted = known and (row.at or 0.0) - (self.since or 0.0) >= self._limit.for_
+        return self.count >= self._limit.rows and (lasted or self._limit.for_ == 0)
 
     def _learn(self, value: float) -> None:
         if self._limit.above_best is not None:
-            self._best = value if self._best is None else min(self._best, value)
-            self._block = [*self._block, value][-NEWEST:]
+            self.best = value if self.best is None else min(self.best, value)
+            self.block = [*self.block, value][-NEWEST:]
         elif self._limit.below_usual is not None:
-            self._block.append(value)
-            if len(self._block) == BASELINE:
-                level = median(self._block)
-                self._best = level if self._best is None else max(self._best, level)
-                self._block = []
+            self.block.append(value)
+            if len(self.block) == BASELINE:
+                level = median(self.block)
+                self.best = level if self.best is None else max(self.best, level)
+                self.block = []
 
     def freeze(self) -> LimitTrend:
         """Return the value."""
-        return LimitTrend(
-            metric=self.metric,
-            times=tuple(self._times),
-            block=tuple(self._block),
-            best=self._best,
-            bound=self._bound,
-            count=self._count,
-            since=self._since,
-            step=self._step,
-            value=self._value,
-            is_open=self.is_open,
-            evaluated=self._evaluated,
-        )
+        return frozen(LimitTrend, self)
 
 
 class Limits:

@@ -18,7 +18,14 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Climb, LossTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns, Sway, until_above
+from cockpit.rules.metrics.usual import (
+    NORMAL,
+    ExcursionFold,
+    SoundColumns,
+    Sway,
+    frozen,
+    until_above,
+)
 
 LEVEL: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -60,8 +67,8 @@ class ClimbFold:
         self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
         self.since, self.step, self.level = climb.since, climb.step, climb.level
         self._sway = Sway(climb.sway, climb.trough, climb.peak)
-        self._stood: deque[tuple[float, float]] = deque(climb.stood, PARTS)
-        self._low, self._high, self._standing = climb.low, climb.high, climb.standing
+        self.stood: deque[tuple[float, float]] = deque(climb.stood, PARTS)
+        self.low, self.high, self.standing = climb.low, climb.high, climb.standing
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
@@ -83,7 +90,7 @@ class ClimbFold:
         order = [*self.recent, *rows.losses[:count]]
         levels, at = self._levels(order), 0
         while levels and at < count and not self.above:
-            stop = min(at + STRETCH - self._standing, count)
+            stop = min(at + STRETCH - self.standing, count)
             if not self.is_open and max(levels[at:stop]) <= self._lowest:
                 self._follow(rows.rows[stop - 1], levels[at:stop])
                 at = stop
@@ -136,9 +143,9 @@ class ClimbFold:
 
     def _follow(self, row: Row, levels: Sequence[float]) -> None:
         """Take the newest levels into what is held and how far they sway; ``row``: the last one."""
-        self._low, self._high = min(self._low, *levels), max(self._high, *levels)
-        self._standing += len(levels)
-        if self._standing == STRETCH:
+        self.low, self.high = min(self.low, *levels), max(self.high, *levels)
+        self.standing += len(levels)
+        if self.standing == STRETCH:
             self._hold(row)
         self._sway.follow(levels)
 
@@ -172,9 +179,9 @@ class ClimbFold:
 
     def _hold(self, row: Row) -> None:
         """End a stretch of rows: what all of the last ones have stood at may be the best level."""
-        stood = self._stood
-        stood.append((self._low, self._high))
-        self._low, self._high, self._standing = math.inf, -math.inf, 0
+        stood = self.stood
+        stood.append((self.low, self.high))
+        self.low, self.high, self.standing = math.inf, -math.inf, 0
         if len(stood) < PARTS:
             return
         low, high = min(stood)[0], max(map(_HIGH, stood))
@@ -194,25 +201,8 @@ class ClimbFold:
 
     def freeze(self) -> Climb:
         """Return the value."""
-        return Climb(
-            recent=tuple(self.recent),
-            first=self.first,
-            best=self.best,
-            best_step=self.best_step,
-            sway=self._sway.far,
-            trough=self._sway.trough,
-            peak=self._sway.peak,
-            above=self.above,
-            calm=self.calm,
-            is_open=self.is_open,
-            since=self.since,
-            step=self.step,
-            level=self.level,
-            stood=tuple(self._stood),
-            low=self._low,
-            high=self._high,
-            standing=self._standing,
-        )
+        sway = self._sway
+        return frozen(Climb, self, sway=sway.far, trough=sway.trough, peak=sway.peak)
 
 
 def _slow_climb(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -355,7 +345,7 @@ class SpikeFold(ExcursionFold):
 
     def freeze(self) -> LossTrend:
         """Return the value."""
-        return LossTrend(**self.common(), early=self.early, held=self.held)
+        return frozen(LossTrend, self, window=tuple(self.order))
 
 
 def noise(values: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.stepped import StepFold
 from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
-from cockpit.rules.metrics.usual import FEWEST, SoundColumns, sound_columns
+from cockpit.rules.metrics.usual import FEWEST, SoundColumns, frozen, sound_columns
 from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64
@@ -197,18 +197,13 @@ class PaceFold:
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
         step_s, gap_s = self._usual()
-        return Pace(
-            step=self.step,
-            at=self.at,
-            first_step=self.first[0],
-            first_at=self.first[1],
-            resumes=self.resumes,
-            resumed_at=self.resumed_at,
-            began=self.began,
-            began_late=self.began_late,
+        first_step, first_at = self.first
+        return frozen(
+            Pace,
+            self,
+            first_step=first_step,
+            first_at=first_at,
             metrics_seen=self.metrics,
-            recent=tuple(self.recent),
-            pauses=tuple(self.pauses),
             usual_step_s=step_s,
             usual_gap_s=gap_s,
         )

@@ -22,7 +22,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
-from cockpit.rules.metrics.usual import NORMAL, SoundColumns, has_value
+from cockpit.rules.metrics.usual import NORMAL, SoundColumns, frozen, has_value
 
 RANKS: Final = 14
 EACH: Final = 14
@@ -76,14 +76,14 @@ class SeamFold:
         self._kept: list[dict[int, float]] = [{} for _ in range(RANKS)]
         for step, loss in value.kept:
             self._kept[rank(step)][step] = loss
-        self._origin, self._stride = value.origin, value.stride
-        self._step, self._at = value.step, value.at
-        self._levels = deque(value.levels, POINTS)
-        self._block = list(value.block)
-        self._newest = deque(value.newest, LEVEL)
+        self.origin, self.stride = value.origin, value.stride
+        self.step, self.at = value.step, value.at
+        self.levels = deque(value.levels, POINTS)
+        self.block = list(value.block)
+        self.newest = deque(value.newest, LEVEL)
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
-        self._rose, self._fell = value.rose, value.fell
-        self._lr = value.lr
+        self.rose, self.fell = value.rose, value.fell
+        self.lr = value.lr
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
         """Take one row and its loss.
@@ -91,7 +91,7 @@ class SeamFold:
         ``back`` tells that its step went back, ``paused`` that no step was logged for a while
         before it, ``astray`` that the loss is in an excursion.
         """
-        step, former = row.step, self._step
+        step, former = row.step, self.step
         if step is None:
             return
         if (back or paused) and former is not None and step != former:
@@ -102,23 +102,23 @@ class SeamFold:
             self._take(step, loss, astray)
         if loss is not None or back:
             if former is not None and step > former:
-                self._stride = step - former
-            self._step, self._at = step, row.at
-        if self._origin is None or step < self._origin:
-            self._origin = step
+                self.stride = step - former
+            self.step, self.at = step, row.at
+        if self.origin is None or step < self.origin:
+            self.origin = step
 
     def _rated(self, lr: float) -> None:
         """Take a row's learning rate: the first one after a restart is noted beside the former."""
         seam = self.seam
         if seam is not None and seam.lr_now is None:
             self.seam = seam.model_copy(update={"lr_now": lr})
-        self._lr = lr
+        self.lr = lr
 
     def sure(self, rows: SoundColumns) -> bool:
         """Tell whether no start is looked at in such rows."""
         seam = self.seam
-        if self._step is None or seam is None:
-            return self._step is not None
+        if self.step is None or seam is None:
+            return self.step is not None
         rated = seam.lr_now is not None or not has_value(rows.lrs)
         return rated and rows.steps[0] > seam.last + self._window
 
@@ -126,7 +126,7 @@ class SeamFold:
         """Take such rows; ``astray`` tells that the last one's loss is in an excursion."""
         pairs = list(zip(rows.steps, rows.losses, strict=True))
         last = pairs.pop() if astray else None
-        self._lr = next((lr for lr in reversed(rows.lrs) if lr is not None), self._lr)
+        self.lr = next((lr for lr in reversed(rows.lrs) if lr is not None), self.lr)
         for step, loss in pairs:
             rare = 32 - (step * HASH & MASK).bit_length()
             kept = self._kept[rare if rare < RANKS else RANKS - 1]
@@ -134,22 +134,22 @@ class SeamFold:
             if len(kept) > EACH:
                 del kept[next(iter(kept))]
         while pairs:
-            room = BLOCK - len(self._block)
-            self._block += pairs[:room]
+            room = BLOCK - len(self.block)
+            self.block += pairs[:room]
             self._end_block(pairs[:room][-1][0])
             pairs = pairs[room:]
         if last is not None:
             self._take(*last, astray)
-        former = rows.steps[-2] if len(rows.steps) > 1 else self._step
-        self._stride = rows.steps[-1] - (former or 0)
-        self._step, self._at = rows.steps[-1], rows.ats[-1]
+        former = rows.steps[-2] if len(rows.steps) > 1 else self.step
+        self.stride = rows.steps[-1] - (former or 0)
+        self.step, self.at = rows.steps[-1], rows.ats[-1]
 
     def _end_block(self, step: int) -> None:
         """Make a point of the block if it is full; ``step`` is its last one."""
-        if len(self._block) < BLOCK:
+        if len(self.block) < BLOCK:
             return
-        self._levels.append(_point(self._block))
-        self._block = []
+        self.levels.append(_point(self.block))
+        self.block = []
         if self.seam is None or step > self.seam.last + self._window:
             self._stairs()
 
@@ -159,9 +159,9 @@ class SeamFold:
         Its rows were taken for the other writer's; the trend so far may mix both.
         """
         self.seam = None
-        self._newest.clear()
-        self._levels.clear()
-        self._block = []
+        self.newest.clear()
+        self.levels.clear()
+        self.block = []
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
         seam, line = self.seam, self._trend_so_far()
@@ -174,12 +174,12 @@ class SeamFold:
             last = max(former, seam.last)  # still within what the instance before has logged
             line = line or seam.line
         if back:
-            self._levels.clear()
-        self._block = []
-        self._newest.clear()
-        fresh = back and (self._origin is None or step <= self._origin + self._stride)
+            self.levels.clear()
+        self.block = []
+        self.newest.clear()
+        fresh = back and (self.origin is None or step <= self.origin + self.stride)
         self.seam = None if fresh else Seam(
-            last=last, first=step, ended=self._at, at=at, back=back, line=line, lr=self._lr
+            last=last, first=step, ended=self.at, at=at, back=back, line=line, lr=self.lr
         )  # fmt: skip
 
     def _take(self, step: int, loss: float, astray: bool) -> None:
@@ -196,7 +196,7 @@ class SeamFold:
             del kept[next(iter(kept))]
         if catching_up:
             return
-        self._block.append((step, loss))
+        self.block.append((step, loss))
         self._end_block(step)
         if seam is not None and step <= seam.last + self._window:
             self._beyond(seam, step, loss)
@@ -212,7 +212,7 @@ class SeamFold:
         self._note()
 
     def _beyond(self, seam: Seam, step: int, loss: float) -> None:
-        self._newest.append((step, loss))
+        self.newest.append((step, loss))
         after = seam.after + 1
         self.seam = seam = seam.model_copy(update={"after": after})
         if after >= LEVEL and after % EVERY == 0 and seam.line is not None:
@@ -226,9 +226,9 @@ class SeamFold:
 
         Most are between those before, or about there: then nothing is to be seen.
         """
-        if len(self._levels) < FEWEST + 2:
+        if len(self.levels) < FEWEST + 2:
             return
-        *points, left, right = self._levels
+        *points, left, right = self.levels
         level, edge = (left[1] + right[1]) / 2, points[-1][1]
         if abs(level - edge) <= self._share * abs(edge):
             return
@@ -239,7 +239,7 @@ class SeamFold:
         if not expected or abs(far) <= ERRORS * doubt(line, middle, 0.0):
             return
         share = far / abs(expected)
-        self._rose, self._fell = max(self._rose, share), max(self._fell, -share)
+        self.rose, self.fell = max(self.rose, share), max(self.fell, -share)
 
     def _held_against(self, line: Line, was_off: bool) -> tuple[dict[str, Any], bool]:
         """Return the median of the newest rows, what is expected there, and whether it is off.
@@ -248,9 +248,9 @@ class SeamFold:
 
         Far from its beginning the line says little: what was off comes back to between the two.
         """
-        losses = sorted(loss for _, loss in self._newest)
+        losses = sorted(loss for _, loss in self.newest)
         level = median(losses)
-        middle = sum(step for step, _ in self._newest) / len(losses)
+        middle = sum(step for step, _ in self.newest) / len(losses)
         there = line.level + line.slope * (middle - line.step)
         low, high = min(there, line.level), max(there, line.level)
         expected = (low + high) / 2 if was_off else min(max(level, low), high)
@@ -261,7 +261,7 @@ class SeamFold:
         far = abs(level - expected)
         least = max(self._share * abs(expected), ERRORS * error, SWING * line.most)
         off = far > least
-        stair = self._rose if level > expected else self._fell
+        stair = self.rose if level > expected else self.fell
         off = off and stair < ALIKE * far / (abs(expected) or math.inf)
         return {"level": level, "expected": expected, "off": off}, far > CLEARLY * least
 
@@ -279,29 +279,15 @@ class SeamFold:
 
     def _trend_so_far(self) -> Line | None:
         """Return the trend of what was logged so far, ``None`` where that is too little."""
-        points = [*self._levels]
-        if len(self._block) >= BLOCK // 2:
-            points = [*points, _point(self._block)][-POINTS:]
+        points = [*self.levels]
+        if len(self.block) >= BLOCK // 2:
+            points = [*points, _point(self.block)][-POINTS:]
         return None if len(points) < FEWEST else line_through(points)
 
     def freeze(self) -> Resumption:
         """Return the value."""
-        return Resumption(
-            kept=tuple(pair for kept in self._kept for pair in kept.items()),
-            origin=self._origin,
-            stride=self._stride,
-            step=self._step,
-            at=self._at,
-            levels=tuple(self._levels),
-            block=tuple(self._block),
-            seam=self.seam,
-            newest=tuple(self._newest),
-            found=self.found,
-            shifts=self.shifts,
-            rose=self._rose,
-            fell=self._fell,
-            lr=self._lr,
-        )
+        kept = tuple(pair for kept in self._kept for pair in kept.items())
+        return frozen(Resumption, self, kept=kept)
 
 
 def rank(step: int) -> int:

@@ -19,7 +19,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import MetricTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns
+from cockpit.rules.metrics.usual import NORMAL, ExcursionFold, SoundColumns, frozen
 
 ENOUGH: Final = 50
 """Rows needed before anything is usual."""
@@ -146,7 +146,7 @@ class StabilityFold(ExcursionFold):
 
     def freeze(self) -> MetricTrend:
         """Return the value."""
-        return MetricTrend(metric=self.metric, sigma=self.sigma, **self.common())
+        return frozen(MetricTrend, self, window=tuple(self.order))
 
 
 def deviation(ranked: Sequence[float], middle: float) -> float:

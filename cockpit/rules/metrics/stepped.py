@@ -21,7 +21,7 @@ from cockpit.model.trend import LossStep
 from cockpit.rules import present
 from cockpit.rules.metrics.loss import SWAY
 from cockpit.rules.metrics.stability import deviation
-from cockpit.rules.metrics.usual import NORMAL, SoundColumns, Sway
+from cockpit.rules.metrics.usual import NORMAL, SoundColumns, Sway, frozen
 
 NEWEST: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -59,37 +59,37 @@ class StepFold:
         self._take(kept)
 
     def _take(self, kept: LossStep) -> None:
-        self._window: deque[float] = deque(kept.window, NEWEST + FORMER)
-        self._levels: deque[float] = deque(kept.levels, (NEWEST + FORMER) // EVERY)
-        self._places: deque[tuple[int | None, float | None]] = deque(kept.places, ONSET + 1)
+        self.window: deque[float] = deque(kept.window, NEWEST + FORMER)
+        self.levels: deque[float] = deque(kept.levels, (NEWEST + FORMER) // EVERY)
+        self.places: deque[tuple[int | None, float | None]] = deque(kept.places, ONSET + 1)
         self._sway = Sway(kept.sway, kept.trough, kept.peak, EVERY)
-        self._waiting, self._first = kept.waiting, kept.first
-        self._lr, self._batch = kept.lr, kept.batch
-        self._low_lr = kept.lr if kept.low_lr is None else kept.low_lr
+        self.waiting, self.first = kept.waiting, kept.first
+        self.lr, self.batch = kept.lr, kept.batch
+        self.low_lr = kept.lr if kept.low_lr is None else kept.low_lr
         self.above, self.is_open = kept.above, kept.is_open
         self.since, self.step = kept.since, kept.step
-        self.former, self._limit = kept.former, kept.limit
+        self.former, self.limit = kept.former, kept.limit
         self.level, self.height = kept.level, kept.height
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
         inside = self.step is not None and row.step is not None and row.step > self.step
         if resumed and not (self.is_open and inside):
-            self._take(LossStep(first=self._first))
+            self._take(LossStep(first=self.first))
         if row.lr is not None or row.batch is not None:
             self._follow_settings(row.lr, row.batch)
         if loss is None or not isfinite(loss):
             return
-        self._window.append(loss)
-        self._waiting += 1
-        if self._waiting == EVERY:
-            self._waiting = 0
+        self.window.append(loss)
+        self.waiting += 1
+        if self.waiting == EVERY:
+            self.waiting = 0
             self._compare(row)
 
     def sure(self, count: int) -> int:
         """Return of how many of the next ``count`` rows it is sure that no step is open."""
         comparisons = -(-self._rows // EVERY)
-        return 0 if self.above else min(count, comparisons * EVERY - self._waiting - 1)
+        return 0 if self.above else min(count, comparisons * EVERY - self.waiting - 1)
 
     def take(self, rows: SoundColumns) -> None:
         """Take such rows."""
@@ -97,33 +97,33 @@ class StepFold:
             self.add(row, False, loss)
 
     def _follow_settings(self, lr: float | None, batch: float | None) -> None:
-        former, former_batch = self._lr, self._batch
-        self._batch = former_batch if batch is None else batch
-        other = former_batch is not None and self._batch != former_batch
+        former, former_batch = self.lr, self.batch
+        self.batch = former_batch if batch is None else batch
+        other = former_batch is not None and self.batch != former_batch
         if lr is not None and lr != former:
-            low = lr if self._low_lr is None else self._low_lr
+            low = lr if self.low_lr is None else self.low_lr
             other = other or lr > SAME * low or (former is not None and former > SAME * lr)
-            self._lr, self._low_lr = lr, lr if other else min(low, lr)
+            self.lr, self.low_lr = lr, lr if other else min(low, lr)
         if other and not self.is_open:
             self._forget()
 
     def _forget(self) -> None:
         """Compare with no row that came before."""
-        self._window.clear()
-        self._levels.clear()
+        self.window.clear()
+        self.levels.clear()
         self.above, self.is_open = 0, False
         self.since = self.step = None
-        self.former = self._limit = self.level = self.height = None
+        self.former = self.limit = self.level = self.height = None
 
     def _compare(self, row: Row) -> None:
-        self._places.append((row.step, row.at))
-        if len(self._window) < NEWEST:
+        self.places.append((row.step, row.at))
+        if len(self.window) < NEWEST:
             return
-        window = list(self._window)
+        window = list(self.window)
         level = median(window[-NEWEST:])
-        self._levels.append(level)
+        self.levels.append(level)
         self._sway.follow((level,))
-        self._first = level if self._first is None else self._first
+        self.first = level if self.first is None else self.first
         if self.is_open:
             self._stay(row, level)
         elif len(window) == NEWEST + FORMER and self._is_higher(window, level):
@@ -137,9 +137,9 @@ class StepFold:
         A loss that falls has its highest level far back, and its rows lie around where it stood
         then: each stretch has its own middle.
         """
-        if self.above and self._limit is not None:
-            return level > self._limit
-        former = list(self._levels)[: -NEWEST // EVERY]
+        if self.above and self.limit is not None:
+            return level > self.limit
+        former = list(self.levels)[: -NEWEST // EVERY]
         highest = max(former)
         if level <= highest + self._share * abs(highest):
             return False
@@ -149,15 +149,15 @@ class StepFold:
         noise = OF_MEDIAN * rows[FORMER // 2]
         levels = sorted(_without_fall(former))
         drift = deviation(levels, median(levels))
-        least = self._share * max(abs(usual), FLOOR * abs(self._first or 0.0))
+        least = self._share * max(abs(usual), FLOOR * abs(self.first or 0.0))
         far = DEVIATIONS * NORMAL * max(noise, drift)
         self.former = usual
-        self._limit = highest + max(least, far, SWAY * self._sway.far)
-        return level > self._limit
+        self.limit = highest + max(least, far, SWAY * self._sway.far)
+        return level > self.limit
 
     def _rise(self, level: float) -> None:
         if not self.above:
-            self.step, self.since = self._places[0]
+            self.step, self.since = self.places[0]
         self.above += EVERY
         if self.former is not None and self.above >= self._rows:
             self.is_open, self.level, self.height = True, level, level - self.former
@@ -172,27 +172,8 @@ class StepFold:
 
     def freeze(self) -> LossStep:
         """Return the value."""
-        return LossStep(
-            window=tuple(self._window),
-            levels=tuple(self._levels),
-            places=tuple(self._places),
-            sway=self._sway.far,
-            trough=self._sway.trough,
-            peak=self._sway.peak,
-            waiting=self._waiting,
-            first=self._first,
-            lr=self._lr,
-            low_lr=self._low_lr,
-            batch=self._batch,
-            above=self.above,
-            is_open=self.is_open,
-            since=self.since,
-            step=self.step,
-            former=self.former,
-            limit=self._limit,
-            level=self.level,
-            height=self.height,
-        )
+        sway = self._sway
+        return frozen(LossStep, self, sway=sway.far, trough=sway.trough, peak=sway.peak)
 
 
 def _without_fall(levels: Sequence[float]) -> list[float]:

@@ -18,7 +18,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
 from cockpit.rules import present
 from cockpit.rules.lineage.drift import resized
-from cockpit.rules.metrics.usual import SoundColumns
+from cockpit.rules.metrics.usual import SoundColumns, frozen, state_of
 from cockpit.rules.present import job_of, job_source, may_train
 
 KEPT_VALUES = 256
@@ -202,27 +202,7 @@ class ThroughputFold:
 
     def freeze(self) -> ThroughputTrend:
         """Return the value."""
-        return ThroughputTrend(
-            measured=self.measured,
-            start=self.start,
-            warming=self.warming,
-            values=tuple(self.values),
-            stride=self.stride,
-            skip=self.skip,
-            good=tuple(self.good),
-            best=self.best,
-            baseline=self.baseline(),
-            latest=self.latest,
-            batch=self.batch,
-            first_batch=self.first_batch,
-            good_batch=self.good_batch,
-            low=self.low,
-            low_since=self.low_since,
-            levels=tuple(self.levels),
-            anew=self.anew,
-            anew_low=self.anew_low,
-            anew_since=self.anew_since,
-        )
+        return frozen(ThroughputTrend, self, baseline=self.baseline())
 
 
 def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -348,9 +328,10 @@ class SteppingFold:
         self.paces: deque[float] = deque(value.paces, WINDOWS)
         self.early = list(value.early)
         self.at, self.step, self.high = value.at, value.step, value.high
-        self.usual = value.usual_step_s
+        self.usual_step_s = value.usual_step_s
         self.open_s, self.open_steps = value.open_s, value.open_steps
-        self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
+        self.open_sum, self.open_sum_s = value.open_sum, value.open_sum_s
+        self.measured = value.measured
         self.shortest, self.late = self.window / SHORTEST, value.late
         self.spoilt_now = value.spoilt_now
         self.spoilt: deque[tuple[int, int]] = deque(value.spoilt, LISTED)
@@ -414,7 +395,7 @@ class SteppingFold:
     def _forward(self, took: float, step: int, throughput: float | None) -> None:
         assert self.step is not None and self.high is not None
         count = step - self.step
-        usual = self.usual if self.usual is not None else self._usual(took / count)
+        usual = self.usual_step_s if self.usual_step_s is not None else self._usual(took / count)
         late = usual is not None and took > PAUSE * usual * count and took > self.shortest
         if usual is not None and late and (not self.late or took >= self.window):
             took = self._paused(took, usual * count)
@@ -461,11 +442,11 @@ class SteppingFold:
 
         Their mean: where steps are logged in pairs, a median would be that of one of the two.
         """
-        if self.usual is None:
+        if self.usual_step_s is None:
             self.early.append(pace)
             if len(self.early) >= EARLY:
-                self.usual = fmean(self.early)
-        return self.usual
+                self.usual_step_s = fmean(self.early)
+        return self.usual_step_s
 
     def _list(self, found: Break) -> None:
         if len(self.breaks) == LISTED:
@@ -479,8 +460,8 @@ class SteppingFold:
             if not self.measured:
                 self.measured = True  # another unit: the levels so far compare with nothing
                 self.levels.clear()
-            self.told += throughput * seconds
-            self.told_s += seconds
+            self.open_sum += throughput * seconds
+            self.open_sum_s += seconds
         if self.open_s >= self.window:
             self._close_window()
 
@@ -491,16 +472,16 @@ class SteppingFold:
         if seconds >= self.window and steps:
             slow = self._slow_share() * seconds
             self.paces.append(seconds / steps)
-            self.usual = median(self.paces)
+            self.usual_step_s = median(self.paces)
         self.now["slow_s"] += slow
         self.now["productive_s"] += seconds - slow
-        self.open_s, self.open_steps, self.told, self.told_s = 0.0, 0, 0.0, 0.0
+        self.open_s, self.open_steps, self.open_sum, self.open_sum_s = 0.0, 0, 0.0, 0.0
 
     def _slow_share(self) -> float:
         """Return which share of the full window was lost to slowness; learn its level."""
         level: float | None = self.open_steps / self.open_s
         if self.measured:
-            level = self.told / self.told_s if self.told_s else None
+            level = self.open_sum / self.open_sum_s if self.open_sum_s else None
         if level is None:
             return 0.0
         usual = median(self.levels) if len(self.levels) >= ENOUGH_LEVELS else None
@@ -517,13 +498,5 @@ class SteppingFold:
 
     def freeze(self) -> Stepping:
         """Return the value."""
-        changes = {
-            "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
-            "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
-            "late": self.late, "measured": self.measured, "spoilt_now": self.spoilt_now,
-            "spoilt": tuple(self.spoilt),
-            "open_sum": self.told, "open_sum_s": self.told_s,
-            "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
-        }  # fmt: skip
         # Once a second for each run, and all of it our own making: not validated again.
-        return self.former.model_copy(update={**self.now, **changes})
+        return self.former.model_copy(update=self.now | state_of(Stepping, self, _SUMS))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from cockpit.model.base import Frozen
 from cockpit.model.observed import Row
 from cockpit.model.trend import Excursion
 
@@ -112,6 +113,21 @@ class Sway:
         self.far, self.trough, self.peak = far, trough, peak
 
 
+V = TypeVar("V", bound=Frozen)
+
+
+def state_of(kind: type[Frozen], fold: object, but: Collection[str] = ()) -> dict[str, Any]:
+    """Return what a fold has of a value's fields, by their names; lists as tuples."""
+    held = {name: getattr(fold, name) for name in kind.model_fields if name not in but}
+    lists = {name: tuple(each) for name, each in held.items() if isinstance(each, list | deque)}
+    return held | lists
+
+
+def frozen(kind: type[V], fold: object, **others: object) -> V:
+    """Return the value of a fold, whose attributes are its fields but for ``others``."""
+    return kind(**state_of(kind, fold, others), **others)
+
+
 class ExcursionFold:
     """Accumulates an ``Excursion``; what is beyond the limit is for its heirs to say.
 
@@ -172,20 +188,6 @@ class ExcursionFold:
             self.pending = []
         else:
             self.pending.append(value)
-
-    def common(self) -> dict[str, Any]:
-        """Return the fields of an ``Excursion``."""
-        return {
-            "window": tuple(self.order),
-            "pending": tuple(self.pending),
-            "above": self.above,
-            "calm": self.calm,
-            "is_open": self.is_open,
-            "level": self.level,
-            "since": self.since,
-            "step": self.step,
-            "peak": self.peak,
-        }
 
     def _insert(self, value: float) -> None:
         self.order.append(value)

@@ -14,6 +14,7 @@ from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Writer, Writers
 from cockpit.rules import present
+from cockpit.rules.metrics.usual import frozen
 
 LEAP: Final = 2
 """Strides beyond which a step forward is no next step of the same writer's."""
@@ -79,16 +80,7 @@ class _Head:
 
     def freeze(self) -> Writer:
         """Return the value."""
-        return Writer(
-            step=self.step,
-            stride=self.stride,
-            at=self.at,
-            row=self.row,
-            gap=self.gap,
-            proven=self.proven,
-            passed=self.passed,
-            mixed=self.mixed,
-        )
+        return frozen(Writer, self)
 
 
 class WriterFold:
@@ -100,8 +92,8 @@ class WriterFold:
     """
 
     def __init__(self, value: Writers) -> None:
-        self._rows, self._aside = value.rows, value.aside
-        self._turns, self._since, self._again = value.turns, value.since, value.again
+        self.rows, self.aside = value.rows, value.aside
+        self.turns, self.since, self.again = value.turns, value.since, value.again
         self._left = [_Head(each) for each in value.left]
         self._present = None if value.present is None else _Head(value.present)
         self._newest = self._present if value.newest is None else self._left[value.newest]
@@ -124,8 +116,8 @@ class WriterFold:
         """Take the step that is ``expected``, as ``take`` does: most rows have it."""
         present = self._present
         assert present is not None
-        self._rows += 1
-        present.step, present.row = step, self._rows
+        self.rows += 1
+        present.step, present.row = step, self.rows
         if at is not None:
             present.at = at
         self.expected = step + present.stride
@@ -143,12 +135,12 @@ class WriterFold:
 
     def go_far(self, step: int, at: float, rows: int) -> None:
         """Take so many rows of ``expected`` steps, the last of which is given."""
-        self._rows += rows - 1
+        self.rows += rows - 1
         self.go_on(step, at)
 
     def take(self, step: int, at: float | None) -> bool:
         """Take a row's step and return whether it is set aside."""
-        self._rows += 1
+        self.rows += 1
         self.switched = self.turned = aside = False
         if self._present is None:
             self._begin(step, at)
@@ -168,13 +160,13 @@ class WriterFold:
             if off is not None and (least is None or off < least):
                 found, least = head, off
         if found is None:
-            self._again = 0
+            self.again = 0
             self._left_for(step, at, present)
             return False
         if found is present:
             return self._take_present(present, step, at)
-        if found.passed and not found.proven and not self._again:
-            self._again += 1
+        if found.passed and not found.proven and not self.again:
+            self.again += 1
             self._left = [head for head in self._left if head is not found]
             self._left_for(step, at, present)
             return False
@@ -186,18 +178,18 @@ class WriterFold:
         self._begin(step, at)
 
     def _begin(self, step: int, at: float | None) -> None:
-        self._present = self._newest = _Head(Writer(step=step, at=at, row=self._rows))
+        self._present = self._newest = _Head(Writer(step=step, at=at, row=self.rows))
 
     def _take_present(self, present: _Head, step: int, at: float | None) -> bool:
         before, self.switched = present.step, self._newest is not present
         self._newest, self.turned, present.mixed = present, present.mixed, False
-        self._turns += self.switched
+        self.turns += self.switched
         for head in self._left:
             head.passed = head.passed or before < head.step <= step
         if not present.stride:  # the row may be another writer's: this one would go on soon
             seen = Writer(step=before, at=present.at, row=present.row)
             self._left = [*self._left, _Head(seen)][-MOST:]
-        present.move(step, at, self._rows)
+        present.move(step, at, self.rows)
         return False
 
     def _take_former(self, head: _Head, step: int, at: float | None) -> bool:
@@ -206,14 +198,14 @@ class WriterFold:
         assert present is not None
         if self._newest is not head:
             self.switched = True
-            self._turns += 1
-            self._since = at if self._since is None else self._since
+            self.turns += 1
+            self.since = at if self.since is None else self.since
             present.mixed = present.mixed or not present.proven
             head.proven = present.proven = True
         self._newest = head
-        head.move(step, at, self._rows)
-        if self._rows - present.row <= max(SILENT, PATIENT * present.gap):
-            self._aside += 1
+        head.move(step, at, self.rows)
+        if self.rows - present.row <= max(SILENT, PATIENT * present.gap):
+            self.aside += 1
             return True
         self._left = [each for each in self._left if each is not head] + [present]
         self._present, self.turned, head.mixed = head, True, False
@@ -223,27 +215,24 @@ class WriterFold:
         """Forget who was left for too long: no second one writes where none has gone on."""
         if not self._left:
             return
-        kept = [head for head in self._left if self._rows - head.row <= head.patience]
+        kept = [head for head in self._left if self.rows - head.row <= head.patience]
         if len(kept) == len(self._left):
             return
         self._left = kept
         if self._newest not in kept:
             self._newest = present
         if not any(head.proven for head in kept):
-            self._turns, self._since = 0, None
+            self.turns, self.since = 0, None
 
     def freeze(self) -> Writers:
         """Return the value."""
         other = None if self._newest is self._present else self._newest
-        return Writers(
+        return frozen(
+            Writers,
+            self,
             present=None if self._present is None else self._present.freeze(),
             left=tuple(head.freeze() for head in self._left),
             newest=None if other is None else self._left.index(other),
-            rows=self._rows,
-            aside=self._aside,
-            turns=self._turns,
-            again=self._again,
-            since=self._since,
         )
 
 
