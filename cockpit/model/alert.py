@@ -62,7 +62,8 @@ class Alert(Frozen):
     id: str = ""
     """Its condition; left out, it is what ``key`` begins with."""
     key: str
-    severity: Severity
+    severity: Severity = Severity.ALERT
+    """Left out, it is that of its condition's row."""
     title: str
     since: Instant
     since_or_before: bool = False
@@ -70,7 +71,7 @@ class Alert(Frozen):
     evidence: tuple[Evidence, ...]
     no_success: bool = False
     """True where it says that a job which ended with exit status 0 did not finish."""
-    confidence: Literal["sure", "likely", "guess"]
+    confidence: Literal["sure", "likely", "guess"] = "sure"
     next_action: str
     acknowledged: Acknowledgement | None = None
     runs: tuple[str, ...] = ()
@@ -84,10 +85,16 @@ class Alert(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_id(cls, fields: Any) -> Any:  # noqa: ANN401 - pydantic hands on what it was given
-        if isinstance(fields, dict) and not fields.get("id"):
-            return {**fields, "id": str(fields.get("key", "")).partition(":")[0]}
-        return fields
+    def _by_its_row(cls, fields: Any) -> Any:  # noqa: ANN401 - pydantic hands on what it was given
+        if not isinstance(fields, dict):
+            return fields
+        code = fields.get("id") or str(fields.get("key", "")).partition(":")[0]
+        if "severity" in fields:
+            return {**fields, "id": code}
+        from cockpit.model.conditions import condition  # its settings know what an alert is
+
+        row = condition(code)
+        return {**fields, "id": code, **({} if row is None else {"severity": row.level})}
 
     @property
     def or_before(self) -> str:

@@ -253,7 +253,10 @@ async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
     done = await run_git(start, *WHERE, deadline=limits.local)
     lines = os.fsdecode(done.out).splitlines()
     if not done.ok or len(lines) != 3:
-        return await _why_none(start, done, limits)
+        found = None
+        if _NONE in done.err:  # what it may not read, and what leads nowhere, are none to git
+            found = await offload(_git_above, start, deadline=limits.local)
+        return done if found is None else done._replace(err=f"{_BROKEN}{found}".encode())
     return Repository(Path(lines[0]), Path(lines[1]), start / lines[2], limits)
 
 
@@ -283,37 +286,13 @@ async def locate(path: Path, limits: Limits) -> Located:
     return Located(real, found, str(real.relative_to(top)))
 
 
-async def _why_none(folder: Path, done: Completed, limits: Limits) -> Completed:
-    """Return git's refusal; it names a ``.git`` that is there and that git takes for none."""
-    found = await offload(_git_above, folder, deadline=limits.local) if _NONE in done.err else None
-    if found is None:
-        return done
-    if found.closed:
-        return done._replace(err=f"{_CLOSED}{found.place}".encode())
-    alone = await run_git(folder, f"--git-dir={found.place}", "rev-parse", deadline=limits.local)
-    if alone.ok or alone.timed_out:  # git may not look so far up: GIT_CEILING_DIRECTORIES
-        return done
-    return done._replace(err=f"{_BROKEN}{found.place}".encode())
-
-
-class _GitAbove(NamedTuple):
-    """A ``.git``; ``closed``: this user may not read it."""
-
-    place: Path
-    closed: bool
-
-
-def _git_above(folder: Path) -> _GitAbove | None:
+def _git_above(folder: Path) -> Path | None:
     """Return the nearest ``.git`` in a folder or above it, on the same file system."""
     device = folder.stat().st_dev
     for above in (folder, *folder.parents):
         with suppress(OSError):
-            place = above / ".git"
-            if above.stat().st_dev == device and place.exists():
-                inside = (place / name for name in ("HEAD", "objects", "refs"))
-                needed = (place, *(each for each in inside if os.access(place, os.X_OK)))
-                there = (each for each in needed if each.exists())
-                return _GitAbove(place, not all(os.access(each, os.R_OK) for each in there))
+            if above.stat().st_dev == device and (above / ".git").exists():
+                return above / ".git"
     return None
 
 
@@ -438,7 +417,6 @@ _REMEDIES: Final = (
 _NONE: Final = b"not a git repository (or any"
 _BROKEN: Final = "fatal: not a git repository: "
 """Git's words for a ``.git`` that is there and leads to no repository."""
-_CLOSED: Final = "fatal: may not read "
 NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
 
 
@@ -493,14 +471,9 @@ def of_discovery(done: Completed, path: Path) -> str:
         place = where if at is None else clean(at[1], 4096)
         remedy = f"git config --global --add safe.directory {place}"
         return f"the repository belongs to another user; if you trust it: {remedy}"
-    if "must be run in a work tree" in said:
-        return f"{where} is inside a bare repository or a git directory: it has no work tree"
     if said.startswith(_BROKEN):
         place = clean(said.removeprefix(_BROKEN).partition("\n")[0], 4096)
-        return f"{place} is no git repository any more: git worktree repair, or clone it anew"
-    if said.startswith(_CLOSED):
-        place = clean(said.removeprefix(_CLOSED), 4096)
-        return f"this user may not read {place}: ask its owner for the right to"
+        return f"git takes {place} for no repository: repair it, or let this user read it"
     if _NONE in done.err:
         return f"{where} {NO_HISTORY}"
     return of_command(done, where)

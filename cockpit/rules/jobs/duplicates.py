@@ -41,7 +41,6 @@ def held_leftover(run: RunSpec, job: JobValue, now: float) -> Iterator[Alert]:
         title=f"Held job left over from {launches}: {names}",
         since=min(_held_since(each, now) for each in left),
         evidence=tuple(_job_evidence(each, job.rivals_source, now) for each in left),
-        confidence="sure",
         next_action=f"cockpit stop {run.name} --only held cancels {them}; release none of them",
     )
 
@@ -115,7 +114,6 @@ def _duplicate(
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
     return Alert(
         key=f"C-25:{run.name}",
-        severity=Severity.CRITICAL,
         title=f"{len(others) + recorded} running jobs write to {what}",
         since=min(began, default=seen_at(history.facets.job, history.now)),
         evidence=tuple(lines),

@@ -59,11 +59,9 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         advice = "check whether that process is the job, then fix or remove the pid file"
     yield Alert(
         key=f"C-02:{run.name}",
-        severity=Severity.WARNING,
         title="Job state unknown",
         since=since,
         evidence=(Evidence(text=why, source=facet.source), *_side_by_side(run, history)),
-        confidence="sure",
         next_action=advice,
     )
 
@@ -89,7 +87,6 @@ def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
                 Evidence(text=outage.why, source=outage.place),
                 Evidence(text=f"{what} of {_names(outage.runs)}", source="run file"),
             ),
-            confidence="sure",
             next_action=f"fix access to {outage.place}; do not assume that its runs failed",
             runs=outage.runs,
         )
@@ -172,11 +169,9 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
         act = f"ask who holds it and why; cockpit release {run.name} lets it start"
     yield Alert(
         key=f"C-04:{run.name}",
-        severity=Severity.WARNING,
         title=title,
         since=since,
         evidence=present.evidence(job_source(history), text),
-        confidence="sure",
         next_action=act,
     )
 
@@ -206,11 +201,9 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
     text = f"{text} {wording.moment(since)}"
     yield Alert(
         key=f"C-04:{run.name}",
-        severity=Severity.WARNING,
         title="Job only partly running",
         since=since,
         evidence=present.evidence(job_source(history), text),
-        confidence="sure",
         next_action=f"tell {wording.person(run)} and keep waiting; do not touch the cluster",
     )
 
@@ -258,7 +251,6 @@ def _stale(
     whose = f"{value.owner}'s" if value.owner else "the"
     return Alert(
         key=f"C-03:{run.name}",
-        severity=Severity.WARNING,
         title="Monitor silent (the run is checked separately)",
         since=present.first(value.last_update, phase_since(history)),
         evidence=present.evidence(
@@ -279,7 +271,6 @@ def _cut_off(
 ) -> Alert:
     return Alert(
         key=f"C-03:{run.name}:gone",
-        severity=Severity.WARNING,
         title="Monitor session is gone (the run is checked separately)",
         since=history.now,
         evidence=present.evidence(facet.source, *value.gone),
@@ -292,7 +283,6 @@ def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history:
     fresh = [other for other in value.others if other.fresh]
     return Alert(
         key=f"C-03:{run.name}:two",
-        severity=Severity.WARNING,
         title=f"{len(fresh) + 1} monitors watch one job",
         since=min(other.last_update or history.now for other in fresh),
         evidence=(
@@ -304,7 +294,6 @@ def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history:
                 for each in fresh
             ),
         ),
-        confidence="sure",
         next_action="keep one monitor of this job; stop the others",
     )
 
@@ -317,7 +306,6 @@ def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -
         return
     yield Alert(
         key=f"C-03:{run.name}",
-        severity=Severity.WARNING,
         title="No monitor heartbeat found (the run is checked separately)",
         since=facet.since,
         evidence=present.evidence(facet.source, facet.error.message),
@@ -404,7 +392,6 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
     saved = "no complete checkpoint known" if newest is None else f"{named(newest)} is complete"
     yield Alert(
         key=f"C-26:{run.name}:notice:{job.id}",
-        severity=Severity.ALERT,
         title="Preemption notice: the job is about to be stopped",
         since=min(at for at, _ in told),
         evidence=tuple(line for _, line in told),

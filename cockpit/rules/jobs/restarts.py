@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.goodput import Break
 from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
 from cockpit.model.observed import JobValue, MonitorValue, Phase, Triage
@@ -140,7 +140,6 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     yield Alert(
         key=f"C-14:{run.name}:{now.job_id}",
-        severity=Severity.ALERT,
         title=f"Same failure again ({len(same) + 1} times)",
         since=now.at,
         evidence=present.evidence("recorded failures", *same[:5]),
@@ -211,7 +210,6 @@ def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
     most = max(counted, key=lambda each: each.times)
     yield Alert(
         key=f"C-14:{run.name}:flapping",
-        severity=Severity.ALERT,
         title=f"Keeps restarting: {most.times} times within {wording.span(limits.flap_window)}",
         since=most.since,
         evidence=tuple(

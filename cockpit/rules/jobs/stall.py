@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
@@ -75,11 +75,9 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
     advice = f"ask {who} who {done} it; {present.goes_on(run, found)}"
     return Alert(
         key=f"C-06:{run.name}",
-        severity=Severity.ALERT,
         title="Held by a debugger (state t)" if found.held else "Stopped by SIGSTOP (state T)",
         since=found.since,
         evidence=present.evidence(job_source(history), *reason),
-        confidence="sure",
         next_action=f"{advice}; do not relaunch",
     )
 
@@ -179,7 +177,6 @@ def _alert(
         advice = f"{wording.escalate(run)}: nodes are lost; do not touch the cluster"
     return Alert(
         key=f"C-06:{run.name}",
-        severity=Severity.ALERT,
         title=f"Degraded: {title[:1].lower()}{title[1:]}" if signs else title,
         since=since,
         evidence=(seen, *present.evidence(job_source(history), *reason), *signs, *told),
@@ -209,7 +206,6 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
     why, advice, confidence = _why_still(log.value)
     yield Alert(
         key=f"C-23:{run.name}",
-        severity=Severity.INFO,
         title="The log has stopped; training has not",
         since=log.value.mtime,
         evidence=present.evidence(
@@ -231,7 +227,6 @@ def _held_back(
     text = f"no byte in it since the start at {wording.moment(began)}; is the output held back?"
     yield Alert(
         key=f"C-23:{run.name}",
-        severity=Severity.INFO,
         title="The log is empty; training goes on",
         since=began,
         evidence=present.evidence(log.source, text),
@@ -321,7 +316,6 @@ def log_started_over(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     yield Alert(
         key=f"C-23:{run.name}:begun-anew",
-        severity=Severity.INFO,
         title="The log was begun anew at a restart",
         since=since,
         evidence=present.evidence(log.source, *texts),
@@ -337,14 +331,12 @@ def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
     keep = "it is followed there" if handle is None else f"keep it: cp {handle[0]} FILE"
     return Alert(
         key=f"C-23:{run.name}:renamed",
-        severity=Severity.INFO,
         title=f"The log was {became} under its writer",
         since=log.mtime,
         evidence=present.evidence(
             history.facets.log.source,
             f"{log.moved_from} was {became}; its writer goes on in {log.path}",
         ),
-        confidence="sure",
         next_action=f"{'nothing to do: ' if handle is None else ''}{keep}; rotate with"
         " copytruncate, or let the writer open its log anew",
     )

@@ -32,7 +32,6 @@ def launch_unsettled(run: RunSpec, history: History) -> Iterator[Alert]:
             title=_launch_title(launch, job if seen else None),
             since=launch.since,
             evidence=tuple(_launch_evidence(history, launch, job if seen else None)),
-            confidence="sure",
             next_action=wait_for(run, launch),
         )
 

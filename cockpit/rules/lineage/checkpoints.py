@@ -272,11 +272,9 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
     limit = f"steps advance; limit {INTERVALS} save intervals of {wording.span(every)}"
     return Alert(
         key=f"C-07:{run.name}",
-        severity=Severity.ALERT,
         title="Checkpoints do not advance",
         since=anchor,
         evidence=present.evidence(history.facets.checkpoints.source, text, limit),
-        confidence="sure",
         next_action="look for stuck writes or a full disk, while an older one can still be used",
     )
 

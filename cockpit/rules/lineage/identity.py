@@ -100,7 +100,6 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
         title=f"W&B run does not match: {found[0].text}",
         since=present.first(history.trend.pace.resumed_at, present.phase_since(history)),
         evidence=found,
-        confidence="sure",
         next_action=f"ask {wording.person(run)} which W&B run is right before more rows land"
         " in the wrong one; fix cockpit.toml or the command, not the rows",
     )
@@ -288,7 +287,6 @@ def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
     text = f"nothing written since {wording.moment(written)}, before this job began"
     yield Alert(
         key=f"C-13:{run.name}:still",
-        severity=Severity.ALERT,
         title="W&B has nothing of this job, whose log shows steps",
         since=since,
         evidence=(

@@ -86,7 +86,6 @@ def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
         title="Finished, not sealed yet",
         since=due,
         evidence=(Evidence(text=text, source=history.facets.job.source),),
-        confidence="sure",
         next_action=f"seal {run.name}",
     )
 
@@ -350,10 +349,8 @@ def _alert(
     }
     return Alert(
         key=f"C-24:{run.name}:{cause}",
-        severity=Severity.INFO,
         title=title,
         since=since,
         evidence=present.evidence(history.facets.records.source, text),
-        confidence="sure",
         next_action=steps[cause],
     )

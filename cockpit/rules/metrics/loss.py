@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
@@ -229,7 +229,6 @@ def _loss_alert(
     whole = history.rows_from == 0
     return Alert(
         key=f"C-11:{run.name}",
-        severity=Severity.ALERT,
         title=title,
         since=present.first(since, history.trend.last_step_at, history.now),
         since_or_before=not whole,

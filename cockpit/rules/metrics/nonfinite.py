@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import isfinite
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.lineage import named
 from cockpit.model.observed import Row
@@ -199,12 +199,10 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
     lines = [_finding_text(each, history) for each in found]
     yield Alert(
         key=f"C-09:{run.name}",
-        severity=Severity.CRITICAL,
         title=f"{_called(first.metric)} is {_shown(first.value)} {_place(first, history)}",
         since=present.first(first.at, history.trend.last_step_at, history.now),
         since_or_before=not sure,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure",
         next_action=_next(run, history),
     )
 

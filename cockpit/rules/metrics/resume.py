@@ -217,7 +217,6 @@ def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
     ask = f"ask who restarted {run.name} and from what; if not intended, "
     return Alert(
         key=f"C-12:first-step:{run.name}:{start.name}",
-        severity=Severity.ALERT,
         title=title if sure else f"Restarted {where} although step {meant} was there",
         since=start.at,
         evidence=(

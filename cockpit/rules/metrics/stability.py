@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Final, Literal
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
@@ -221,7 +221,6 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
     starts = [each.since for each in found if each.since is not None]
     yield Alert(
         key=f"C-10:{run.name}",
-        severity=Severity.ALERT,
         title=f"Unstable: {_title(found[0])}",
         since=present.first(min(starts, default=None), history.trend.last_step_at, history.now),
         since_or_before=not whole,

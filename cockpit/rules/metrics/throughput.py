@@ -10,7 +10,7 @@ from math import isfinite
 from statistics import fmean, median
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.goodput import Break, Stepping
 from cockpit.model.history import History
 from cockpit.model.observed import Row
@@ -236,7 +236,6 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     held = wording.lasting(seen.low * run.cadence)
     yield Alert(
         key=f"C-05:{run.name}",
-        severity=Severity.ALERT,
         title=f"Throughput {wording.percent(drop)} below baseline for {least}{held}",
         since=history.now if seen.low_since is None else seen.low_since,
         since_or_before=not whole,

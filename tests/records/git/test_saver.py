@@ -519,22 +519,6 @@ async def test_a_repository_of_another_user_names_the_remedy(tmp_path: Path) -> 
     assert push.stage is PushStage.FAILED and f"safe.directory {ada}" in str(push.trouble)
 
 
-async def test_a_repository_that_git_is_kept_from_is_not_said_to_be_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ada, top = shared(tmp_path), str((tmp_path / "ada").resolve())
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", top)
-    done = await save(ada, entry("one"))
-    assert done.as_far and "is not in a git repository" in str(done.trouble)
-    monkeypatch.delenv("GIT_CEILING_DIRECTORIES")
-    (ada / ".git/HEAD").rename(ada / ".git/away")  # git finds none, as where it may not look
-    asked = os.access
-    may_not = str(ada / ".git")
-    monkeypatch.setattr(os, "access", lambda path, how: str(path) != may_not and asked(path, how))
-    done = await save(ada, entry("two"))
-    assert f"this user may not read {top}/.git" in str(done.trouble) and not done.as_far
-
-
 async def test_a_file_outside_of_its_work_tree_is_saved_and_says_so(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     (tmp_path / "tree").mkdir()
