@@ -294,7 +294,7 @@ LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "verl", "nemo", "automodel", "composer", "torchtune"),
     *("litgpt", "olmo", "nanochat", "fairseq", "speechbrain", "t5x", "mmengine"),
-    *("detectron2", "lightning-sharded", "custom"),
+    *("detectron2", "lightning-sharded", "veomni", "custom"),
 )
 
 

@@ -108,6 +108,21 @@ def _rows() -> tuple[Layout, ...]:
             beside=late_regex("|".join(map(re.escape, BY_NUMBER))),
         ),
         Layout(
+            "veomni",
+            late_regex(r"global_step_(\d+)"),
+            "checkpoint_manifest.json",
+            trainers.veomni,
+            trainers.veomni_signs,
+            {
+                "global_step_500/checkpoint_manifest.json": b"{}",
+                "global_step_500/model/ckpt/.metadata": _X,
+                "global_step_500/model/ckpt/__0_0.distcp": _X,
+                "global_step_500/extra_state/rank_0.pt": _X,
+            },
+            loads=picks.of_whole("VeOmni (load_path: auto): greatest step that is whole"),
+            by_command=True,
+        ),
+        Layout(
             "automodel",
             late_regex(r"(?:epoch_\d+_)?step_(\d+)"),
             "",

@@ -291,6 +291,39 @@ def olmo(folder: Folder, root: Root) -> FolderFinding | None:
     return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
 
 
+def veomni_signs(folder: Folder, root: Root) -> bool:
+    """By the weights in a folder of their own below ``model/``, beside the state of the ranks."""
+    if folder.single or _VEOMNI.fullmatch(folder.name) is None:
+        return False
+    return _VEOMNI_MANIFEST in folder.top or any(map(_VEOMNI_WEIGHTS.fullmatch, folder.by_path))
+
+
+def veomni(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge as VeOmni does: its manifest is there, and each folder of shards has ``.metadata``.
+
+    The shards of an asynchronous save go on after the manifest. A last save has no optimizer.
+    """
+    marker = folder.by_path.get(_VEOMNI_MANIFEST)
+    short = partial(folder)
+    if short is None and marker is None:
+        short = f"no {_VEOMNI_MANIFEST}"
+    shards = {match[1] for match in map(_VEOMNI_SHARD.fullmatch, folder.by_path) if match}
+    without = sorted(each for each in shards if f"{each}/.metadata" not in folder.by_path)
+    if short is None and without:
+        short = f"no .metadata in {without[0]}"
+    if short is not None:
+        return unfinished(short, marker)
+    if not shards and "model/" not in folder.by_path:  # a later look has the folder as one entry
+        return doubtful("no shards below model/", marker)
+    return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
+
+
+_VEOMNI: Final = late_regex(r"global_step_\d+")
+_VEOMNI_MANIFEST: Final = "checkpoint_manifest.json"
+_VEOMNI_SHARD: Final = late_regex(r"(model/(?:[^/]+/)?(?:ckpt|optimizer))/[^/]+")
+_VEOMNI_WEIGHTS: Final = late_regex(r"model/(?:[^/]+/)?ckpt/(?:.*\.distcp|\.metadata)")
+
+
 def _there(folder: Folder, path: str) -> bool:
     """Tell whether a file is there, or was when its folder was summed up as one entry."""
     return path in folder.by_path or f"{path.partition('/')[0]}/" in folder.by_path

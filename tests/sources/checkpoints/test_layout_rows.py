@@ -48,6 +48,15 @@ def verl(step: int, ranks: tuple[int, ...] = (0, 1), data: bool = True) -> dict[
     return {**files, **({f"global_step_{step}/data.pt": X} if data else {})}
 
 
+def veomni(step: int, manifest: bool = True, without: str = "") -> dict[str, bytes]:
+    name = f"global_step_{step}"
+    files = {f"{name}/extra_state/rank_0.pt": X, f"{name}/model/lr_scheduler.pt": X}
+    for part in ("ckpt", "optimizer"):
+        files |= {f"{name}/model/{part}/__0_0.distcp": X}
+        files |= {f"{name}/model/{part}/.metadata": X} if part != without else {}
+    return files | ({f"{name}/checkpoint_manifest.json": b"{}"} if manifest else {})
+
+
 def nemo(name: str, described: bool = True) -> dict[str, bytes]:
     files = {f"{name}/weights/__0_0.distcp": X, f"{name}/context/model.yaml": X}
     return {**files, **({f"{name}/weights/.metadata": X} if described else {})}
@@ -76,6 +85,14 @@ def core(step: int, marker: bool = True) -> dict[str, bytes]:
 
 TRACKER = "latest_checkpointed_iteration.txt"
 CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
+    "VeOmni: the shards of an asynchronous save go on after its manifest": (
+        veomni(100) | veomni(200, without="optimizer") | veomni(300, manifest=False),
+        {
+            "global_step_100": "complete",
+            "global_step_200": "incomplete",
+            "global_step_300": "incomplete",
+        },
+    ),
     "verl: a rank's file of the world size is missing": (
         verl(90) | verl(100, ranks=(0,)),
         {"global_step_90": "complete", "global_step_100": "incomplete"},
