@@ -34,11 +34,9 @@ DEADLINE: Final = 2.0
 
 def identity(report: RunReport) -> str:
     """Return what names a run: its name, job, W&B run, newest checkpoint, next action."""
-    job, tracker = report.facets.job.value, report.facets.tracker.value
-    spec = report.spec
+    tracker = report.facets.tracker.value
     lines = [f"run {report.name}: {report.verdict.value}"]
-    job_id = (job.id if job is not None else None) or (spec.job.id if spec.job else None)
-    if job_id:
+    if job_id := _job_id(report):
         lines.append(f"job {job_id}")
     if tracker is not None and tracker.id:
         place = "/".join(part for part in (tracker.entity, tracker.project, tracker.id) if part)
@@ -87,10 +85,8 @@ def sequence(code: str, variables: Mapping[str, str]) -> str:
 
 def _kept(text: str, file: Path) -> str:
     """Write the file anew, for its owner only; return how to fetch it."""
-    home = str(Path.home())
-    shown = (
-        str(file).replace(f"{home}/", "~/", 1) if str(file).startswith(f"{home}/") else str(file)
-    )
+    home = Path.home()
+    shown = f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileNotFoundError):
@@ -119,11 +115,16 @@ def copies(report: RunReport) -> list[Copy]:
     return [Copy(each.name, scrub(each.text)) for each in found if each.text]
 
 
+def _job_id(report: RunReport) -> str:
+    job, spec = report.facets.job.value, report.spec.job
+    return (job.id if job else None) or (spec.id if spec else None) or ""
+
+
 def _names_of(report: RunReport) -> Iterator[Copy]:
     """Yield what the run is called, here and elsewhere."""
-    job, tracker, spec = report.facets.job.value, report.facets.tracker.value, report.spec
+    tracker = report.facets.tracker.value
     yield Copy("run", report.name)
-    yield Copy("job id", (job.id if job else None) or (spec.job.id if spec.job else None) or "")
+    yield Copy("job id", _job_id(report))
     if tracker is not None and tracker.id:
         yield Copy("W&B run", tracker.url or tracker.id)
     checkpoints = report.facets.checkpoints.value
@@ -159,16 +160,15 @@ class CopyScreen(ListDialog[str | None]):
         self._found = {each.name: each for each in found}
 
     def rows(self) -> list[Row]:
-        """Return what can be copied."""
-        return [Row(name, partial(paint_copy, each)) for name, each in self._found.items()]
+        """Return what can be copied; of a longer text its first line and how many there are."""
+
+        def paint(each: Copy, width: int, chosen: bool) -> list[Content]:
+            first, *more = each.text.splitlines() or [""]
+            said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
+            return [chosen_row(text(fit(Content(each.name), NAMES), (said, DIM)), width, chosen)]
+
+        return [Row(name, partial(paint, each)) for name, each in self._found.items()]
 
     def action_copy_take(self) -> None:
         """Copy what is chosen."""
         self.dismiss(self._found[self.chosen].text)
-
-
-def paint_copy(each: Copy, width: int, chosen: bool) -> list[Content]:
-    """Return a line; of a longer text its first one and how many there are."""
-    first, *more = each.text.splitlines() or [""]
-    said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
-    return [chosen_row(text(fit(Content(each.name), NAMES), (said, DIM)), width, chosen)]

@@ -179,7 +179,7 @@ class RowKeys:
         if self.keys and isinstance(body, ListBody):
             last = page.top + page.room
             seen = [key for key in self.keys if page.top <= body.places[key][0] < last]
-            self.chosen = (seen[0] if pages > 0 else seen[-1]) if seen else self.chosen
+            self.chosen = [*seen, self.chosen][0 if pages > 0 else max(0, len(seen) - 1)]
             self.show()
 
     def action_edge(self, end: bool) -> None:

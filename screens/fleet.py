@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -79,16 +79,13 @@ def read_filter(words: str) -> Filter:
         assert found is not None, "every word is at least a value"
         field, value = (found["field"] or "").casefold(), found["value"].casefold()
         if field not in _FIELDS:
-            return Filter(problem=f'no filter "{field}:"; there are {_names()}')
+            names = ", ".join(f"{name}:" for name in _FIELDS if name)
+            return Filter(problem=f'no filter "{field}:"; there are {names}')
         if field == "state" and not any(each.startswith(value) for each in STATES):
             return Filter(problem=f'no state "{value}"; there are {", ".join(STATES)}')
         if value:
             terms.append(Term(field, value, bool(found["not"])))
     return Filter(tuple(terms))
-
-
-def _names() -> str:
-    return ", ".join(f"{name}:" for name in _FIELDS if name)
 
 
 def cluster_of(report: RunReport) -> str:
@@ -107,19 +104,17 @@ def group_of(report: RunReport) -> str:
     return report.spec.group or ""
 
 
+_NAMED: Final[dict[str, Callable[[RunReport], str]]] = {
+    "cluster": cluster_of, "dri": dri_of, "group": group_of,
+}  # fmt: skip
+
+
 def _has_state(report: RunReport, value: str) -> bool:
     job = report.facets.job.value
     states = [report.verdict.value]
     if job is not None:
         states += [job.phase.value, *(["stopped"] if job.stopped is not None else [])]
     return any(each.startswith(value) for each in states)
-
-
-def _has_alert(report: RunReport, value: str) -> bool:
-    return any(
-        each.id.casefold().startswith(value) or value in each.title.casefold()
-        for each in report.alerts
-    )
 
 
 def _has_text(report: RunReport, value: str) -> bool:
@@ -131,21 +126,17 @@ def _has_text(report: RunReport, value: str) -> bool:
     return value in " ".join(parts).casefold()
 
 
-def _in(named: Callable[[RunReport], str]) -> Callable[[RunReport, str], bool]:
-    return lambda report, value: value in named(report).casefold()
-
-
 _FIELDS: Final[dict[str, Callable[[RunReport, str], bool]]] = {
     "": _has_text,
     "state": _has_state,
-    "alert": _has_alert,
-    "dri": _in(dri_of),
-    "group": _in(group_of),
-    "cluster": _in(cluster_of),
+    "alert": lambda report, value: any(
+        each.id.casefold().startswith(value) or value in each.title.casefold()
+        for each in report.alerts
+    ),
+    "dri": lambda report, value: value in dri_of(report).casefold(),
+    "group": lambda report, value: value in group_of(report).casefold(),
+    "cluster": lambda report, value: value in cluster_of(report).casefold(),
 }
-_NAMED: Final[dict[str, Callable[[RunReport], str]]] = {
-    "cluster": cluster_of, "dri": dri_of, "group": group_of,
-}  # fmt: skip
 
 
 def matching(reports: Iterable[RunReport], view: View) -> list[RunReport]:
@@ -157,27 +148,23 @@ def matching(reports: Iterable[RunReport], view: View) -> list[RunReport]:
 
 def ordered(reports: Sequence[RunReport], view: View) -> list[RunReport]:
     """Return the runs in the view's order; by need, favourites follow who needs a person."""
-    if view.sort == "name":
-        return sorted(reports, key=lambda each: each.name)
-    if view.sort == "time left":
-        return sorted(reports, key=_time_left)
-    if view.sort != "need":
-        return list(reports)
-    liked = frozenset(view.favourites)
-    return sorted(reports, key=lambda each: _need(each, each.name in liked))
 
+    def need(report: RunReport) -> tuple[int, bool, int, int]:
+        """Until it is read a run stands as if well, and then stays."""
+        waits = unread(report) and report.verdict is Verdict.UNKNOWN
+        place = URGENCY.index(Verdict.HEALTHY if waits else report.verdict)
+        worst = max((each.severity.rank for each in report.alerts), default=-1)
+        liked = report.name in view.favourites
+        return place if needs_room(report) else len(URGENCY), not liked, place, -worst
 
-def _need(report: RunReport, liked: bool) -> tuple[int, bool, int, int]:
-    """Return what a run is sorted by: until it is read it stands as if well, and then stays."""
-    waits = unread(report) and report.verdict is Verdict.UNKNOWN
-    place = URGENCY.index(Verdict.HEALTHY if waits else report.verdict)
-    worst = max((each.severity.rank for each in report.alerts), default=-1)
-    return place if needs_room(report) else len(URGENCY), not liked, place, -worst
+    def time_left(report: RunReport) -> float:
+        left = report.progress.eta_s
+        return math.inf if left is None or math.isnan(left) else left
 
-
-def _time_left(report: RunReport) -> float:
-    left = report.progress.eta_s
-    return math.inf if left is None or math.isnan(left) else left
+    ways: dict[str, Callable[[RunReport], Any]] = {
+        "need": need, "name": lambda each: each.name, "time left": time_left,
+    }  # fmt: skip
+    return sorted(reports, key=ways.get(view.sort, lambda each: 0))
 
 
 def arranged(reports: Sequence[RunReport], view: View) -> Shown:
@@ -189,14 +176,11 @@ def arranged(reports: Sequence[RunReport], view: View) -> Shown:
     groups: dict[str, list[RunReport]] = {}
     for each in runs:
         groups.setdefault(named(each), []).append(each)
-    titles = tuple((_title(view.group, name, found), len(found)) for name, found in groups.items())
-    return Shown([each for found in groups.values() for each in found], titles)
-
-
-def _title(kind: str, name: str, found: Sequence[RunReport]) -> str:
-    said = "owner" if kind == "dri" else kind
-    runs = "1 run" if len(found) == 1 else f"{len(found)} runs"
-    return f"{said} {name} · {runs}" if name else f"no {said} · {runs}"
+    said, titles = "owner" if view.group == "dri" else view.group, []
+    for name, found in groups.items():
+        count = "1 run" if len(found) == 1 else f"{len(found)} runs"
+        titles.append((f"{f'{said} {name}' if name else f'no {said}'} · {count}", len(found)))
+    return Shown([each for found in groups.values() for each in found], tuple(titles))
 
 
 HELD: Final = 60.0
@@ -435,12 +419,12 @@ class FleetScreen(ActingScreen):
 
     def _first(self, shown: list[RunReport]) -> str:
         """Return the run to begin with."""
-        fresh = (each for each in shown if each.verdict is Verdict.CRITICAL)
-        if any(each.name not in self._left.critical for each in fresh):
-            return shown[0].name
-        return next(
-            (each.name for each in shown if each.name == self._left.selected), shown[0].name
+        new = any(
+            each.verdict is Verdict.CRITICAL and each.name not in self._left.critical
+            for each in shown
         )
+        left = self._left.selected
+        return left if left is not None and left in self._names and not new else shown[0].name
 
     def _neighbour(self, names: list[str]) -> str:
         """Return the run nearest to where the selected one stood that is still in sight."""
@@ -500,6 +484,12 @@ class FleetScreen(ActingScreen):
             self.cockpit.say(self.NO_RUN)
         else:
             self.app.push_screen(PastScreen(self.cockpit, self.selected))
+
+    def action_happened(self) -> None:
+        """Show what happened to all runs."""
+        from screens.happened import HappenedScreen
+
+        self.app.push_screen(HappenedScreen(self.cockpit))
 
     def action_sort(self) -> None:
         """Sort in the next way."""

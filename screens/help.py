@@ -39,15 +39,13 @@ def sections(
         for where in order
     ]
     found.insert(len(here), ("Move", moving))
-    return [
-        (title, [_row(keys, each, notes or {}) for each in rows]) for title, rows in found if rows
-    ]
 
+    def row(each: Hotkey) -> tuple[str, str, str]:
+        note = (notes or {}).get(each.id, "")
+        names = " ".join(map(shown, keys.of(each.id)))
+        return names, each.title, f"{each.help}  {NOT_NOW}{note}" if note else each.help
 
-def _row(keys: Keys, each: Hotkey, notes: Mapping[str, str]) -> tuple[str, str, str]:
-    note = notes.get(each.id, "")
-    names = " ".join(shown(key) for key in keys.of(each.id))
-    return names, each.title, f"{each.help}  {NOT_NOW}{note}" if note else each.help
+    return [(title, list(map(row, rows))) for title, rows in found if rows]
 
 
 def help_page(

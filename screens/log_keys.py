@@ -72,7 +72,8 @@ async def save(
 
     ``tell`` is given the share that is done. Raises ``OSError``, ``TimeoutError``.
     """
-    file = await offload(_create, path, deadline=DEADLINE)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = await offload(os.open, path, flags, 0o600, deadline=DEADLINE)
     count = 0
     try:
         async for part, share in lines:
@@ -86,10 +87,6 @@ async def save(
     finally:
         os.close(file)
     return count
-
-
-def _create(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 def _write(file: int, data: bytes) -> None:

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from cockpit.model.alert import Alert
 from cockpit.model.base import SafeText
-from cockpit.model.logtext import Hit, LogPage
+from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.report import RunReport
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as spelled
@@ -283,19 +283,14 @@ class Seeker:
 
     async def first(self, targets: Sequence[Target]) -> LogPlace | None:
         """Return the first target that stands in the log."""
-        seek = {
-            "line": self._numbered_line,
-            "text": self._text,
-            "step": self._step,
-            "time": self._time,
-        }
         for target in targets:
-            found = await seek[target.kind](target)
-            if found is not None:
+            seek: Callable[[Target], Awaitable[LogPlace | None]]
+            seek = getattr(self, f"_{target.kind}")
+            if (found := await seek(target)) is not None:
                 return found
         return None
 
-    async def _numbered_line(self, target: Target) -> LogPlace | None:
+    async def _line(self, target: Target) -> LogPlace | None:
         """Return the line of a number, if it still reads as it was quoted."""
         number = int(target.value)
         offset = await self._logs.line_at(self._run, number)
@@ -314,11 +309,12 @@ class Seeker:
         """Return the line of exactly this step, else of the nearest one that is logged."""
         step = int(target.value)
         near = await self._logs.nearest_step(self._run, step, self._begin)
-        if near is not None and near.value == step:
-            return LogPlace(near.offset, "", f"step {spelled(step)}")
-        hit = await self._logs.exact_step(self._run, step)
-        if hit is not None and hit.found:
-            return LogPlace(hit.offset, "", f"step {spelled(step)}")
+        exact: Near | Hit | None = near if near is not None and near.value == step else None
+        if exact is None:
+            hit = await self._logs.exact_step(self._run, step)
+            exact = hit if hit is not None and hit.found else None
+        if exact is not None:
+            return LogPlace(exact.offset, "", f"step {spelled(step)}")
         if near is None:
             return None
         nearest = spelled(int(near.value))

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from textual.content import Content
 
-from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import login_in, name_in
@@ -89,9 +88,10 @@ class StandIns:
 
     def of(self, name: str, kind: Kind) -> str:
         """Return what stands for a name, in as many cells; of a cut one, for what it was."""
-        word = self._completed(name.lower())
-        kind = self.known.get(word, kind)
-        key = kind, _short(word)
+        word, kind = self._completed(name), self.kind_of(name, kind)
+        # a machine's name goes without its domain, where its first part says which it is
+        first = word.partition(".")[0]
+        key = kind, first if not first.isalpha() and not first.isdecimal() else word
         if key not in self._numbers:
             self._counts[kind] += 1
             self._numbers[key] = self._counts[kind]
@@ -101,17 +101,14 @@ class StandIns:
                 return shown.ljust(width, DOT)
         return DOT * width
 
-    def _completed(self, word: str) -> str:
-        start = word.removesuffix("…")
-        if start == word:
-            return word
-        return next((each for each in self.known if each.startswith(start)), start)
+    def kind_of(self, name: str, unless_known: Kind = Kind.HOST) -> Kind:
+        """Return what a name is, whole or cut."""
+        return self.known.get(self._completed(name), unless_known)
 
-
-def _short(word: str) -> str:
-    """Return a machine's name without its domain, where its first part says which it is."""
-    first = word.partition(".")[0]
-    return first if not first.isalpha() and not first.isdecimal() else word
+    def _completed(self, name: str) -> str:
+        word, start = name.lower(), name.lower().removesuffix("…")
+        begun = (each for each in self.known if each.startswith(start))
+        return word if start == word else next(begun, start)
 
 
 class Mask:
@@ -177,16 +174,13 @@ class Mask:
         if any(learned):
             self._named = self._pattern()
         found += (Hidden(each.start, each.end, each.kind) for each in names)
-        found += (Hidden(*each.span(), self._kind(each.group()))
-                  for each in self._named.finditer(plain))  # fmt: skip
+        for known in self._named.finditer(plain):
+            found.append(Hidden(*known.span(), self._names.kind_of(known.group())))
         at = 0
         for each in sorted(found, key=lambda piece: (piece.start, -piece.end)):
             if each.start >= at:
                 yield each
                 at = each.end
-
-    def _kind(self, word: str) -> Kind:
-        return self._names.known.get(self._names._completed(word.lower()), Kind.HOST)
 
     def _stands_in(self, plain: str, start: int, end: int) -> bool:
         """Return whether this is a stand-in: some lines are asked about twice."""
@@ -204,9 +198,12 @@ class Mask:
 
     def _pattern(self) -> re.Pattern[str]:
         """Return what finds the known names, whole or cut off with an ellipsis."""
-        words = sorted(self._names.known, key=len, reverse=True)
-        names = "|".join(_or_cut(word) for word in words) or r"(?!)"
-        return re.compile(rf"(?<![\w-])(?:{names})(?![\w])", re.IGNORECASE)
+        forms = [
+            re.escape(form)
+            for word in sorted(self._names.known, key=len, reverse=True)
+            for form in (word, *(f"{word[:end]}…" for end in range(len(word), 1, -1)))
+        ]
+        return re.compile(rf"(?<![\w-])(?:{'|'.join(forms) or '(?!)'})(?![\w])", re.IGNORECASE)
 
 
 def _kept_end(path: str) -> int:
@@ -220,17 +217,10 @@ def _kept_end(path: str) -> int:
     return 0 if named else len(found.group())
 
 
-def _or_cut(word: str) -> str:
-    """Return a pattern for ``word`` whole or cut off with an ellipsis."""
-    cuts = "|".join(re.escape(word[:end]) + "…" for end in range(len(word), 1, -1))
-    return f"{re.escape(word)}|{cuts}"
-
-
 def _people(run: RunSpec) -> set[str]:
-    wandb = run.wandb
-    found = {run.dri, wandb.recorded.entity if wandb is not None else None}
-    found |= set(run.standing.by) if run.standing is not None else set()
-    return {word for word in found if word}
+    entity = None if run.wandb is None else run.wandb.recorded.entity
+    order = () if run.standing is None else run.standing.by
+    return {word for word in (run.dri, entity, *order) if word}
 
 
 def _met(report: RunReport) -> Iterator[str]:
@@ -246,20 +236,13 @@ def _met(report: RunReport) -> Iterator[str]:
 def _places(run: RunSpec) -> set[str]:
     from cockpit.platforms.kinds import PRIVATE  # here: only a shared screen needs it
 
-    job, wandb = run.job, run.wandb
-    server = urlsplit((wandb.recorded.base_url if wandb is not None else None) or "").hostname
-    found = {server} if server else set()
-    found |= {place.host for place in _named_places(run) if place.host}
-    if job is None:
-        return found
-    return found | {str(word) for name in PRIVATE if (word := getattr(job, name))}
-
-
-def _named_places(run: RunSpec) -> Iterator[Place]:
-    """Yield the places that a run file names beside its job's machine: hosts, buckets."""
-    job, marks = run.job, run.checkpoints
+    job, marks, wandb = run.job, run.checkpoints, run.wandb
+    base_url = None if wandb is None else wandb.recorded.base_url
+    found = {urlsplit(base_url or "").hostname}
     named = [run.output_root, None if job is None else job.log]
     named += [] if marks is None else [*marks.path, marks.initialize_from]
     named.append(None if run.code is None else run.code.repo)
-    named.append(None if run.wandb is None else run.wandb.dir)
-    yield from (place for place in named if place is not None)
+    named.append(None if wandb is None else wandb.dir)
+    found |= {place.host for place in named if place is not None}
+    found |= set() if job is None else {str(getattr(job, name) or "") for name in PRIVATE}
+    return {word for word in found if word}

@@ -62,35 +62,29 @@ class PastFiles:
         if found is self._book_of or found.report is None:
             return
         self._book_of, path = found, found.report.spec.records.logbook
-        if path is None:
-            self.book.show((), "", "not in the run file", at_end=False)
-            return
-        self.book.show((), path, "reading", at_end=False)
-        self._start("book then", partial(self._read_book, path, found.at))
+        self.book.show((), path or "", "reading" if path else "not in the run file", at_end=False)
+        if path is not None:
+            self._start("book then", partial(self._read_book, path, found.at))
 
     def wanted(self, offset: int, back: bool) -> None:
         """Read lines of the log further up, or down."""
         if self._log_of is not None:
-            self._start("log then", partial(self._read_more, self._log_of, offset, back))
+            self._start("log then", partial(self._read_log, self._log_of, offset, back))
 
-    async def _read_log(self, found: Then) -> None:
+    async def _read_log(self, found: Then, offset: int = BEYOND, back: bool = True) -> None:
+        """Show the log's end as it was, or more lines before ``offset``, or from it on."""
         try:
-            page, origin = await self._cockpit.pasts.log_then(self._run, found.at, BEYOND, True)
+            page, origin = await self._cockpit.pasts.log_then(self._run, found.at, offset, back)
         except (OSError, TimeoutError, ValueError) as error:
-            self._show_kept(found, _trouble(error))
+            said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            self._show_kept(found, said or "the log did not answer in time")
             return
-        if page.lines:
+        if offset != BEYOND:
+            self.log.extend(page, back)
+        elif page.lines:
             self.log.show_then(page, origin)
         else:
             self._show_kept(found, "the log had no line by then")
-
-    async def _read_more(self, found: Then, offset: int, back: bool) -> None:
-        try:
-            page, _ = await self._cockpit.pasts.log_then(self._run, found.at, offset, back)
-        except (OSError, TimeoutError, ValueError) as error:
-            self._show_kept(found, _trouble(error))
-        else:
-            self.log.extend(page, back)
 
     async def _read_book(self, path: str, at: float) -> None:
         book = await read_book_then(path, at)
@@ -101,11 +95,6 @@ class PastFiles:
         lines = () if log is None or log.value is None else log.value.lines
         kept = f"the last {len(lines)} lines then, as kept; " if lines else ""
         self.log.show_kept(lines, f"{kept}{why}")
-
-
-def _trouble(error: Exception) -> str:
-    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return said or "the log did not answer in time"
 
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "alerts", "logbook")
@@ -204,7 +193,9 @@ class PastScreen(ActingScreen):
         self.query_one(PastBand).show(found, self.at, now, moments, self._why)
         report = None if found is None else found.report
         header = self.query_one(RunHeader)
-        header.show(self._run, report, self.at, TABS.index(self._tab), lost=self._nothing())
+        lacks = "" if found is None else next(iter(found.lacks), "")
+        nothing = (self._why or "reading the store") if found is None else lacks
+        header.show(self._run, report, self.at, TABS.index(self._tab), lost=nothing)
         for name, view in self._views.items():
             view.display = name == self._tab and report is not None
             if report is not None and name == self._tab:
@@ -212,12 +203,6 @@ class PastScreen(ActingScreen):
         self._lay_out()
         self.query_one(HappeningList).show(self._timeline, now, self._why)
         self.show_keys()
-
-    def _nothing(self) -> str:
-        """Return why nothing of the moment is shown."""
-        if self._found is None:
-            return self._why or "reading the store"
-        return self._found.lacks[0] if self._found.lacks else ""
 
     def _show_view(self, view: View) -> None:
         assert self._found is not None and self._found.report is not None
@@ -295,15 +280,13 @@ class PastScreen(ActingScreen):
     def action_scrub(self, steps: int) -> None:
         """Go to the moment before, or to the next one."""
         times = () if self._timeline is None else self._timeline.times
-        here = self.wanted
-        if steps < 0:
-            wanted = next((each for each in reversed(times) if each < here), None)
+        before = [each for each in times if each < self.wanted]
+        after = [each for each in times if each > self.wanted]
+        wanted = before[-1:] if steps < 0 else after[:1]
+        if wanted:
+            self._go(wanted[0])
         else:
-            wanted = next((each for each in times if each > here), None)
-        if wanted is None:
             self.cockpit.say(f"no {'earlier' if steps < 0 else 'later'} moment is known")
-        else:
-            self._go(wanted)
 
     def action_step(self, steps: int) -> None:
         """Go to the happening below in the timeline, or above."""

@@ -23,7 +23,7 @@ from screens.ports import Cockpit
 from screens.run_charts import ChartKeys, ChartsTab
 from screens.run_layout import Shape, Want, has_room, shape_of, shares, strip_height
 from screens.run_log import LogTab
-from widgets.alert_list import AlertList, TimelineView
+from widgets.alert_list import NONE, AlertList, TimelineView
 from widgets.facet_table import CheckpointTable, FacetTable, GoodputPanel
 from widgets.fleet_header import KeyLine
 from widgets.log_view import LogView
@@ -122,7 +122,7 @@ class RunScreen(ChartKeys):
     @property
     def report(self) -> RunReport | None:
         """Return the newest report; ``None`` once the run file no longer names it."""
-        return next((each for each in self.cockpit.reports if each.name == self._run), None)
+        return self.cockpit.report_of(self._run)
 
     def on_mount(self) -> None:
         """Begin with the log, or the tab that was asked for."""
@@ -285,7 +285,7 @@ class RunScreen(ChartKeys):
         """Show the screen as it was: at the happening under the cursor, else at the last change."""
         from screens.past import PastScreen
 
-        at = self._timeline.moment_at_cursor if self._tab == "timeline" else None
+        at = self._timeline.at_cursor.at if self._tab == "timeline" else None
         self.app.push_screen(PastScreen(self.cockpit, self._run, at))
 
     def action_only_kind(self) -> None:
@@ -299,11 +299,10 @@ class RunScreen(ChartKeys):
         report = self.report
         if report is None:
             return
-        alert = self._timeline.at_cursor if self._tab == "timeline" else None
-        kept = self._timeline.bookmark_at_cursor if self._tab == "timeline" else None
+        here = self._timeline.at_cursor if self._tab == "timeline" else NONE
         self.go("log")
-        tab = self.log_tab
-        said = tab.jump(report, alert) if kept is None else tab.open_bookmark(kept)
+        tab, kept = self.log_tab, here.bookmark
+        said = tab.jump(report, here.alert) if kept is None else tab.open_bookmark(kept)
         if said is not None:
             self.cockpit.say(said)
 
@@ -311,8 +310,8 @@ class RunScreen(ChartKeys):
         """Step down, or up."""
         self.log_tab.moved()
         view = self._views[self._tab]
-        if isinstance(view, MetricCharts):
-            self.charts_tab.step(steps)
+        if isinstance(view, MetricCharts):  # more closely (up), or less so (down)
+            self.charts_tab.change(lambda: view.closer(steps < 0))
         elif isinstance(view, LogView | Scrolled):
             view.move(steps)
 
@@ -320,8 +319,8 @@ class RunScreen(ChartKeys):
         """Turn pages down, or up."""
         self.log_tab.moved()
         view = self._views[self._tab]
-        if isinstance(view, MetricCharts):
-            self.charts_tab.page(pages)
+        if isinstance(view, MetricCharts):  # half of what is shown
+            self.charts_tab.change(lambda: view.pan(pages / 2))
         elif isinstance(view, LogView | Scrolled):
             view.page(pages)
 

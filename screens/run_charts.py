@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from widgets.metric_charts import LossChart
 
 
-PAN: Final = 0.5
-"""The part of the shown range that one page moves."""
 PROMPT: Final = "one or two metrics by a few letters: loss, grad   enter show · esc cancel"
 OFFERED: Final = 12
 
@@ -88,18 +86,6 @@ class ChartsTab:
         change()
         self.ask()
 
-    def step(self, steps: int) -> None:
-        """Look more closely (up), or less so (down)."""
-        self.change(lambda: self._view.closer(steps < 0))
-
-    def page(self, pages: int) -> None:
-        """Show what lies further right (down), or left."""
-        self.change(lambda: self._view.pan(pages * PAN))
-
-    def sideways(self, cells: int) -> None:
-        """Move the cursor."""
-        self.change(lambda: self._view.move(cells))
-
     def next_metric(self) -> None:
         """Show the next of the usual metrics."""
         first = self._view.look.metrics[0]
@@ -152,18 +138,11 @@ def metrics_like(typed: str, names: Iterable[str]) -> tuple[str, ...]:
 
 def _rank(wanted: str, name: str) -> int | None:
     """Return 0 for the name itself, more for what fits less; ``None`` where it does not."""
-    if name == wanted:
-        return 0
-    if name.startswith(wanted) or f"/{wanted}" in name:
-        return 1
-    if wanted in name:
-        return 2
-    at = 0
-    for letter in wanted:
-        at = name.find(letter, at) + 1
-        if not at:
-            return None
-    return 3
+    letters = iter(name)
+    in_order = all(each in letters for each in wanted)
+    begins = name.startswith(wanted) or f"/{wanted}" in name
+    fits = (name == wanted, begins, wanted in name, in_order)
+    return fits.index(True) if any(fits) else None
 
 
 class ChartKeys(LogKeys):
@@ -179,7 +158,7 @@ class ChartKeys(LogKeys):
     def action_sideways(self, direction: int) -> None:
         """Move the cursor of the charts; elsewhere scroll the log."""
         if self.charts.display:
-            self.charts_tab.sideways(direction)
+            self.charts_tab.change(lambda: self.charts.move(direction))
         else:
             super().action_sideways(direction)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from textual.worker import Worker
 
 from cockpit.model.alert import Alert
-from cockpit.model.logtext import Bookmark, Hit, LogPage, bookmark
+from cockpit.model.logtext import Bookmark, Hit, LogPage, Near, bookmark
 from cockpit.model.report import RunReport
 from screens.base import Work
 from screens.bookmarks import GONE, RunMarks
@@ -34,6 +34,7 @@ from widgets.log_view import Count, LogView
 from widgets.painting.facts import reason
 from widgets.painting.logline import Regex, term_of
 
+T = TypeVar("T")
 MOST: Final = 100_000
 """Matching lines that are counted at most."""
 MOST_BYTES: Final = 4 << 30
@@ -67,11 +68,7 @@ class Counting:
         self._over, self._part = False, False
         term = self._view.term
         self._counts = (term, reader.floor)
-
-        async def count() -> None:
-            await self._count(reader, term)
-
-        self._start(count)
+        self._start(partial(self._count, reader, term))
 
     def grown(self, reader: LogReader, size: int) -> None:
         """Count on, where all was counted and the log has more by now; anew where it has less."""
@@ -79,12 +76,8 @@ class Counting:
             self.begin(reader)
             return
         if self._over and self._view.term and not self._part and size > self._seen:
-            self._over, term = False, self._view.term
-
-            async def count() -> None:
-                await self._count(reader, term)
-
-            self._start(count)
+            self._over = False
+            self._start(partial(self._count, reader, self._view.term))
 
     async def _count(self, reader: LogReader, term: str) -> None:
         """Count slice by slice; what cannot be counted is not said to be."""
@@ -197,18 +190,17 @@ class LogTab:
             self._view.say(f"none further {'up' if back else 'down'} so far: page on to look")
             return
 
-        async def more() -> None:
+        async def more() -> LogPage:
             try:
-                page = await reader.more(offset, back)
-            except (OSError, TimeoutError) as error:
-                self._view.say(_trouble(error))
-                return
+                return await reader.more(offset, back)
             finally:
                 self._view.enough()
+
+        def extend(page: LogPage) -> None:
             self._empty = 0 if page.lines else self._empty + 1
             self._view.extend(page, back)
 
-        self._start(more)
+        self._start(partial(self._read, more, extend))
 
     def sift(self) -> None:
         """Show only warnings and errors, or all lines again."""
@@ -230,27 +222,20 @@ class LogTab:
         elif report is None or reader is None:
             return NO_FILE
         elif (begin := begin_of(report)) is not None:
-            self._from(begin)
+            self._from(Near(begin, 0.0))
         elif (job := report.facets.job.value) is not None and job.started_at is not None:
-            self._start(partial(self._from_time, reader, job.started_at))
+            nearest = partial(reader.logs.nearest_time, reader.run, job.started_at, 0)
+            self._start(partial(self._read, nearest, self._from))
         else:
             return "unknown where this job's lines begin: its launcher recorded no start"
         return None
 
-    async def _from_time(self, reader: LogReader, at: float) -> None:
-        try:
-            near = await reader.logs.nearest_time(reader.run, at, 0)
-        except (OSError, TimeoutError) as error:
-            self._view.say(_trouble(error))
-            return
-        if near is None:
+    def _from(self, begin: Near | None) -> None:
+        if begin is None:
             self._view.say("unknown where this job's lines begin: no line has a timestamp")
-        else:
-            self._from(near.offset)
-
-    def _from(self, begin: int) -> None:
-        self._view.floor = begin
-        if begin == 0:
+            return
+        self._view.floor = begin.offset
+        if begin.offset == 0:
             self._view.say("the whole log is of this job")
         self._show_anew()
 
@@ -276,11 +261,7 @@ class LogTab:
         seen = (log.path, log.size, log.mtime)
         if place is not None and seen != self._looked and self.marks.unseen:
             self._looked = seen
-            self._look_up(self._look_up_marks)
-
-    async def _look_up_marks(self) -> None:
-        await self.marks.look_up()
-        self._show_bookmarks()
+            self._look_up(partial(self._read, self.marks.look_up, lambda _: self._show_bookmarks()))
 
     def bookmark(self) -> str:
         """Keep the line at the cursor, or forget it; return what was done."""
@@ -380,7 +361,10 @@ class LogTab:
         """
         words = "the line that tells the cause"
         targets: Sequence[Target] = triage_targets(report)
-        alert = alert or self._next_alert(report)
+        if alert is None and report.alerts:  # after the one that was gone to last, the worst first
+            keys = [each.key for each in report.alerts]
+            at = keys.index(self._jumped) + 1 if self._jumped in keys else 0
+            alert = report.alerts[at % len(keys)]
         if alert is not None:
             targets, self._jumped = targets_of(report, alert), alert.key
             place = next((n for n, one in enumerate(report.alerts, 1) if one is alert), None)
@@ -388,31 +372,20 @@ class LogTab:
         if not targets:
             return "no alert on this run has log evidence"
         self._view.hold()
-        if self.reader is None:
+        reader = self.reader
+        if reader is None:
             self._view.say(NO_FILE)
             return None
-        self._seek(self.reader, report, targets, words)
-        return None
-
-    def _next_alert(self, report: RunReport) -> Alert | None:
-        """Return the alert after the one that was gone to last, the worst at first."""
-        keys = [alert.key for alert in report.alerts]
-        at = keys.index(self._jumped) + 1 if self._jumped in keys else 0
-        return report.alerts[at % len(keys)] if keys else None
-
-    def _seek(
-        self, reader: LogReader, report: RunReport, targets: Sequence[Target], words: str
-    ) -> None:
-        reader = replace(reader, floor=0)
-        seeker = Seeker(reader.logs, report, partial(self._newest, reader))
+        newest = partial(self._newest, replace(reader, floor=0))
+        seeker = Seeker(reader.logs, report, newest)
 
         async def first() -> LogPlace | None:
             found = await seeker.first(targets)
             return None if found is None else found._replace(words=f"{words}: {found.words}")
 
         self._view.say(f"{words}: looking for its evidence (esc stops)")
-        lacks = f"{words}: no evidence of it in this log"
-        self._go_soon(first, lacks)
+        self._go_soon(first, f"{words}: no evidence of it in this log")
+        return None
 
     def _newest(self, reader: LogReader, term: str) -> Awaitable[Hit | None]:
         return reader.find(term, 1 << 62, True, self._on_progress)
@@ -424,8 +397,12 @@ class LogTab:
         """Show the end: as the source has read it, from the file only if that was long ago."""
         report, reader = self._report, self.reader
         log = None if report is None else report.facets.log.value
-        if reader is not None and reader.sifts:
-            self._tail_sifted(reader)
+        if reader is not None and reader.sifts and self._begun == self.file:  # what is new
+            more = partial(reader.more, self._view.end, False)
+            self._start(partial(self._read, more, self._view.show_more))
+        elif reader is not None and reader.sifts:
+            self._begun, self._empty = self.file, 0
+            self._start(partial(self._read, partial(reader.tail, TAIL_LINES), self._show_tail))
         elif reader is not None and (log is None or not log.offsets):
             read = partial(reader.tail, max(TAIL_LINES, self._view.room))
             self._start(partial(self._read, read, self._show_tail))
@@ -435,15 +412,6 @@ class LogTab:
             placed = log is None or bool(log.offsets)
             page = since(held_lines(report), self._view.floor) if placed else held_lines(report)
             self._view.show_tail(page, placed=placed)
-
-    def _tail_sifted(self, reader: LogReader) -> None:
-        """Read warnings and errors that are new; all of them anew in another file."""
-        if self._begun == self.file:
-            more = partial(reader.more, self._view.end, False)
-            self._start(partial(self._read, more, self._view.show_more))
-            return
-        self._begun, self._empty = self.file, 0
-        self._start(partial(self._read, partial(reader.tail, TAIL_LINES), self._show_tail))
 
     def _show_tail(self, page: LogPage) -> None:
         if self._view.following or not self._view.placed:
@@ -472,9 +440,8 @@ class LogTab:
     def _go_soon(self, look: Callable[[], Awaitable[LogPlace | None]], lacks: str) -> None:
         self._looking = self._start(partial(self._go_to, look, lacks))
 
-    async def _read(
-        self, read: Callable[[], Awaitable[LogPage]], show: Callable[[LogPage], None]
-    ) -> None:
+    async def _read(self, read: Callable[[], Awaitable[T]], show: Callable[[T], None]) -> None:
+        """Show what is read, or why it cannot be."""
         try:
             show(await read())
         except (OSError, TimeoutError) as error:

@@ -21,9 +21,16 @@ from screens.keys import bindings
 from screens.ports import Cockpit
 from themes.loader import load_themes
 from widgets.painted import Filter
-from widgets.painting.line import DIM, EMPTY, text, wrapped
+from widgets.painting.line import DIM, EMPTY, STRONG, cut, text, wrapped
 from widgets.painting.metrics import copied, paint_backtest
-from widgets.painting.pages import as_svg, as_text, change_words, paint_page
+from widgets.painting.pages import (
+    TASK_MARKS,
+    as_svg,
+    as_text,
+    change_words,
+    paint_page,
+    tasks_table,
+)
 from widgets.scrolled import Row
 
 SAVED_WIDTH: Final = 100
@@ -38,12 +45,14 @@ class SheetScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("page", "list")
     NOTE: ClassVar[str] = ""
 
+    MAKING: ClassVar[str] = "making the page"
+
     def __init__(self, cockpit: Cockpit, run: str) -> None:
         super().__init__(cockpit)
         self._run = run
         self.text = ""
         """The page as it is copied."""
-        self.status = "making the page"
+        self.status = self.MAKING
 
     def on_mount(self) -> None:
         """Make the page."""
@@ -56,7 +65,7 @@ class SheetScreen(ListScreen):
         return self._run
 
     async def make(self) -> None:
-        """Make ``text``, or say in ``status`` why there is none."""
+        """Make ``text``, or say in ``status`` why there is none; may raise what actions raise."""
         raise NotImplementedError
 
     def lines(self, page: Sequence[str], width: int) -> list[Content]:
@@ -68,7 +77,10 @@ class SheetScreen(ListScreen):
         return page
 
     async def _make(self) -> None:
-        await self.make()
+        try:
+            await self.make()
+        except (OSError, RefuseError, StoreError, TimeoutError) as error:
+            self.status = f"no page: {getattr(error, 'strerror', None) or error}"
         self.show()
 
     def rows(self) -> list[Row]:
@@ -94,14 +106,14 @@ class SheetScreen(ListScreen):
         if self.text:
             self.cockpit.copy(self.text)
         else:
-            self.cockpit.say("there is no page to copy")
+            self.cockpit.say("there is no page yet")
 
     def action_sheet_save(self) -> None:
         """Write the page as it is shown into files: Markdown, text and a picture."""
         if self.text:
             spawn(self, self._save)
         else:
-            self.cockpit.say("there is no page to save")
+            self.cockpit.say("there is no page yet")
 
     async def _save(self) -> None:
         kept = self.page.kept
@@ -125,20 +137,13 @@ class BacktestScreen(SheetScreen):
 
     NAME = "backtest"
     NOTE = "as if live, with the thresholds of the run file"
-
-    def __init__(self, cockpit: Cockpit, run: str) -> None:
-        super().__init__(cockpit, run)
-        self.status = "replaying every logged row: about 10 s for a million"
-        self._found: Backtested | None = None
+    MAKING = "replaying every logged row: about 10 s for a million"
+    _found: Backtested | None = None
 
     async def make(self) -> None:
         """Replay the run."""
-        try:
-            self._found = await self.cockpit.replay(self._run)
-        except (OSError, TimeoutError) as error:
-            self.status = f"no backtest: {getattr(error, 'strerror', None) or error}"
-        else:
-            self.text = copied(self._found, self.cockpit.now())
+        self._found = await self.cockpit.replay(self._run)
+        self.text = copied(self._found, self.cockpit.now())
 
     def painted(self, page: str, kept: Filter, width: int) -> list[Content]:
         """Return the loss, and each alert with when it would have opened."""
@@ -152,21 +157,14 @@ class DescribeScreen(SheetScreen):
 
     NAME = "describe"
     NOTE = "by the job's own system, secrets masked"
-
-    def __init__(self, cockpit: Cockpit, run: str) -> None:
-        super().__init__(cockpit, run)
-        self.status = "asking the job's system"
+    MAKING = "asking the job's system"
 
     async def make(self) -> None:
         """Ask."""
-        try:
-            found = await self.cockpit.describe(self._run)
-        except (OSError, TimeoutError) as error:
-            self.status = f"no description: {getattr(error, 'strerror', None) or error}"
-        else:
-            self.status = found.problem or ""
-            head = f"{found.system} · job {found.job or 'unknown'} · at {clock_time(found.at)}"
-            self.text = "" if found.problem else f"{head}\n\n{found.text}"
+        found = await self.cockpit.describe(self._run)
+        self.status = found.problem or ""
+        head = f"{found.system} · job {found.job or 'unknown'} · at {clock_time(found.at)}"
+        self.text = "" if found.problem else f"{head}\n\n{found.text}"
 
     def lines(self, page: Sequence[str], width: int) -> list[Content]:
         """Return what was told, long lines wrapped below their own beginning."""
@@ -177,6 +175,28 @@ class DescribeScreen(SheetScreen):
             lines += [text(left, one) for one in wrapped(Content(words), width - len(left), 6)]
             lines += [] if words else [EMPTY]
         return lines
+
+
+class TasksScreen(SheetScreen):
+    """The tasks of an array or a sweep, those that failed first; follows the run."""
+
+    NAME = "tasks"
+
+    def show(self) -> None:
+        """Show the tasks as they are known now."""
+        report, now = self.cockpit.report_of(self._run), self.cockpit.now()
+        job = None if report is None else report.facets.job.value
+        self.text = "" if job is None else "\n".join(tasks_table(job, now))
+        self.status = "this job is no array: it has no tasks of its own"
+        super().show()
+
+    async def make(self) -> None:
+        """Nothing is asked for: the report has them."""
+
+    def lines(self, page: Sequence[str], width: int) -> list[Content]:
+        """Return the table, each task in its phase's colour."""
+        styles = {mark: style for mark, style in TASK_MARKS.values()}
+        return [cut(text((line, styles.get(line[:1], STRONG))), width) for line in page]
 
 
 class HandoffPage(SheetScreen):
@@ -191,13 +211,9 @@ class HandoffPage(SheetScreen):
         report = self.cockpit.report_of(self._run)
         params = {"to": (report.spec.dri if report is not None else None) or "nobody yet"}
         request = Request(action="handoff", run=self._run, operator=operator, params=params)
-        try:
-            plan = await (await self.cockpit.actions.service()).plan(request)
-        except (RefuseError, StoreError, TimeoutError) as error:
-            self.status = f"no page: {error}"
-        else:
-            self.text = plan.page or ""
-            self.status = "" if self.text else "no page: nothing to tell about this run"
+        plan = await (await self.cockpit.actions.service()).plan(request)
+        self.text = plan.page or ""
+        self.status = "" if self.text else "no page: nothing to tell about this run"
 
     def as_read_here(self, page: str) -> str:
         """Return the page with its times on the reader's clock, and their ages; not in quotes."""
@@ -211,5 +227,6 @@ class HandoffPage(SheetScreen):
 
 PAGES: Final[dict[str, type[SheetScreen]]] = {
     "page": HandoffPage, "backtest": BacktestScreen, "describe": DescribeScreen,
+    "tasks": TasksScreen,
 }  # fmt: skip
 """Pages of a run, by the id of their key."""

@@ -66,9 +66,7 @@ class Welcome(NamedTuple):
 
 
 class _Page(Painted):
-    def __init__(self, shown: Welcome) -> None:
-        super().__init__()
-        self.shown = shown
+    shown = Welcome("", ("", "", ""))
 
     def paint(self, width: int, height: int) -> list[Content]:
         wide = min(width, WIDEST)
@@ -114,19 +112,14 @@ def _paint_found(shown: Welcome, width: int) -> list[Content]:
         known = not (shown.looking or shown.troubles)
         return [*wrapped(Content(none), width, 2), *lines] if known else lines
     first = max(0, min(shown.at - MOST + 1, len(shown.found) - MOST))
-    rows = [
-        _row(each, number == shown.at, width)
-        for number, each in enumerate(shown.found)
-        if first <= number < first + MOST
-    ]
+    rows = []
+    for number, each in enumerate(shown.found[first : first + MOST], first):
+        what, kind = (clean(words, 300) for words in each)
+        said = text(Content(what), "  ", (kind, DIM))
+        rows.append(chosen_row(said, width, number == shown.at))
     hidden = len(shown.found) - len(rows)
     more = [text((f"  {hidden} more", DIM))] if hidden else []
     return [text(("Found here", STRONG)), *rows, *more, *lines]
-
-
-def _row(found: tuple[str, str], chosen: bool, width: int) -> Content:
-    what, kind = (clean(each, 300) for each in found)
-    return chosen_row(text(Content(what), "  ", (kind, DIM)), width, chosen)
 
 
 class WelcomeScreen(CockpitScreen):
@@ -145,7 +138,7 @@ class WelcomeScreen(CockpitScreen):
 
     def compose(self) -> ComposeResult:
         """Lay out the page and the footer."""
-        yield _Page(self._shown)
+        yield _Page()
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -21,6 +22,7 @@ from widgets.painting.line import (
     DIM,
     EMPTY,
     STRONG,
+    Once,
     cut,
     cut_start,
     placed,
@@ -38,20 +40,19 @@ class HappeningLines:
     """The lines of a timeline, painted once for as long as they read the same."""
 
     def __init__(self) -> None:
-        self._of: tuple[Timeline, Kind | None, str, int] | None = None
-        self._lines: list[Content] = []
+        self._lines = Once[list[Content]]()
 
     def painted(
         self, found: Timeline, kind: Kind | None, now: float, width: int
     ) -> tuple[Sequence[Happening], list[Content]]:
         """Return the happenings of a kind (``None``: all), and each one's line."""
-        listed, of = found.of_kind(kind), (found, kind, day_of(now), width)
-        former = self._of
-        if former is None or former[0] is not found or former[1:] != of[1:]:
+        listed = found.of_kind(kind)
+
+        def paint() -> list[Content]:
             when, named = when_width(listed, now), kind is None
-            self._of = of
-            self._lines = [paint_happening(each, now, width, when, named=named) for each in listed]
-        return listed, self._lines
+            return [paint_happening(each, now, width, when, named=named) for each in listed]
+
+        return listed, self._lines.of((found,), (kind, day_of(now), width), paint)
 
 
 class HappeningList(Scrolled):
@@ -85,7 +86,7 @@ class HappeningList(Scrolled):
 
     def only(self) -> None:
         """Show one kind alone: the next that there is something of, in the end all again."""
-        self.kind = next_kind(self.found, self.kind)
+        self.kind = next_kind(() if self.found is None else self.found.happenings, self.kind)
         self.cursor = 0
         self.repaint()
 
@@ -119,9 +120,9 @@ class HappeningList(Scrolled):
         return text((lacks[0], "$attention")) if lacks else text("")
 
 
-def next_kind(found: Timeline | None, kind: Kind | None) -> Kind | None:
+def next_kind(happenings: Iterable[Happening], kind: Kind | None) -> Kind | None:
     """Return the kind to show after ``kind``, of those that something has happened of."""
-    there = set() if found is None else {each.kind for each in found.happenings}
+    there = {each.kind for each in happenings}
     kind = NEXT_KIND[kind]
     while kind is not None and kind not in there:
         kind = NEXT_KIND[kind]
@@ -157,31 +158,11 @@ class TimelineView(ReportView):
         self._lines_of = HappeningLines()
 
     @property
-    def at_cursor(self) -> Alert | None:
-        """The alert that the cursor stands on, if it stands on one."""
-        block = self._block
-        return None if block is None else block.alert
-
-    @property
-    def bookmark_at_cursor(self) -> Bookmark | None:
-        """The bookmark that the cursor stands on, if it stands on one."""
-        block = self._block
-        return None if block is None else block.bookmark
-
-    @property
-    def _block(self) -> Block | None:
-        seen = 0
-        for block in self._shown:
-            seen += len(block.lines)
-            if self.cursor < seen:
-                return block
-        return None
-
-    @property
-    def moment_at_cursor(self) -> float | None:
-        """When that happened which the cursor stands on, if it stands on a happening."""
-        block = self._block
-        return None if block is None else block.at
+    def at_cursor(self) -> Block:
+        """What the cursor stands on: an alert, a bookmark, a happening or none of them."""
+        ends = accumulate(len(block.lines) for block in self._shown)
+        found = (block for block, end in zip(self._shown, ends, strict=True) if self.cursor < end)
+        return next(found, NONE)
 
     def show_past(self, past: Timeline | None, why: str = "") -> None:
         """Show all that happened to the run; ``why`` says that it cannot be read any more."""
@@ -192,7 +173,7 @@ class TimelineView(ReportView):
 
     def only_next(self) -> None:
         """List one kind of happening alone, or all again."""
-        self.kind = next_kind(self.past, self.kind)
+        self.kind = next_kind(() if self.past is None else self.past.happenings, self.kind)
         self.repaint()
 
     def show_kept(self, kept: Sequence[tuple[Bookmark, str]]) -> None:
@@ -205,7 +186,11 @@ class TimelineView(ReportView):
         """Return the account, the open alerts, the bookmarks, then what happened."""
         account = [*_account(report, width), EMPTY]
         top = [Block(account)] if len(account) > 1 else []
-        kept = self._bookmark_blocks(width)
+        kept = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
+        for mark, why in self.bookmarks:  # what they read is asked about as a line of the log is
+            reason = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
+            line = self.kept(text(("⚑ ", ACCENT), reason, Content(mark.words)))
+            kept.append(Block([cut(line, width)], bookmark=mark))
         open_now = [Block([text(("open", STRONG))]), *_open(report, self.now, width)]
         self._shown = [*top, *open_now, *kept, *self._happened(report, width)]
         return within([line for block in self._shown for line in block.lines], width)
@@ -225,17 +210,6 @@ class TimelineView(ReportView):
             return [*head, Block([text(("nothing yet", DIM))])]
         pairs = zip(listed, shown, strict=True)
         return [*head, *(Block([line], known.get(each.key), each.at) for each, line in pairs)]
-
-    def _bookmark_blocks(self, width: int) -> list[Block]:
-        """Return the bookmarks in the log; what they read is asked about as a line of it is."""
-        head = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
-        lines = ((mark, self._bookmark_text(mark, why)) for mark, why in self.bookmarks)
-        return [*head, *(Block([cut(line, width)], bookmark=mark) for mark, line in lines)]
-
-    def _bookmark_text(self, mark: Bookmark, why: str) -> Content:
-        """Return a bookmarked line as it may be shown, before it why it cannot be gone to."""
-        reason = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
-        return self.kept(text(("⚑ ", ACCENT), reason, Content(mark.words)))
 
     def note(self) -> Content:
         """Return how many."""
@@ -264,6 +238,9 @@ class Block(NamedTuple):
     alert: Alert | None = None
     at: float | None = None
     bookmark: Bookmark | None = None
+
+
+NONE: Final = Block([])
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
@@ -303,19 +280,21 @@ def _alert(alert: Alert, now: float, width: int) -> list[Content]:
     mark, style = facts.alert_mark(alert)
     when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}", DIM))
     head = text((f"{mark} ", style), (alert.title, STRONG))
-    lines = _headed(head, when, width)
-    lines += [_under(line, width) for line in _evidence(alert, now, width - 2)]
-    if alert.acknowledged is not None:
-        lines.append(_under(_acknowledged(alert, now), width))
-    return [*lines, *(_under(line, width) for line in _action(alert, width - 2))]
+    below, taken = _evidence(alert, now, width - 2), alert.acknowledged
+    if taken is not None:
+        until = f", snoozed until {day_time(taken.until, now)}" if taken.until is not None else ""
+        why = f": {taken.reason}" if taken.reason else ""
+        said = f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}{why}"
+        below.append(text((said, DIM)))
+    below += _action(alert, width - 2)
+    return [*_headed(head, when, width), *(_under(line, width) for line in below)]
 
 
 def _headed(head: Content, when: Content, width: int) -> list[Content]:
     """Return an alert's title over at most two lines, since when at the end of the first."""
     room = width - when.cell_length - 1
-    if head.cell_length <= room or room < TITLE:
-        return [row(placed(head, room), when, width)]
-    first, *rest = wrapped(head, room, 2)
+    most = 1 if head.cell_length <= room or room < TITLE else 2
+    first, *rest = wrapped(head, room, 2) if most > 1 else [placed(head, room)]
     return [row(first, when, width), *(_under(placed(piece, width - 2), width) for piece in rest)]
 
 
@@ -343,15 +322,6 @@ def _action(alert: Alert, width: int) -> list[Content]:
     if lines[-1].cell_length + sure.cell_length + 2 <= width:
         return [*lines[:-1], row(lines[-1], sure, width, gap=2)]
     return [*lines, row(EMPTY, sure, width)]
-
-
-def _acknowledged(alert: Alert, now: float) -> Content:
-    taken = alert.acknowledged
-    if taken is None:
-        return EMPTY
-    until = f", snoozed until {day_time(taken.until, now)}" if taken.until is not None else ""
-    why = f": {taken.reason}" if taken.reason else ""
-    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}{why}", DIM))
 
 
 def _under(line: Content, width: int) -> Content:

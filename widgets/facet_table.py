@@ -7,21 +7,10 @@ from typing import Any, Final
 
 from textual.content import Content
 
-from cockpit.model.facet import TrackerAlert
+from cockpit.model import observed
 from cockpit.model.goodput import took
 from cockpit.model.lineage import named, newest_of
-from cockpit.model.lineage import named as called
-from cockpit.model.observed import (
-    Checkpoint,
-    CheckpointsValue,
-    CodeValue,
-    HostValue,
-    JobValue,
-    LogValue,
-    MonitorValue,
-    RecordsValue,
-    TrackerValue,
-)
+from cockpit.model.observed import Checkpoint, CheckpointsValue
 from cockpit.model.report import RunReport
 from cockpit.model.standing import terms_text
 from cockpit.model.wording import (
@@ -143,22 +132,25 @@ def _under(line: Content, width: int) -> Content:
 Pairs = list[tuple[str, str]]
 
 
-def _job(value: JobValue, now: float) -> Pairs:
+def _count(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _job(value: observed.JobValue, now: float) -> Pairs:
     tasks = f"{value.tasks.running}/{value.tasks.total}" if value.tasks is not None else ""
-    code = "" if value.exit_code is None else str(value.exit_code)
     return [
         ("id", value.id or "?"),
         ("state", value.state),
         ("phase", value.phase.value),
         ("tasks", tasks),
-        ("exit", code),
+        ("exit", _count(value.exit_code)),
         ("reason", value.reason or ""),
         *value.queue.items(),
         ("expected to start", _at(value.expected_start, now)),
         ("started", _at(value.started_at, now)),
         ("ends by", _at(value.ends_by, now)),
         ("ended", _at(value.ended_at, now)),
-        ("restarts", "" if value.restarts is None else str(value.restarts)),
+        ("restarts", _count(value.restarts)),
         ("launch", value.launch_id or ""),
     ]
 
@@ -167,13 +159,12 @@ def _at(instant: float | None, now: float) -> str:
     return "" if instant is None else day_time(instant, now)
 
 
-def _log(value: LogValue, now: float) -> Pairs:
-    stamped = value.last_line_at
+def _log(value: observed.LogValue, now: float) -> Pairs:
     triage = value.triage
     return [
         ("size", size(value.size)),
         ("written", age(now - value.mtime)),
-        ("last timestamp", age(now - stamped) if stamped is not None else ""),
+        ("last timestamp", _ago(value.last_line_at, now)),
         ("its clock", clock_off(value.clock_offset_s)),
         ("skipped", skipped(value.skipped)),
         ("cause", f"{triage.name} ({triage.basis}) → {triage.action}" if triage else ""),
@@ -186,8 +177,10 @@ def _log(value: LogValue, now: float) -> Pairs:
 _ALERTS = 3
 
 
-def _tracker(value: TrackerValue, now: float) -> Pairs:
+def _tracker(value: observed.TrackerValue, now: float) -> Pairs:
     place = "/".join(part for part in (value.entity, value.project, value.id) if part)
+    raised = [(each.level, (each.title, each.text or "", _ago(each.at, now)))
+              for each in value.alerts[:_ALERTS]]  # fmt: skip
     return [
         ("run", place or "?"),
         ("name", value.name or ""),
@@ -201,20 +194,14 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("file", _ago(value.file_mtime, now)),
         ("heartbeat", _ago(value.heartbeat_at, now)),
         ("trainer's clock", clock_off(value.clock_offset_s)),
-        ("exit", "" if value.exit_code is None else str(value.exit_code)),
+        ("exit", _count(value.exit_code)),
         ("commit", (value.git_commit or "")[:12]),
         ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),
         ("damaged blocks", str(value.skipped_blocks) if value.skipped_blocks else ""),
         ("read", percent(value.scanned) if value.scanned < 1 else ""),
         *(("note", note) for note in value.notes),
-        *(_raised(alert, now) for alert in value.alerts[:_ALERTS]),
+        *((f"trainer's {level}", " · ".join(filter(None, parts))) for level, parts in raised),
     ]
-
-
-def _raised(alert: TrackerAlert, now: float) -> tuple[str, str]:
-    """Return an alert that the trainer itself has raised."""
-    parts = (alert.title, alert.text or "", _ago(alert.at, now))
-    return f"trainer's {alert.level}", " · ".join(part for part in parts if part)
 
 
 def _ago(instant: float | None, now: float) -> str:
@@ -225,8 +212,9 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
     pick = value.relaunch_from
     whole = sum(item.complete for item in value.items)
     suspect = sum(item.complete and item.suspect is not None for item in value.items)
+    newest = newest_of(item for item in value.items if item.complete and item.own)
     return [
-        ("newest complete", _newest(value)),
+        ("newest complete", "?" if newest is None else named(newest).removeprefix("step ")),
         ("complete", f"{whole} of {len(value.items)}"),
         ("suspect", f"{suspect:,} of {whole:,}" if suspect else ""),
         ("not judged yet", f"{value.unjudged:,}" if value.unjudged else ""),
@@ -234,53 +222,44 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
     ]
 
 
-def _newest(value: CheckpointsValue) -> str:
-    newest = newest_of(item for item in value.items if item.complete and item.own)
-    return "?" if newest is None else named(newest).removeprefix("step ")
-
-
-def _monitor(value: MonitorValue, now: float) -> Pairs:
+def _monitor(value: observed.MonitorValue, now: float) -> Pairs:
     return [
         ("last update", _ago(value.last_update, now) or "?"),
         ("cadence", duration(value.cadence_s)),
         ("owner", value.owner or ""),
-        ("restarts", "" if value.restart_count is None else str(value.restart_count)),
+        ("restarts", _count(value.restart_count)),
         ("job", value.job_id or ""),
         ("other monitors", ", ".join(each.owner or each.path for each in value.others)),
     ]
 
 
-def _host(value: HostValue, now: float) -> Pairs:
+def _host(value: observed.HostValue, now: float) -> Pairs:
     disks = [
         f"{disk.mount} {percent(disk.used_frac)}, {size(disk.free)} free" for disk in value.disks
     ]
+    error = value.gpus_error
+    gpus = str(len(value.gpus)) if value.gpus or error is not None else ""
     return [
         ("disk", "; ".join(disks)),
         ("memory", "" if value.mem_frac is None else percent(value.mem_frac)),
         ("load", "" if value.load is None else f"{value.load:.2f}"),
         ("node", value.out_of_service or ""),
         ("OOM kills", str(value.oom_kills) if value.oom_kills else ""),
-        ("accelerators", _accelerators(value)),
+        ("accelerators", gpus if error is None else f"{gpus}; {error.message}"),
     ]
 
 
-def _accelerators(value: HostValue) -> str:
-    if value.gpus_error is None:
-        return str(len(value.gpus)) if value.gpus else ""
-    return f"{len(value.gpus)}; {value.gpus_error.message}"
-
-
-def _code(value: CodeValue, now: float) -> Pairs:
+def _code(value: observed.CodeValue, now: float) -> Pairs:
     return [
         ("commit", (value.sha or "?")[:12]),
         ("branch", value.branch or ""),
         ("recorded", (value.record_sha or "")[:12]),
         ("changed", ", ".join(value.dirty)),
-        ("unpushed", "" if value.unpushed is None else str(value.unpushed)),
+        ("unpushed", _count(value.unpushed)),
     ]
 
 
-def _records(value: RecordsValue, now: float) -> Pairs:
+def _records(value: observed.RecordsValue, now: float) -> Pairs:
     pushed = {True: "yes", False: "no", None: ""}[value.pushed]
     pushed += f": {value.held}" if value.held else ""
     return [
@@ -347,24 +326,19 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
     found = facet.value
     if found is None:
         return wrapped(rows.unknown(facet), width, 4)
-    lines = [_stale(report, now), *_warnings(found, width)]
+    lines = _warnings(found, width)
+    if freshness_of(facet, report, now) is Freshness.STALE:
+        seen = rows.stale(age(facet.age(now)))
+        lines.insert(0, text(seen, ("  ", DIM), (facts.reason(facet), DIM)))
     for note in found.notes:
         lines += wrapped(text((f"{glyph('warning')} {note}", "$attention")), width, 2)
-    lines = [line for line in lines if line.plain]
     if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
     widest = max((len(facts.step_words(item)) for item in found.items), default=0)
     items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
-    named = f"  {'step':>{widest}}  {'state':<12}{'kind':<5}{'size':>9}{'age':>8}  note"
-    head = [text((named, DIM))] if items and width >= NARROW else []
+    titles = f"  {'step':>{widest}}  {'state':<12}{'kind':<5}{'size':>9}{'age':>8}  note"
+    head = [text((titles, DIM))] if items and width >= NARROW else []
     return within([*lines, *head, *items], width)
-
-
-def _stale(report: RunReport, now: float) -> Content:
-    facet = report.facets.checkpoints
-    if freshness_of(facet, report, now) is not Freshness.STALE:
-        return EMPTY
-    return text(rows.stale(age(facet.age(now))), ("  ", DIM), (facts.reason(facet), DIM))
 
 
 def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
@@ -376,10 +350,9 @@ def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
         return wrapped(text((said, "$attention")), width, 2)
     if its is None or (ours is not None and ours.path == its.path):
         return []
-    taken = "" if ours is None else f"a relaunch takes {called(ours)}, "
-    said = f"{glyph('warning')} {taken}the trainer would load {called(its)} instead: "
-    line = text((said, "$attention"), its.why)
-    return wrapped(line, width, 2)
+    taken = "" if ours is None else f"a relaunch takes {named(ours)}, "
+    said = f"{glyph('warning')} {taken}the trainer would load {named(its)} instead: "
+    return wrapped(text((said, "$attention"), its.why), width, 2)
 
 
 def _item(
@@ -388,9 +361,7 @@ def _item(
     taken = found.relaunch_from is not None and found.relaunch_from.path == item.path
     style = facts.item_style(item)
     word = facts.item_word(item)
-    kind = (
-        {True: "perm", False: "temp"}.get(item.permanent, "") if item.permanent is not None else ""
-    )
+    kind = {True: "perm", False: "temp", None: ""}[item.permanent]
     since = item.saved_at if item.saved_at is not None else item.touched_at
     old = age(None if since is None else now - since)
     head = text(

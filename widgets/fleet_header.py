@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import is_
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -13,7 +13,7 @@ from cockpit.model.report import SORTS, RunReport, Verdict, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.painted import Painted
 from widgets.painting.facts import VERDICT_STYLE, unread
-from widgets.painting.line import ACCENT, DIM, EMPTY, Part, cut, row, text, that_fit, wrapped
+from widgets.painting.line import ACCENT, DIM, EMPTY, Once, Part, cut, row, text, that_fit, wrapped
 
 WIDE: Final = 100
 """Cells from which the header uses whole words."""
@@ -97,14 +97,11 @@ def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
     """
     found = Counter(each.verdict for each in reports if not unread(each))
     to_read = len(reports) - found.total()
+    calm = [verdict for verdict in WELL if found[verdict]]
     words = dict(WORDS)
-    if not wide:
-        calm = [verdict for verdict in WELL if found[verdict]]
-        count = sum(found.pop(verdict, 0) for verdict in WELL)
-        if calm:
-            found[calm[0]], words[calm[0]] = count, words[calm[0]] if len(calm) == 1 else "well"
-    runs = f"{len(reports)} run" + ("" if len(reports) == 1 else "s")
-    parts = [text((runs, "bold"))]
+    if len(calm) > 1 and not wide:
+        found[calm[0]], words[calm[0]] = sum(found.pop(verdict) for verdict in calm), "well"
+    parts = [text((f"{len(reports)} run{'' if len(reports) == 1 else 's'}", "bold"))]
     for verdict, word in words.items():
         if to_read and verdict is Verdict.UNKNOWN:
             said = "not read yet" if wide else "unread"
@@ -146,29 +143,13 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
         return [[(said, "bold $critical")]]
     owners = {each.watched_by for each in reports if each.watched_by is not None}
     who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
-    due_at = (each.next_check_at for each in reports if each.not_read_yet is None)
-    coming = [
-        due for due in due_at if due is not None
-    ]  # of the others only a past one is remembered
+    read = [each for each in reports if each.not_read_yet is None]
+    coming = [each.next_check_at for each in read if each.next_check_at is not None]
     due: list[Part] = [("check ", DIM), clock_time(min(coming)) if coming else "soon"]
     name, _, place = who.partition(" (watch on ")
     host = place.rpartition(", pid ")[0]
     named = dict.fromkeys((f"{name} on {host}" if host else who, name)) if wide else {}
     return [*([("watch: ", DIM), each, (" · ", DIM), *due] for each in named), due]
-
-
-class _About(NamedTuple):
-    """What the first line is painted of: a key that moves the cursor changes none of it."""
-
-    reports: Sequence[RunReport]
-    shown: Sequence[RunReport]
-    rest: tuple[Watch, int]
-
-    def same(self, other: _About) -> bool:
-        """Return whether nothing changed: the reports are the same objects."""
-        pairs = (self.reports, other.reports), (self.shown, other.shown)
-        alike = (len(old) == len(new) and all(map(is_, old, new)) for old, new in pairs)
-        return all(alike) and self.rest == other.rest
 
 
 class FleetHeader(Painted):
@@ -184,7 +165,8 @@ class FleetHeader(Painted):
         self._state = Watch()
         self._shown: Sequence[RunReport] = ()
         self._news: Sequence[tuple[str, bool]] = ()
-        self._head: tuple[_About, Content] | None = None
+        self._head = Once[Content]()
+        """The first line: a key that moves the cursor changes nothing of it."""
 
     def show(
         self,
@@ -205,10 +187,9 @@ class FleetHeader(Painted):
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines."""
-        about = _About(self._reports, self._shown, (self._state, width))
-        if self._head is None or not self._head[0].same(about):
-            self._head = about, paint_header(self._reports, self._state, self._shown, width)
-        head = self._head[1]
+        paint = partial(paint_header, self._reports, self._state, self._shown, width)
+        about = (self._state, width, len(self._shown))
+        head = self._head.of((*self._reports, *self._shown), about, paint)
         return [head, *(paint_news(words, bad, width) for words, bad in self._news)]
 
 
@@ -223,7 +204,8 @@ WAYS = ("palette", "keys")
 """Titles of the keys that lead to all others: in sight whatever else does not fit."""
 
 
-def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
+@lru_cache(maxsize=8)
+def paint_keys(keys: tuple[Key, ...], notice: str, width: int) -> Content:
     """Return keys with their titles, as many as fit whole, and a notice at the right."""
     said = text((notice, "$attention")) if notice else EMPTY
     most = _most(width, said.cell_length)
@@ -234,12 +216,12 @@ def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     return row(text(" ", shown), said.truncate(most, ellipsis=True), width - 1)
 
 
-def notice_rows(notice: str, width: int, most: int) -> list[Content]:
+@lru_cache(maxsize=8)
+def notice_rows(notice: str, width: int, most: int) -> tuple[Content, ...]:
     """Return a notice over at most ``most`` rows; none where it fits beside the keys."""
     said = text((notice, "$attention"))
-    if said.cell_length <= _most(width, said.cell_length):
-        return []
-    return [text(" ", each) for each in wrapped(said, width - 2, most)]
+    fits = said.cell_length <= _most(width, said.cell_length)
+    return tuple(text(" ", each) for each in wrapped(said, width - 2, 0 if fits else most))
 
 
 def paint_key(key: Key) -> Content:
@@ -249,19 +231,15 @@ def paint_key(key: Key) -> Content:
 
 def _fitting_keys(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
     """Return the keys that fit, in their order, those that lead to all others before any."""
-    ways = [each for each in keys if each[1] in WAYS]
-    while (
-        left := room - sum(paint_key(each).cell_length + gap for each in ways) + gap
-    ) < 0 and ways:
-        ways.pop(0)
-    chosen = list(ways)
-    for each in keys:
-        if each in ways:
-            continue
-        left -= paint_key(each).cell_length + gap
-        if left < 0:
+    chosen, left = list[Key](), room + gap
+    ways = [each for each in reversed(keys) if each[1] in WAYS]
+    for each in (*ways, *(key for key in keys if key not in ways)):
+        needed = paint_key(each).cell_length + gap
+        if needed > left and each not in ways:
             break
-        chosen.append(each)
+        if needed <= left:
+            chosen.append(each)
+            left -= needed
     return [each for each in keys if each in chosen]
 
 
@@ -279,16 +257,13 @@ class KeyLine(Painted):
 
     def __init__(self) -> None:
         super().__init__()
-        self._keys: Sequence[Key] = ()
+        self._keys: tuple[Key, ...] = ()
         self._notice = ""
-        self._painted: tuple[object, Content] = ((), EMPTY)
-        """What was painted last, and of what: it is asked for with every look at the ages."""
-        self._wrapped: tuple[object, list[Content]] = ((), [])
         self._rows = 1
 
     def show(self, keys: Sequence[Key], notice: str = "") -> None:
         """Show keys and, if there is one, a notice."""
-        self._keys, self._notice = keys, notice
+        self._keys, self._notice = tuple(keys), notice
         self._take_rows()
         self.repaint()
 
@@ -304,16 +279,10 @@ class KeyLine(Painted):
             self._rows = rows
             self.styles.height = rows
 
-    def _above(self, width: int) -> list[Content]:
-        about = (self._notice, width, self.app.size.height // SHARE - 1)
-        if about != self._wrapped[0]:
-            self._wrapped = (about, notice_rows(*about))
-        return self._wrapped[1]
+    def _above(self, width: int) -> tuple[Content, ...]:
+        return notice_rows(self._notice, width, self.app.size.height // SHARE - 1)
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the line, and before it the rows that there are for a long notice."""
-        above = self._above(width) if height > 1 else []
-        about = (tuple(self._keys), "" if above else self._notice, width)
-        if about != self._painted[0]:
-            self._painted = (about, paint_keys(*about))
-        return [*above, self._painted[1]]
+        above = self._above(width) if height > 1 else ()
+        return [*above, paint_keys(self._keys, "" if above else self._notice, width)]

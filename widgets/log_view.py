@@ -348,14 +348,8 @@ class LogView(Painted):
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the framed lines in sight."""
         body = self._rows(width - 4, max(0, height - 2))
-        return frame(
-            body,
-            width,
-            height,
-            self._title(),
-            text((size(self._buffer.size) if self.placed else "", DIM)),
-            self._foot(),
-        )
+        note = text((size(self._buffer.size) if self.placed else "", DIM))
+        return frame(body, width, height, self._title(), note, self._foot())
 
     def _rows(self, width: int, room: int) -> list[Content]:
         if self.following:
@@ -416,7 +410,9 @@ class LogView(Painted):
         line = self.kept(foreign(self.held[at]))
         former = dressed(self.held[at - 1].plain).day if at else ""
         quote = next((each.style for each in self.quotes if each.text in line.plain), "")
-        kept = self._flagged(at)
+        mark = self._bookmarks.get(self.offsets[at]) if self.placed else None
+        # what reads otherwise there is another line
+        kept = mark is not None and (mark.last or mark.begins(self.held[at].plain))
         rows = paint_log_line(line, width - GUTTER, self._left, self.term, former, self.wrapping)
         first = gutter(dressed(line.plain).level, quote, kept)
         under = gutter("", quote, False)
@@ -425,17 +421,13 @@ class LogView(Painted):
             return rows
         return [row.truncate(width, pad=True).stylize_before("on $cursor") for row in rows]
 
-    def _flagged(self, at: int) -> bool:
-        """Return whether a line is bookmarked: what reads otherwise there is another line."""
-        mark = self._bookmarks.get(self.offsets[at]) if self.placed else None
-        return mark is not None and (mark.last or mark.begins(self.held[at].plain))
-
     def _title(self) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")
         states = [self._sifting, "this job only" if self.floor else "", self._status]
         states += [f"from column {self._left + 1}"] if self._left else []
         parts = [text((" · ", DIM), each) for each in states if each]
-        search = text((" · ", DIM), (self._said_term, ACCENT), self._matches) if self.term else ""
+        term = f"/{self.term}/" if isinstance(self.term, Regex) else f'"{self.term}"'
+        search = text((" · ", DIM), (term, ACCENT), self._matches) if self.term else ""
         return text(("log", STRONG), (" · ", DIM), state, search, *parts)
 
     @property
@@ -463,10 +455,6 @@ class LogView(Painted):
         if on and whole and not self.following:
             return f" {at + 1:,} of {count}"
         return f" {count} {'line' if count == '1' else 'lines'}"
-
-    @property
-    def _said_term(self) -> str:
-        return f"/{self.term}/" if isinstance(self.term, Regex) else f'"{self.term}"'
 
     def _foot(self) -> Content:
         if not self.placed:
@@ -524,9 +512,6 @@ _FRAME: Final = late_regex(r'.{0,80}?File "[^"]+", line \d+')
 """A line of a traceback: ``  File "/opt/venv/lib/train.py", line 1323, in step``."""
 
 
-NOTHING: Final = LogPage((), (), 0, 0, 0)
-
-
 class PastLog(LogView):
     """Holds still at the end of then; ``origin`` says what it shows and how that is known."""
 
@@ -537,13 +522,12 @@ class PastLog(LogView):
 
     def show_kept(self, lines: Sequence[SafeText], origin: str) -> None:
         """Show lines of which only the order is known, or why there is none."""
-        self.origin, self.placed = origin, False
-        self._take(NOTHING._replace(lines=tuple(lines), offsets=tuple(range(len(lines)))))
-        self._to_end()
+        page = LogPage(tuple(lines), tuple(range(len(lines))), 0, 0, 0)
+        self.show_then(page, origin, placed=False)
 
-    def show_then(self, page: LogPage, origin: str) -> None:
+    def show_then(self, page: LogPage, origin: str, *, placed: bool = True) -> None:
         """Show the end of the log as it was; what stands before it is asked for when near."""
-        self.origin, self.placed = origin, True
+        self.origin, self.placed = origin, placed
         self._take(page)
         self._to_end()
 

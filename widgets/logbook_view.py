@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from textual.content import Content
 
 from cockpit.model.base import SafeText
 from cockpit.model.history import Moment, Then
 from cockpit.model.records import Recorded, SaveStage
-from widgets.painted import Filter, Painted
+from widgets.painted import Painted
 from widgets.painting.journal import paint_band, paint_strip
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, foreign, row, text, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    Once,
+    Part,
+    foreign,
+    row,
+    text,
+    wrapped,
+)
 from widgets.scrolled import Scrolled
 
 LONGEST = 12
@@ -25,22 +37,28 @@ class LogbookView(Scrolled):
         self._text: Sequence[SafeText] = ()
         self._path = ""
         self._note = ""
-        self._wrapped: tuple[int, list[Content]] | None = None
+        self._wrapped = Once[list[Content]]()
 
     def show(self, lines: Sequence[SafeText], path: str, note: str, at_end: bool) -> None:
         """Show a file's lines; ``at_end`` goes to the newest entry of an appended book."""
         if (tuple(lines), path) != (tuple(self._text), self._path):
-            self._text, self._path, self._wrapped = lines, path, None
+            self._text, self._path = lines, path
             self.cursor = 1 << 30 if at_end else 0
         self._note = note
         self.repaint()
 
     def body(self, width: int) -> list[Content]:
         """Return the wrapped lines."""
-        if self._wrapped is None or self._wrapped[0] != width:
-            lines = [piece for line in self._text for piece in _entry_rows(line, width, self.kept)]
-            self._wrapped = (width, lines)
-        return list(self._wrapped[1])
+        return list(self._wrapped.of((self._text,), width, partial(self._rows, width)))
+
+    def _rows(self, width: int) -> list[Content]:
+        rows = list[Content]()
+        for line in self._text:
+            shown = self.kept(foreign(line))
+            if line.plain.startswith("#"):
+                shown = shown.stylize(f"bold {ACCENT}" if line.plain.startswith("##") else STRONG)
+            rows += wrapped(shown, width, LONGEST) or [EMPTY]
+        return rows
 
     def title(self) -> Content:
         """Return which file."""
@@ -49,13 +67,6 @@ class LogbookView(Scrolled):
     def note(self) -> Content:
         """Return how it stands with it."""
         return text((self._note, DIM)) if self._note else EMPTY
-
-
-def _entry_rows(line: SafeText, width: int, kept: Filter) -> list[Content]:
-    shown = kept(foreign(line))
-    if line.plain.startswith("#"):
-        shown = shown.stylize(f"bold {ACCENT}" if line.plain.startswith("##") else STRONG)
-    return wrapped(shown, width, LONGEST) or [EMPTY]
 
 
 _STAGES = (

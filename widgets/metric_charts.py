@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -11,11 +10,10 @@ from textual.content import Content
 from textual.message import Message
 
 from cockpit.model.curve import LOSS, USUAL, Curve, Span
-from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import percent
 from widgets.painted import Painted
-from widgets.painting.chart import LABELS, Drawing, Steady, paint
+from widgets.painting.chart import LABELS, Steady, paint
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, frame, text
 from widgets.painting.metrics import (
     ChartRange,
@@ -30,7 +28,6 @@ from widgets.painting.metrics import (
     whole_of,
     words_at_cursor,
 )
-from widgets.painting.series import loss_columns, why_no_curve
 
 ROOMY: Final = (120, 30)
 """Columns and rows from which all usual metrics stand on the screen."""
@@ -187,7 +184,6 @@ class MetricCharts(Painted):
         return cut(text((f" {first}", ACCENT), (f"  {'  '.join(others)}", DIM)), width)
 
 
-ZOOMS = (1.0, 0.25, 0.05)
 _NAMES = {1.0: "whole run", 0.25: "last quarter", 0.05: "last 5 %"}
 
 
@@ -201,8 +197,7 @@ class LossChart(Painted):
         super().__init__()
         self._names = {**_NAMES, 1.0: whole}
         self._report: RunReport | None = None
-        self._log = False
-        self._zoom = 0
+        self._look = ChartRange()
         self._steady = Steady()
 
     def show(self, report: RunReport) -> None:
@@ -212,38 +207,24 @@ class LossChart(Painted):
 
     def toggle_log(self) -> None:
         """Change between a linear and a logarithmic axis."""
-        self._log, self._steady = not self._log, Steady()
-        self.repaint()
+        self._turn(self._look._replace(log=not self._look.log))
 
     def zoom(self) -> None:
         """Show the next smaller part of the run, then all of it again."""
-        self._zoom, self._steady = (self._zoom + 1) % len(ZOOMS), Steady()
+        self._turn(self._look._replace(share=next_zoom(self._look.share)))
+
+    def _turn(self, look: ChartRange) -> None:
+        self._look, self._steady = look, Steady()
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Content]:
-        """Return the framed chart."""
+        """Return the framed chart, and how much of the file has been read until all of it has."""
         if self._report is None:
             return []
-        tail = ZOOMS[self._zoom]
-        drawing = _drawing(loss_columns(self._report), self._log, tail, why_no_curve(self._report))
-        tracker = self._report.facets.tracker.value
-        newest = None if tracker is None else tracker.true_loss
-        drawing = replace(drawing, newest=newest, steady=self._steady)
-        body = paint(drawing, width - 4, height - 2)
-        title = text(("loss", STRONG), (f" · {self._names[tail]}", DIM))
-        return frame(body, width, height, title=title, note=self._read())
-
-    def _read(self) -> Content:
-        """Return how much of the file has been read, until all of it has."""
-        tracker = self._report.facets.tracker.value if self._report is not None else None
-        if tracker is None or not tracker.columns or tracker.scanned >= 1:
-            return text("")
-        return text((f"{percent(tracker.scanned)} read", DIM))
-
-
-def _drawing(columns: list[Column], log: bool | None, tail: float, why: str) -> Drawing:
-    extent = None
-    if columns and tail < 1.0:
-        first, last = min(each.first for each in columns), max(each.last for each in columns)
-        extent = last - math.floor((last - first) * max(0.0, tail)), last
-    return Drawing(columns, extent=extent, log=log, why=why)
+        curve, tracker = loss_of(self._report), self._report.facets.tracker.value
+        drawing = drawing_of(curve, self._look, (), legend=True)
+        body = paint(replace(drawing, steady=self._steady), width - 4, height - 2)
+        title = text(("loss", STRONG), (f" · {self._names[self._look.share]}", DIM))
+        part = tracker is not None and tracker.columns and tracker.scanned < 1
+        note = text((f"{percent(curve.share)} read" if part else "", DIM))
+        return frame(body, width, height, title=title, note=note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import ClassVar, Final, NamedTuple
 
 from rich.segment import Segment
@@ -61,8 +62,8 @@ class Painted(Widget):
         self._painted_for = self.size
         changed = [
             Region(0, y, width, 1)
-            for y in range(max(len(former), len(self._lines)))
-            if not _same(former, self._lines, y)
+            for y, (old, new) in enumerate(zip_longest(former, self._lines))
+            if old is not new and (old is None or new is None or not old.is_same(new))
         ]
         if changed:
             self.refresh(*changed)
@@ -125,12 +126,6 @@ def _harmless(line: Content) -> Content:
     return Content(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", plain), list(line.spans))
 
 
-def _same(old: list[Content], new: list[Content], y: int) -> bool:
-    if y >= len(old) or y >= len(new):
-        return False
-    return old[y] is new[y] or old[y].is_same(new[y])
-
-
 UNPAINTED: Final = frozenset({"host", "code", "records"})
 """Facets of which nothing stands in a panel or a row: the load of a host moves with each look."""
 
@@ -154,8 +149,9 @@ class Kept(NamedTuple):
 
     def holds(self, report: RunReport, now: float, about: tuple[object, ...]) -> bool:
         """Return whether painting anew could only give the same."""
-        same = about == self.about and self.lasts(now)
-        return same and not isinstance(now, Noting) and alike([report], [self.report], self.of_look)
+        if about != self.about or not self.lasts(now) or isinstance(now, Noting):
+            return False
+        return alike([report], [self.report], self.of_look)
 
 
 def alike(reports: Sequence[RunReport], former: Sequence[RunReport], of_look: bool) -> bool:
@@ -170,9 +166,18 @@ def alike(reports: Sequence[RunReport], former: Sequence[RunReport], of_look: bo
 
 
 def kept(
-    report: RunReport, now: float, about: tuple[object, ...], paint: Callable[[], list[Content]]
+    report: RunReport,
+    now: float,
+    about: tuple[object, ...],
+    paint: Callable[[], list[Content]],
+    former: Kept | None = None,
 ) -> Kept:
-    """Return what ``paint`` makes of a report ``now``; ages in it say for how long it lasts."""
+    """Return what ``paint`` makes of a report ``now``, or ``former`` as long as that holds.
+
+    Ages in it say for how long it lasts.
+    """
+    if former is not None and former.holds(report, now, about):
+        return former._replace(report=report)  # the next question is a short one
     with text_lifetime() as words:
         lines = paint()
     return Kept(report, about, now, now + words.seconds, lines, words.of_look)

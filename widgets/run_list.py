@@ -52,8 +52,6 @@ class RunPanel(Painted):
         self.report: RunReport | None = None
         self._now = 0.0
         self._marks = (False, False)
-        self._standing: Kept | None = None
-        """The one that stands there: nothing does for a slot without a run."""
         self._kept: Kept | None = None
         """What was painted last: most panels stay as they are, whatever is pressed or comes in."""
 
@@ -62,39 +60,19 @@ class RunPanel(Painted):
     ) -> None:
         """Show a run at a moment; nothing is written if that changes nothing."""
         self.report, self._now, self._marks = report, now, (selected, liked)
-        if not self._stands_so():
-            self.repaint()
+        self.repaint()
 
     def aged(self, now: float) -> bool:
         """Return whether an age in it may read otherwise by now."""
-        found = self._standing
-        return self.report is not None and not (found is not None and found.lasts(now))
-
-    def _stands_so(self) -> bool:
-        """Return whether what stands there is what would be painted, without painting it.
-
-        A cursor that moves is shown to every panel of the fleet.
-        """
-        found, report = self._standing, self.report
-        if found is None or report is None or found.about[2:] != (self._marks,):
-            return False
-        same = found.holds(report, self._now, found.about)
-        if same and found.report is not report:  # the next question is a short one
-            self._standing = found._replace(report=report)
-        return same and self._form == getattr(self.app, "paint_form", None)
+        return self.report is not None and not (self._kept is not None and self._kept.lasts(now))
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the panel's lines."""
         if self.report is None:
-            self._standing = None
             return []
+        paint = partial(paint_panel, self.report, self._now, width, height, *self._marks)
         about = (width, height, self._marks)
-        if self._kept is None or not self._kept.holds(self.report, self._now, about):
-            paint = partial(paint_panel, self.report, self._now, width, height, *self._marks)
-            self._kept = kept(self.report, self._now, about, paint)
-        elif self._kept.report is not self.report:  # the next question is a short one
-            self._kept = self._kept._replace(report=self.report)
-        self._standing = self._kept
+        self._kept = kept(self.report, self._now, about, paint, self._kept)
         return self._kept.lines
 
     def on_click(self) -> None:
@@ -171,8 +149,7 @@ class RunList(Painted):
         """Return the lines in sight."""
         if not self._reports:
             self._owners = []
-            why, then = self._nothing
-            said = [Content(why), text((then, DIM))]
+            said = Content(self._nothing[0]), text((self._nothing[1], DIM))
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
         headed = height >= HEADED
         height -= headed
@@ -188,9 +165,13 @@ class RunList(Painted):
         self._owners = [""] * len(lines)
         for place in range(self._top, len(self._reports)):
             high = heights[place] if heights else height_of(self._reports[place], width)
-            if place > self._top and len(lines) + self._above(place) + high > height + headed:
+            words = self._titles.get(place)
+            title = [] if words is None else [group_line(words, width)]
+            if place > self._top and len(lines) + len(title) + high > height + headed:
                 break
-            self._add(lines, place, self._row(place, width, shared, high, former))
+            painted = self._row(place, width, shared, high, former)
+            lines += [*title, *painted]
+            self._owners += [*([""] * len(title)), *([self._reports[place].name] * len(painted))]
         hidden = len(self._reports) - len({each for each in self._owners if each})
         if hidden and len(lines) < height + headed:
             lines.append(text((f"    … {hidden} more of {len(self._reports)}", DIM)))
@@ -206,33 +187,15 @@ class RunList(Painted):
         self._heights = (room, width, standing), heights
         return heights
 
-    def _above(self, place: int) -> int:
-        """Return how many lines stand above a run that are none of its own: its group's title."""
-        return int(place in self._titles)
-
-    def _add(self, lines: list[Content], place: int, painted: list[Content]) -> None:
-        if place in self._titles:
-            lines.append(group_line(self._titles[place], self.size.width))
-            self._owners.append("")
-        lines.extend(painted)
-        self._owners.extend([self._reports[place].name] * len(painted))
-
     def _row(
-        self,
-        place: int,
-        width: int,
-        shared: ListColumns,
-        high: int,
-        former: dict[str, Kept],
+        self, place: int, width: int, shared: ListColumns, high: int, former: dict[str, Kept]
     ) -> list[Content]:
         """Return a run's lines, the same ones as long as nothing that they show has changed."""
         report = self._reports[place]
         marks = Marks(place == self._selected, report.name in self._liked)
+        paint = partial(paint_row, report, self._now, width, shared, marks, high)
         about = (width, shared, marks, high)
-        row = former.get(report.name)
-        if row is None or not row.holds(report, self._now, about):
-            paint = partial(paint_row, report, self._now, width, shared, marks, high)
-            row = kept(report, self._now, about, paint)
+        row = kept(report, self._now, about, paint, former.get(report.name))
         self._kept[report.name] = row
         return row.lines
 
@@ -246,7 +209,7 @@ class RunList(Painted):
         return top
 
     def _needs(self, place: int, width: int) -> int:
-        return self._above(place) + height_of(self._reports[place], width)
+        return (place in self._titles) + height_of(self._reports[place], width)
 
     def on_click(self, event: events.Click) -> None:
         """Tell which run was clicked."""
@@ -385,13 +348,8 @@ class _Tiles(Layout):
     ) -> ArrangeResult:
         """Return the places; a widget that has none is not shown."""
         assert isinstance(parent, PanelGrid)
-        return [
-            WidgetPlacement(
-                Region(place.x, place.y, place.width, place.height), Offset(), Spacing(), child
-            )
-            for child in children
-            if (place := parent.places.get(child)) is not None
-        ]
+        placed = [(child, parent.places[child]) for child in children if child in parent.places]
+        return [WidgetPlacement(Region(*at), Offset(), Spacing(), child) for child, at in placed]
 
 
 class PanelGrid(Container):
@@ -433,10 +391,8 @@ class PanelGrid(Container):
         titles = self._slots_for(GroupTitle, len(tiling.titles))
         width = max((tile.x + tile.width for tile in tiling.tiles), default=0)
         places: dict[Widget, Tile] = dict(zip(panels, tiling.tiles, strict=False))
-        places |= {
-            slot: Tile(0, title.y, width, 1)
-            for slot, title in zip(titles, tiling.titles, strict=False)
-        }
+        headed = list(zip(titles, tiling.titles, strict=False))
+        places |= {slot: Tile(0, title.y, width, 1) for slot, title in headed}
         if places != self.places:
             self.places = places
             for slot in places:  # what a slot asks for clears what the grid has kept of the old
@@ -444,7 +400,7 @@ class PanelGrid(Container):
         for at, panel in enumerate(panels):
             report = reports[at] if at < len(reports) else None
             panel.show(report, now, at == selected, report is not None and report.name in liked)
-        for slot, title in zip(titles, tiling.titles, strict=False):
+        for slot, title in headed:
             slot.show(title.words)
 
     def aged(self, now: float) -> bool:

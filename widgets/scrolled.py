@@ -132,6 +132,11 @@ class Row(NamedTuple):
     paint: Callable[[int, bool], Sequence[Content]]
 
 
+def remark(*lines: Content) -> Row:
+    """Return a heading or a remark that is no wider than any screen."""
+    return Row("", lambda width, chosen: lines)
+
+
 class ListBody:
     """The body of a page that is a list; it knows where the chosen row stands."""
 
@@ -211,24 +216,16 @@ class Paged(Painted):
         self.top = max(0, min(self.top, len(body) - room))
         shown = body[self.top : self.top + room]
         below = len(body) - self.top - len(shown)
-        sheet = self.sheet
-        hidden = _hidden(self.top, below)
+        parts = [f"{self.top:,} above"] if self.top else []
+        parts += [f"{below:,} more below: pgdn"] if below > 0 else []
+        sheet, hidden = self.sheet, text((" · ".join(parts), DIM))
         if not sheet.foot:
             return frame(shown, width, height, sheet.title, sheet.note, hidden, sheet.line)
         inside = [*shown, *[EMPTY] * (room - len(shown)), EMPTY, *sheet.foot]
         whole = frame(inside, width, height, sheet.title, sheet.note, line=sheet.line)
         if 1 + room < len(whole) and width >= 8:
-            whole[1 + room] = _rule(width, hidden, sheet.line)
+            said = text(" ", cut(hidden, width - 6), " ") if hidden.plain else EMPTY
+            rule = "─" * (width - 3 - said.cell_length)
+            line = sheet.line
+            whole[1 + room] = fit(text((f"├{rule}", line), said, ("─┤", line)), width)
         return whole
-
-
-def _hidden(above: int, below: int) -> Content:
-    parts = [f"{above:,} above"] if above else []
-    parts += [f"{below:,} more below: pgdn"] if below > 0 else []
-    return text((" · ".join(parts), DIM)) if parts else EMPTY
-
-
-def _rule(width: int, hidden: Content, line: str) -> Content:
-    said = text(" ", cut(hidden, width - 6), " ") if hidden.plain else EMPTY
-    rule = "─" * (width - 3 - said.cell_length)
-    return fit(text((f"├{rule}", line), said, ("─┤", line)), width)

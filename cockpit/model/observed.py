@@ -178,6 +178,21 @@ class Tasks(Frozen):
     over: int = Field(default=0, exclude=True)
 
 
+class TaskValue(Frozen):
+    """A task of an array, or ``count`` of them that wait; ``state`` is the orchestrator's word."""
+
+    id: str
+    state: str
+    phase: Phase
+    count: int = 1
+    exit_code: int | None = None
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    node: str | None = None
+    output: str | None = None
+    """The file of its host that its output goes to, where the platform tells one."""
+
+
 class JobValue(Frozen):
     """One job, as its orchestrator tells it. ``state`` is the orchestrator's own word."""
 
@@ -185,6 +200,8 @@ class JobValue(Frozen):
     state: str
     phase: Phase
     tasks: Tasks | None = None
+    members: tuple[TaskValue, ...] = Field(default=(), exclude=True)
+    """The tasks of an array, as far as its orchestrator still lists them."""
     reason: str | None = None
     exit_code: int | None = None
     pending_since: Instant | None = None

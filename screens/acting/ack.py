@@ -56,7 +56,7 @@ class AckScreen(FormScreen):
     @property
     def report(self) -> RunReport | None:
         """Return the newest report of the run."""
-        return next((each for each in self.cockpit.reports if each.name == self._run), None)
+        return self.cockpit.report_of(self._run)
 
     def _alerts(self) -> FormField:
         """Return the field of what can be acknowledged: the open alerts, the end of the run."""
@@ -165,8 +165,8 @@ def end_words(report: RunReport) -> str:
     job = report.facets.job.value
     if job is None or not job.phase.terminal:
         return ""
+    said = job.phase.value
     if job.phase is Phase.SUCCEEDED:
-        return job.phase.value
-    if job.exit_code is not None:
-        return f"{job.phase.value}, exit code {job.exit_code}"
-    return job.phase.value + ("" if job.state == job.phase.value else f" ({job.state})")
+        return said
+    state = "" if job.state == said else f" ({job.state})"
+    return said + (state if job.exit_code is None else f", exit code {job.exit_code}")

@@ -74,18 +74,16 @@ class EntryArea(TextArea, inherit_bindings=False):
 
     def get_cursor_left_location(self) -> tuple[int, int]:
         """Step over a whole character: never between a letter and its accents."""
-        row, column = super().get_cursor_left_location()
-        line = self.document.get_line(row)
-        while 0 < column < len(line) and _joins(line[column]):
-            column -= 1
-        return row, column
+        return self._whole(*super().get_cursor_left_location(), -1)
 
     def get_cursor_right_location(self) -> tuple[int, int]:
         """Step over a whole character: never between a letter and its accents."""
-        row, column = super().get_cursor_right_location()
+        return self._whole(*super().get_cursor_right_location(), 1)
+
+    def _whole(self, row: int, column: int, step: int) -> tuple[int, int]:
         line = self.document.get_line(row)
         while 0 < column < len(line) and _joins(line[column]):
-            column += 1
+            column += step
         return row, column
 
     def _refresh_size(self) -> None:
@@ -221,12 +219,10 @@ class EditorScreen(CockpitScreen):
             body, name = partial(_tail, tail), "logbook "
         sheet = Sheet(body, text((name, STRONG), (path, DIM)), text((note, DIM)))
         page.show(sheet, from_top=self._diff is not None)
-        if self._diff is not None:
-            page.styles.height = "1fr"
-        else:
-            rows = len(page.lines_for(self.app.size.width)) + 2
-            page.styles.height = max(3, min(rows, TAIL_ROWS, self.app.size.height // 3))
-            page.top = 1 << 30
+        rows = len(page.lines_for(self.app.size.width)) + 2
+        high = max(3, min(rows, TAIL_ROWS, self.app.size.height // 3))
+        page.styles.height = high if self._diff is None else "1fr"
+        page.top = page.top if self._diff is not None else 1 << 30
         page.repaint()
         self.show_keys()
 
@@ -311,13 +307,10 @@ class EditorScreen(CockpitScreen):
             self._show_diff(None)
             return
         try:
-            found = await self._books.diff(self._report, _without_blank(self.text))
+            self._show_diff(await self._books.diff(self._report, _without_blank(self.text)))
         except (OSError, TimeoutError) as error:
-            self.query_one(SaveState).show_text(
-                f"no diff: {error or 'no answer in time'}", bad=True
-            )
-        else:
-            self._show_diff(found)
+            said = f"no diff: {error or 'no answer in time'}"
+            self.query_one(SaveState).show_text(said, bad=True)
 
     def _show_diff(self, diff: tuple[str, ...] | None) -> None:
         area = self.query_one(EntryArea)
@@ -363,10 +356,8 @@ class EditorScreen(CockpitScreen):
         area = self.query_one(EntryArea)
         if self._diff is not None:
             self.query_one(Paged).page(pages)
-        elif pages > 0:
-            area.action_cursor_page_down()
         else:
-            area.action_cursor_page_up()
+            (area.action_cursor_page_down if pages > 0 else area.action_cursor_page_up)()
 
     def action_entry_retry(self) -> None:
         """Push again, or save again if nothing was saved."""
@@ -445,12 +436,12 @@ def _begin_at(words: str) -> tuple[int, int]:
     return row, len(lines[row])
 
 
-def _with_room_to_type(words: str) -> str:
-    """Return a prefilled entry with a blank behind the label that is to be filled in first."""
+def _with_room_to_type(words: str, room: str = " ") -> str:
+    """Return an entry with a blank behind the label that is to be filled in first."""
     lines = words.split("\n")
     row = _to_decide(lines)
     if row is not None:
-        lines[row] += " "
+        lines[row] = lines[row].rstrip(" ") + room
     return "\n".join(lines)
 
 
@@ -463,8 +454,4 @@ def _to_decide(lines: Sequence[str]) -> int | None:
 
 def _without_blank(words: str) -> str:
     """Return an entry without the blank of ``_with_room_to_type``, if it is left."""
-    lines = words.split("\n")
-    row = _to_decide(lines)
-    if row is not None:
-        lines[row] = lines[row].rstrip(" ")
-    return "\n".join(lines)
+    return _with_room_to_type(words, room="")

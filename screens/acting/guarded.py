@@ -124,11 +124,10 @@ class GuardedActions:
         if self._store_version is None:
             return None
         try:
-            return await offload(
-                self._store_version, deadline=ASK_WITHIN
-            ), self.running_actions.changes
+            version = await offload(self._store_version, deadline=ASK_WITHIN)
         except (StoreError, TimeoutError):
             return None
+        return version, self.running_actions.changes
 
     def act(self, verb: str, run: str | None = None) -> None:
         """Begin an action on a run, show the one that is under way, or say why not."""
@@ -145,19 +144,15 @@ class GuardedActions:
             from screens.acting.ack import AckScreen
 
             self._app.push_screen(AckScreen(self._cockpit, report.name))
-        elif verb == "log":
-            self._write(report)
-        else:
+        elif verb != "log":
             self._plan(verb, report)
-
-    def _write(self, report: RunReport) -> None:
-        from screens.acting.editor import EditorScreen
-
-        books = self._logbooks()
-        if books is None:
+        elif (books := self._logbooks()) is None:
             self._cockpit.say("log entry: logbooks cannot be written here")
-        elif not isinstance(self._app.screen, EditorScreen):
-            self._app.push_screen(EditorScreen(self._cockpit, books, report))
+        else:
+            from screens.acting.editor import EditorScreen
+
+            if not isinstance(self._app.screen, EditorScreen):
+                self._app.push_screen(EditorScreen(self._cockpit, books, report))
 
     def _logbooks(self) -> Logbooks | None:
         if self._books is None and self._make_books is not None:
@@ -226,18 +221,19 @@ class GuardedActions:
             from screens.acting.points import PointsScreen
 
             marks = self._marks.setdefault(report.name, {})
-            screen = PointsScreen(self._cockpit, report.name, marks)
-            self._app.push_screen(screen, partial(self._hand_off, report.name))
+            screen, run = PointsScreen(self._cockpit, report.name, marks), report.name
+
+            def hand_off(note: str | None) -> None:
+                """Begin a handoff with the note that its open points have made, if it goes on."""
+                if note is not None:
+                    self._typed.setdefault(("handoff", run), {})["note"] = note
+                    self.act("handoff", run)
+
+            self._app.push_screen(screen, hand_off)
         else:
             from screens.sheet import PAGES
 
             self._app.push_screen(PAGES[what](self._cockpit, report.name))
-
-    def _hand_off(self, run: str, note: str | None) -> None:
-        """Begin a handoff with the note that its open points have made, if it goes on."""
-        if note is not None:
-            self._typed["handoff", run] = {**self._typed.get(("handoff", run), {}), "note": note}
-            self.act("handoff", run)
 
     def _show_journal(self, report: RunReport | None) -> None:
         """Show the journal of the interrupted runs and of the selected one."""
@@ -267,7 +263,9 @@ class GuardedActions:
 
         found: list[InterruptedAction] = []
         try:
-            if await self._nothing_left():
+            # Making a service loads all that acts, which a window that only looks does without.
+            ask = None if self._service is not None else self._anything_left
+            if ask is not None and not await offload(ask, deadline=ASK_WITHIN):
                 return
             service = await self.service()
             for run in self._cockpit.reports:
@@ -279,15 +277,6 @@ class GuardedActions:
         self.interrupted = tuple(found)
         self._stood = await self._journal_stands()
         self._cockpit.show_news()
-
-    async def _nothing_left(self) -> bool:
-        """Return whether it is known that nothing is left to resolve: then no service need be made.
-
-        Making it loads all that acts, which a window that only looks does without.
-        """
-        if self._anything_left is None or self._service is not None:
-            return False
-        return not await offload(self._anything_left, deadline=ASK_WITHIN)
 
     def _look_again(self) -> None:
         if self.interrupted:
@@ -434,10 +423,11 @@ class GuardedActions:
         from screens.dialog import LeavingScreen
 
         self._asked_to_leave = True
-        self._app.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
-        return False
 
-    def _answered(self, leave: Callable[[], None], yes: bool | None) -> None:
-        self._asked_to_leave = False
-        if yes:
-            leave()
+        def answered(yes: bool | None) -> None:
+            self._asked_to_leave = False
+            if yes:
+                leave()
+
+        self._app.push_screen(LeavingScreen(self.under_way), answered)
+        return False

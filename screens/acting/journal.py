@@ -176,7 +176,7 @@ def _heading(words: str, style: str = STRONG) -> Row:
 
 def _open_row(found: Open, now: float, width: int, chosen: bool) -> list[Content]:
     first, *rest = paint_open(found, now, width - 2)
-    return [chosen_row(first, width, chosen), *(text("  ", line) for line in rest), EMPTY]
+    return [chosen_row(first, width, chosen), *_under([*rest, EMPTY])]
 
 
 def _done_row(
@@ -184,9 +184,12 @@ def _done_row(
 ) -> list[Content]:
     first, *rest = paint_done(done_of(entry), now, width - 2, named=True)
     asked = wrapped(text((asked_of(entry), DIM)), width - 4, 2)
-    record = [EMPTY, *(text("  ", line) for line in _record(entry, width - 6)), EMPTY]
-    below = [*(text("  ", line) for line in asked), *rest, *(record if whole else [])]
-    return [chosen_row(first, width, chosen), *(text("  ", line) for line in below)]
+    record = [EMPTY, *_under(_record(entry, width - 6)), EMPTY] if whole else []
+    return [chosen_row(first, width, chosen), *_under([*_under(asked), *rest, *record])]
+
+
+def _under(lines: Sequence[Content]) -> list[Content]:
+    return [text("  ", line) for line in lines]
 
 
 def asked_of(entry: JournalEntry) -> str:
@@ -204,12 +207,12 @@ _OWN: Final = ("key", "by")
 def _record(entry: JournalEntry, width: int) -> list[Content]:
     """Return the plan in a sentence, what was run, who approved what, and every step."""
     plan = entry.plan
-    approved = [check for check in plan.checks if check.approved is not None]
     lines = wrapped(Content(plan.summary), width, 6)
     lines += wrapped(text(("ran  ", DIM), plan.command or ""), width, 6) if plan.command else []
-    for check in approved:
-        by = check.approved.whose if check.approved is not None else ""
-        lines += wrapped(text((f"approved by {by}  ", "$attention"), check.text), width, 4)
+    for check in plan.checks:
+        if check.approved is not None:
+            by = f"approved by {check.approved.whose}  "
+            lines += wrapped(text((by, "$attention"), check.text), width, 4)
     progress = ActionProgress(entry.steps, None, root=None)
     return [*lines, *(paint_steps(progress, width) if entry.steps else [])]
 
@@ -265,8 +268,10 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
         at_it=None if settled.elsewhere else True,
     )
     looked = settled.looked_up
-    clear = settled.outcome is not Outcome.UNKNOWN
-    did = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
+    # how a step stands that was begun, depends on whether it is known what became of it all
+    begun = "started, outcome unknown" if settled.outcome is Outcome.UNKNOWN else "begun"
+    states = {state: state.value for state in StepState} | {StepState.BEGUN: begun}
+    did = ", ".join(f"{step.name} {states[step.state]}" for step in entry.steps)
     found = "nothing to look up" if looked is None else f"{_FOUND[looked.found]}: {looked.text}"
     who = key or "a cockpit that may act"
     waits = ELSEWHERE if settled.elsewhere else UNDER_WAY
@@ -281,13 +286,6 @@ _FOUND: Final = {
     LaunchState.ABSENT: "it never started and never will",
     LaunchState.UNKNOWN: "not known",
 }
-
-
-def _state(state: StepState, clear: bool) -> str:
-    """Return how a step stands; ``clear``: what became of it all is known."""
-    if state is not StepState.BEGUN:
-        return state.value
-    return "begun" if clear else "started, outcome unknown"
 
 
 def settles(settled: InterruptedAction) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -19,16 +19,15 @@ from cockpit.actions.core.table import TABLE, ActionEntry, Param
 from cockpit.model.lineage import names_checkpoint, newest_good
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.run import RunSpec
 from cockpit.model.wording import ago, glyph, size, steps
 from cockpit.platforms.kinds import PLATFORMS
-from screens.base import KeyedModal, acted
-from screens.dialog import RowKeys
+from screens.base import KeyedModal
+from screens.dialog import RowKeys, TextLine
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
 from widgets.painting.line import ACCENT, DIM, STRONG, chosen_row, fit, one_line, row, text
 from widgets.painting.plan import Choice, FormField
-from widgets.scrolled import Paged, Row, Sheet
+from widgets.scrolled import Paged, Row, Sheet, remark
 
 NAME: Final = 24
 """Columns that a name may take."""
@@ -75,15 +74,14 @@ def offered(offers: Sequence[Command], verb: str, said: str) -> list[Command]:
 
     One against which something speaks already is none for now, whoever advised it.
     """
-    found = []
-    for each in offers:
+
+    def grouped(each: Command) -> Command:
         if not each.now:
-            found.append(replace(each, group=NOT_NOW))
-        elif each.verb == verb:
-            found.append(replace(each, group=NEXT, help=said or each.help))
-        else:
-            found.append(replace(each, group=ACT))
-    return in_groups(found)
+            return replace(each, group=NOT_NOW)
+        is_next = each.verb == verb
+        return replace(each, group=NEXT if is_next else ACT, help=is_next * said or each.help)
+
+    return in_groups(list(map(grouped, offers)))
 
 
 def commands_like(commands: Sequence[Command], words: str) -> list[Command]:
@@ -95,29 +93,16 @@ def commands_like(commands: Sequence[Command], words: str) -> list[Command]:
     wanted = words.strip()
     if not wanted:
         return list(commands)
-    matcher = Matcher(wanted)
-    scored = [(matcher.match(f"{each.title} {each.help} {each.verb}"), each) for each in commands]
-    hits = [
-        ((_nearness(each, wanted), not each.now, -score), each)
-        for score, each in scored
-        if score > 0
-    ]
-    return [each for _, each in sorted(hits, key=lambda hit: hit[0])]
+    matcher, folded = Matcher(wanted), wanted.casefold()
 
+    def rank(each: Command) -> tuple[int, bool, float]:
+        title = each.title.casefold()
+        begins = title.startswith(folded) or each.verb.startswith(folded)
+        nearness = (begins, f" {folded}" in title, folded in title, True).index(True)
+        return nearness, not each.now, -matcher.match(f"{each.title} {each.help} {each.verb}")
 
-def _nearness(each: Command, wanted: str) -> int:
-    """Return 0 for a name that begins so, 1 for a word of it that does, then 2, else 3."""
-    title, verb, wanted = each.title.casefold(), each.verb, wanted.casefold()
-    if title.startswith(wanted) or verb.startswith(wanted):
-        return 0
-    return 1 if f" {wanted}" in title else 2 if wanted in title else 3
-
-
-def _explained(each: Command) -> Content:
-    """Return why it cannot be chosen, else what speaks against it, else what it does."""
-    if each.why_not:
-        return text(("✗ ", "$attention"), (each.why_not, DIM))
-    return text(("▲ ", "$attention"), each.note) if each.note else text((each.help, DIM))
+    return [each for score, each in sorted(((rank(each), each) for each in commands),
+                                           key=lambda hit: hit[0]) if score[2] < 0]  # fmt: skip
 
 
 def command_rows(commands: Sequence[Command], headed: bool) -> list[Row]:
@@ -127,33 +112,23 @@ def command_rows(commands: Sequence[Command], headed: bool) -> list[Row]:
     for place, each in enumerate(commands):
         if headed and each.group != group:
             group = each.group
-            rows.append(Row("", partial(_paint_group, group)))
+            rows.append(remark(text((group, STRONG))))
         rows.append(Row(str(place), partial(paint_command, each, min(widest, NAME))))
     return rows
 
 
-def _paint_group(name: str, width: int, chosen: bool) -> list[Content]:
-    return [text((name, STRONG))]
-
-
 def paint_command(each: Command, name: int, width: int, chosen: bool) -> list[Content]:
-    """Return a command's line, its name in at most ``name`` cells."""
+    """Return a command's line, its name in at most ``name`` cells.
+
+    Behind it stands why it cannot be chosen, else what speaks against it, else what it does.
+    """
     name = min(name, width * 3 // 10)
     title = fit(text((each.title, "" if each.now else DIM)), name)
     key = text((each.key, ACCENT))
-    said = one_line(_explained(each), max(8, width - name - 5 - key.cell_length))
+    mark = ("✗ " if each.why_not else "▲ " if each.note else "", "$attention")
+    words = each.note if each.note and not each.why_not else (each.why_not or each.help, DIM)
+    said = one_line(text(mark, words), max(8, width - name - 5 - key.cell_length))
     return [chosen_row(row(text(title, "  ", said), key, width - 2), width, chosen)]
-
-
-class _Letters(Input):
-    """The line to type in: its keys act in their order."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="a few letters of what you want", compact=True)
-        self.cursor_blink = False
-
-    async def _on_key(self, event: events.Key) -> None:
-        await acted(self, event)
 
 
 class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
@@ -188,7 +163,9 @@ class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """Lay out the line to type in and what it finds."""
         with Vertical():
-            yield _Letters()
+            line = TextLine()
+            line.placeholder = "a few letters of what you want"
+            yield line
             yield Paged(self._sheet())
 
     @property
@@ -198,8 +175,8 @@ class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
 
     def rows(self) -> list[Row]:
         """Return what is found, by group as long as nothing is typed."""
-        none = Row("", lambda width, _: [text(("no match", DIM))])
-        return command_rows(self._listed, not self._found_by.strip()) or [none]
+        none = [remark(text(("no match", DIM)))]
+        return command_rows(self._listed, not self._found_by.strip()) or none
 
     def show(self) -> None:
         """Show what is found."""
@@ -214,7 +191,7 @@ class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
     @on(Input.Changed)
     def _typed(self) -> None:
         """Find what has the letters; once for the same letters, so that a choice stays."""
-        letters = self.query_one(_Letters).value
+        letters = self.query_one(TextLine).value
         if letters != self._found_by:
             self._found_by, self.chosen = letters, ""
             self._listed = commands_like(self._commands, letters)
@@ -307,11 +284,6 @@ ORDERS: Final = frozenset(verb for row in PLATFORMS.values() for verb in row.ord
 """Verbs that only some schedulers know."""
 
 
-def _orders(spec: RunSpec) -> tuple[str, ...]:
-    row = None if spec.job is None else PLATFORMS.get(spec.job.kind)
-    return () if row is None else row.orders
-
-
 NEEDS: Final = (
     (("teardown",), "teardown", "no [run.teardown] in cockpit.toml"),
     (("standing",), "standing", "no [run.standing] in cockpit.toml"),
@@ -332,8 +304,9 @@ def why_not(verb: str, report: RunReport | None) -> str:
     spec = report.spec
     if verb in ("log", "autolog") and spec.records.logbook is None:
         return "no logbook in cockpit.toml (records.logbook)"
-    if verb in ORDERS and verb not in _orders(spec):
-        return f"jobs of kind {'?' if spec.job is None else spec.job.kind} have no {verb}"
+    kind = "?" if spec.job is None else spec.job.kind
+    if verb in ORDERS and (kind not in PLATFORMS or verb not in PLATFORMS[kind].orders):
+        return f"jobs of kind {kind} have no {verb}"
     missing = (text for verbs, key, text in NEEDS if verb in verbs and getattr(spec, key) is None)
     return next(missing, "")
 
@@ -347,22 +320,16 @@ def warning(verb: str, report: RunReport) -> str:
     state = job.state.upper()
     if verb == "launch" and report.facets.job.known:
         return f"already launched ({state})"
-    if verb == "relaunch" and job.phase.lives and not report.alerts:
-        return f"{_how(job.phase, report.verdict)} ({state})"
-    if verb == "stop" and job.phase.terminal:
-        return f"nothing is running ({state})"
-    if verb == "seal" and job.phase is not Phase.SUCCEEDED:
-        return f"not finished ({state})"
-    if verb == "ack" and not report.alerts and not job.phase.terminal:
-        return "nothing is open"
-    return ""
-
-
-def _how(phase: Phase, verdict: Verdict) -> str:
-    """Return how a living job is: healthy is what the verdict calls so, and nothing else."""
-    if phase is Phase.WAITING:
-        return "waiting to run"
-    return "running and healthy" if verdict is Verdict.HEALTHY else "running"
+    healthy = report.verdict is Verdict.HEALTHY  # as the verdict calls it, and nothing else
+    how = "running and healthy" if healthy else "running"
+    how = "waiting to run" if job.phase is Phase.WAITING else how
+    found = (
+        (verb == "relaunch" and job.phase.lives and not report.alerts, f"{how} ({state})"),
+        (verb == "stop" and job.phase.terminal, f"nothing is running ({state})"),
+        (verb == "seal" and job.phase is not Phase.SUCCEEDED, f"not finished ({state})"),
+        (verb == "ack" and not report.alerts and not job.phase.terminal, "nothing is open"),
+    )
+    return next((said for holds, said in found if holds), "")
 
 
 def next_verb(report: RunReport) -> str:
@@ -411,12 +378,16 @@ def _field(param: Param, report: RunReport) -> FormField:
     elif param.name in RECORDED and report.spec.wandb is not None:
         value = getattr(report.spec.wandb.recorded, param.name) or ""
     elif param.name == "job-id":
-        value = _hand_started(report)
+        job = report.facets.job.value
+        beside = () if job is None else (*job.rivals, *job.possible)
+        value = beside[0].id if len(beside) == 1 else ""
     elif param.name in YES_NO:
         choices = (Choice("no", "no"), Choice("yes", "yes"))
         given = param.name == "off" or names_checkpoint(report.spec)
         value = "no" if given else "yes"
-    label = _label(param, choices)
+    may_be_path = param.name in STEPS and not choices
+    label = LABELS.get(param.name, param.name.replace("-", " "))
+    label = param.name if may_be_path else label
     return FormField(param.name, label, param.help, param.required, choices, value)
 
 
@@ -425,29 +396,17 @@ def heading(verb: str, run: str) -> str:
     return f"{verb} {run}" + (": delete old checkpoints" if verb == "retain" else "")
 
 
-def _label(param: Param, choices: Sequence[Choice]) -> str:
-    """Return a field's name; a checkpoint that is typed may be a path."""
-    typed = param.name in STEPS and not choices
-    return param.name if typed else LABELS.get(param.name, param.name.replace("-", " "))
-
-
 def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
     """Return the complete checkpoints, newest first; nothing if they are not known."""
     found = report.facets.checkpoints.value
-    if found is None:
-        return ()
-    whole = [each for each in found.items if each.state is CheckpointState.COMPLETE]
-    ordered = sorted(whole, key=lambda each: each.step or 0, reverse=True)
-    known = [each for each in ordered if each.step is not None]
+    known = [
+        each
+        for each in (() if found is None else found.items)
+        if each.state is CheckpointState.COMPLETE and each.step is not None
+    ]
+    known.sort(key=lambda each: each.step or 0, reverse=True)
     widest = max((len(steps(each.step)) for each in known), default=0)
     return tuple(_choice(each, report.checked_at, widest) for each in known)
-
-
-def _hand_started(report: RunReport) -> str:
-    """Return the job that lives beside the recorded one, where there is exactly one."""
-    job = report.facets.job.value
-    beside = () if job is None else (*job.rivals, *job.possible)
-    return beside[0].id if len(beside) == 1 else ""
 
 
 def _preselected(report: RunReport) -> str:

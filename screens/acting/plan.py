@@ -25,6 +25,7 @@ from screens.base import pressed_at, spawn
 from screens.dialog import VISIBLE, Dialog, DialogBox, WordsLine, difference
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.fleet_header import paint_key
 from widgets.painting.journal import ActionProgress, paint_steps
 from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.painting.plan import changes, paint_plan
@@ -175,7 +176,9 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._planning:
             return Sheet(partial(_marked, ("● ", ACCENT), "checking the run …"), title)
         unfold = "" if self._unfolded else self.cockpit.keys.shown("plan_unfold")
-        shown = self._with_keys(self.plan)
+        said = self.cockpit.keys.in_words
+        checks = [each.model_copy(update={"text": said(each.text)}) for each in self.plan.checks]
+        shown = self.plan.model_copy(update={"checks": tuple(checks)})
         body = partial(paint_plan, shown, changed=self._changed, notice=self._notice,
                        root=self._root, unfold=unfold)  # fmt: skip
         line = "$critical-line" if self.plan.blocked else LINE
@@ -184,45 +187,38 @@ class PlanScreen(Dialog[None]):
     @property
     def _root(self) -> str | None:
         """The folder below which paths are shortened: the run's own."""
-        mine = (each for each in self.cockpit.reports if each.name == self.request.run)
-        return next((str(each.spec.output_root or "") for each in mine), None) or None
-
-    def _with_keys(self, plan: Plan) -> Plan:
-        """Return the plan as it is shown here: with keys in place of calls."""
-        said = self.cockpit.keys.in_words
-        checks = tuple(each.model_copy(update={"text": said(each.text)}) for each in plan.checks)
-        return plan.model_copy(update={"checks": checks})
+        report = self.cockpit.report_of(self.request.run)
+        return None if report is None else str(report.spec.output_root or "") or None
 
     def _note(self, plan: Plan) -> Content:
         blocks = sum(check.stands_in_the_way for check in plan.checks)
         warns = sum(check.level is Level.WARN for check in plan.checks)
         passes = sum(check.level is Level.PASS for check in plan.checks)
-        said = ("blocking", "warning", "passed") if self.inner >= NARROW else ("", "", "")
-        counts = text(
-            (f"■ {blocks} {said[0]}".rstrip() + "  " if blocks else "", "bold $critical"),
-            (
-                f"! {warns} {said[1]}{'s' if warns > 1 and said[1] else ''}".rstrip() + "  "
-                if warns
-                else "",
-                "$attention",
-            ),
-            (f"✓ {passes} {said[2]}".rstrip() + "  " if passes else "", "$well"),
-        )
+        worded = self.inner >= NARROW
+        counts = [
+            text((f"{mark} {count}{f' {word}' * worded}  ", style))
+            for mark, count, word, style in (
+                ("■", blocks, "blocking", "bold $critical"),
+                ("!", warns, "warnings" if warns > 1 else "warning", "$attention"),
+                ("✓", passes, "passed", "$well"),
+            )
+            if count
+        ]
         named = self._unfolded and self.inner >= 70
-        return text(counts, (f"plan {plan.plan_id}", DIM)) if named else counts
+        return text(*counts, (f"plan {plan.plan_id}" if named else "", DIM))
 
     def _foot(self, plan: Plan) -> list[Content]:
         """Return the rows below the rule: the question, or why there is none."""
         if not self.asks:
             why = self.cockpit.actions.reading_only or "blocked: this cannot be run"
-            more = _join(self._more(plan))
+            more = self._more(plan)
             return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
         question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
         typed = self.query_one(WordsLine).value
         hint = self._hint or difference(typed, plan.words) or "enter runs it"
         style = "$attention" if self._hint else "$well" if typed == plan.words else DIM
-        return [*self._rows(question), text(("▸", ACCENT)), row(
-            text((f"  {hint}", style)), _join(self._more(plan)), self.inner - 4)]  # fmt: skip
+        below = row(text((f"  {hint}", style)), self._more(plan), self.inner - 4)
+        return [*self._rows(question), text(("▸", ACCENT)), below]
 
     def _rows(self, left: Content) -> list[Content]:
         """Return what must be readable whole, and beside it how to leave if that fits."""
@@ -233,35 +229,28 @@ class PlanScreen(Dialog[None]):
                 return [row(left, right, room, gap=2)]
         return wrapped(left, room, 4)
 
-    def _more(self, plan: Plan) -> list[Content]:
-        keys = self.cockpit.keys
-        parts = []
+    def _more(self, plan: Plan) -> Content:
+        """Return the other keys that do something here, and what."""
+        found: list[tuple[str, str]] = []
         if plan.can_save_first:
             on_now = self.request.params.get(SAVE_FIRST) == "yes"
-            said = " do not save first" if on_now else " save a checkpoint first"
-            parts.append(
-                text((keys.shown("plan_save_first").upper(), f"bold {ACCENT}"), (said, DIM))
-            )
+            said = "do not save first" if on_now else "save a checkpoint first"
+            found.append(("save_first", said))
         if plan.can_cancel_next:
             on_now = self.request.params.get(SUCCESSORS) == "yes"
-            said = " leave the next one" if on_now else " cancel the next one too"
-            key = keys.shown("plan_successors").upper()
-            parts.append(text((key, f"bold {ACCENT}"), (said, DIM)))
-        for verb in self._remedies():
-            parts.append(text((keys.shown(f"plan_{verb}"), f"bold {ACCENT}"), f" {verb} first"))
-        if _approvable(plan):
-            parts.append(
-                text((keys.shown("plan_approve").upper(), f"bold {ACCENT}"), (" approve", DIM))
+            found.append(
+                ("successors", "leave the next one" if on_now else "cancel the next one too")
             )
-        return parts
+        found += [(verb, f"{verb} first") for verb in self._remedies()]
+        found += [("approve", "approve")] if _approvable(plan) else []
+        shown = [(self.cockpit.keys.shown(f"plan_{name}"), said) for name, said in found]
+        named = [(key.upper() if len(key) > 1 else key, said) for key, said in shown]
+        return cut(Content("   ").join(map(paint_key, named)), 60)
 
     def _progress(self, running_action: RunningAction, title: Content) -> Sheet:
-        result = running_action.result
+        result, done = running_action.result, tuple(running_action.steps)
         after = follows(running_action, self.cockpit.reports)
-        body = partial(
-            paint_steps,
-            ActionProgress(tuple(running_action.steps), result, follows=after, root=self._root),
-        )
+        body = partial(paint_steps, ActionProgress(done, result, follows=after, root=self._root))
         if result is None:
             note = text(("● under way", ACCENT))
             said = text(("esc close this page; the action continues", DIM))
@@ -282,7 +271,10 @@ class PlanScreen(Dialog[None]):
 
     @on(WordsLine.Dropped)
     def _dropped(self, event: WordsLine.Dropped) -> None:
-        self._hint = event.why
+        self._say(event.why)
+
+    def _say(self, why: str) -> None:
+        self._hint = why
         self.query_one(Paged).show(self._sheet())
 
     @on(WordsLine.Entered)
@@ -291,25 +283,18 @@ class PlanScreen(Dialog[None]):
         if not self.asks or plan is None:
             return
         if event.refusal:
-            self._dropped(WordsLine.Dropped(event.refusal))
+            self._say(event.refusal)
         elif self.query_one(WordsLine).value == plan.words:
-            self._begin(plan)
-
-    def _begin(self, plan: Plan) -> None:
-        """Hand the action to the app; it lives there, whatever becomes of this screen."""
-        self._planning = True
-        self.query_one(WordsLine).hide()
-        work = partial(self._hand_over, plan)
-        spawn(self, work, group="plan", exclusive=True)
+            self._planning = True
+            self.query_one(WordsLine).hide()
+            spawn(self, partial(self._hand_over, plan), group="plan", exclusive=True)
 
     async def _hand_over(self, plan: Plan) -> None:
+        """Hand the action to the app; it lives there, whatever becomes of this screen."""
         service = await self.cockpit.actions.service()
         self._planning = False
-        self._watch(
-            self.cockpit.actions.running_actions.start(
-                service, self.request, plan, plan.words, tuple(self.approvals.values())
-            )
-        )
+        start, approvals = self.cockpit.actions.running_actions.start, self.approvals.values()
+        self._watch(start(service, self.request, plan, plan.words, tuple(approvals)))
 
     def _watch(self, running_action: RunningAction) -> None:
         self._running_action = running_action
@@ -322,18 +307,14 @@ class PlanScreen(Dialog[None]):
         if running_action is None:
             return
         result = running_action.result
-        if result is not None and result.outcome is Outcome.REFUSED and not result.steps:
-            self._refused(result.message)
-        else:
+        if result is None or result.outcome is not Outcome.REFUSED or result.steps:
             self._over_at = Message().time
             self.lay_out(from_top=result is not None)
-
-    def _refused(self, why: str) -> None:
-        """Show the plan as it is now, with what has changed marked, and ask anew."""
+            return
         if self._unwatch is not None:
             self._unwatch()
         self._running_action = self._unwatch = None
-        self.plan_again(f"nothing was done: {why}")
+        self.plan_again(f"nothing was done: {result.message}")  # what has changed is marked
 
     def action_plan_confirm(self) -> None:
         """Close, once the outcome could be read; the words are confirmed in their own line."""
@@ -351,14 +332,12 @@ class PlanScreen(Dialog[None]):
         """Let the first block that allows it pass, by name and with a reason."""
         if self.plan is None or self._running_action is not None or self._planning:
             return
-        blocks = _approvable(self.plan)
-        if self.cockpit.actions.reading_only or not blocks:
-            self._dropped(
-                WordsLine.Dropped(self.cockpit.actions.reading_only or "nothing to approve here")
-            )
+        blocks, reading_only = _approvable(self.plan), self.cockpit.actions.reading_only
+        if reading_only or not blocks:
+            self._say(reading_only or "nothing to approve here")
             return
-        left = len(blocks) - 1
-        screen = ApproveScreen(self.cockpit, blocks[0], self.request.operator, left)
+        operator, left = self.request.operator, len(blocks) - 1
+        screen = ApproveScreen(self.cockpit, blocks[0], operator, left)
         self.app.push_screen(screen, partial(self._approved, screen))
 
     def _approved(self, screen: ApproveScreen, given: dict[str, str] | None) -> None:
@@ -380,7 +359,7 @@ class PlanScreen(Dialog[None]):
         """Plan what a block names as its remedy; afterwards plan this again."""
         options = self._remedies().get(verb)
         if options is None or self.begun or self._planning:
-            self._dropped(WordsLine.Dropped(f"no block here asks for a {verb}"))
+            self._say(f"no block here asks for a {verb}")
             return
         request = self.request.model_copy(update={"action": verb, "params": options})
         again = f"after the {verb}"
@@ -407,7 +386,7 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._running_action is not None or self._planning:
             return
         if not able:
-            self._dropped(WordsLine.Dropped(why_not))
+            self._say(why_not)
             return
         params = dict(self.request.params)
         if params.pop(option, None) is None:
@@ -430,7 +409,3 @@ def _approvable(plan: Plan) -> list[Check]:
 
 def _marked(mark: tuple[str, str], words: str, width: int) -> list[Content]:
     return wrapped(text(mark, words), width, 20)
-
-
-def _join(parts: list[Content]) -> Content:
-    return cut(Content("   ").join(parts), 60) if parts else Content("")

@@ -77,14 +77,8 @@ class RunningActions:
 
     def of(self, run: str) -> RunningAction | None:
         """Return the action under way that nothing else on the run may cross."""
-        alone = (
-            running_action
-            for running_action in self.running
-            if running_action.request.action not in BESIDE
-        )
-        return next(
-            (running_action for running_action in alone if running_action.request.run == run), None
-        )
+        alone = (each for each in self.running if each.request.action not in BESIDE)
+        return next((each for each in alone if each.request.run == run), None)
 
     def start(
         self,
@@ -96,14 +90,8 @@ class RunningActions:
     ) -> RunningAction:
         """Begin an action that was confirmed by ``words``."""
         running_action = RunningAction(request, plan)
-        work = service.act(
-            request,
-            words,
-            tuple(approvals),
-            shown=plan.plan_id,
-            seen=plan.lost,
-            on_step=running_action.take,
-        )
+        work = service.act(request, words, tuple(approvals), shown=plan.plan_id, seen=plan.lost,
+                           on_step=running_action.take)  # fmt: skip
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = running_action
         self.changes += 1
@@ -113,25 +101,24 @@ class RunningActions:
     def _done(self, task: asyncio.Task[Result]) -> None:
         running_action = self._running.pop(task)
         self.changes += 1
-        running_action.result = self._result(task, running_action)
+        running_action.result = self._result(task, running_action.plan.plan_id)
         running_action.changed()
         self._ended(running_action)
 
-    def _result(self, task: asyncio.Task[Result], running_action: RunningAction) -> Result:
+    def _result(self, task: asyncio.Task[Result], plan_id: str) -> Result:
         """Return how it ended; whatever raised in the middle leaves the outcome unknown."""
         from cockpit.actions.core.action import RefuseError
         from cockpit.model.plan import Result
 
-        plan_id = running_action.plan.plan_id
-        if task.cancelled():
-            message = "interrupted: the journal tells how far it came"
-            return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=message)
-        error = task.exception()
-        if error is None:
-            return task.result()
-        if isinstance(error, RefuseError):
-            return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=str(error))
-        return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=self._fault(error))
+        outcome, message = Outcome.UNKNOWN, "interrupted: the journal tells how far it came"
+        if not task.cancelled():
+            error = task.exception()
+            if error is None:
+                return task.result()
+            refused = isinstance(error, RefuseError)
+            outcome = Outcome.REFUSED if refused else Outcome.UNKNOWN
+            message = str(error) if refused else self._fault(error)
+        return Result(plan_id=plan_id, outcome=outcome, message=message)
 
 
 def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
@@ -142,14 +129,13 @@ def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     result = running_action.result
     if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
         return ""
-    step = next((each for each in result.steps if each.name == _FOLLOW), None)
-    if step is None or step.state is not StepState.DONE:
-        return ""
-    cadence = next(
-        (each.spec.cadence for each in reports if each.name == running_action.request.run), None
-    )
-    then = f", then every {duration(cadence)}" if cadence else ""
-    return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"
+    planned = (each.at for each in result.steps
+               if each.name == _FOLLOW and each.state is StepState.DONE)  # fmt: skip
+    run = running_action.request.run
+    cadences = (each.spec.cadence for each in reports if each.name == run)
+    then = "".join(f", then every {duration(each)}" for each in cadences if each)
+    firsts = (f"first check at {clock_time(at + FIRST_CHECK)}{then}" for at in planned)
+    return next(firsts, "")
 
 
 WITHIN: Final = 5.0
@@ -207,27 +193,17 @@ class Planning:
         said: list[str] = []
         try:
             while found:
-                if not await _was_done(service, found[0]):
-                    said.append(_reminder(found[0], now))
+                note = found[0].note
+                entries = await service.history(note.run)
+                if not any(e.action == note.action and e.begun_at >= note.at for e in entries):
+                    kind = "an" if note.action[:1] in "aeiou" else "a"
+                    planned = f"{kind} {note.action} of {note.run} was being planned"
+                    said.append(f"{planned}, nothing was done (at {day_time(note.at, now)})")
                 found.pop(0).forget()
         finally:
             for each in found:
                 each.release()
         return said
-
-
-async def _was_done(service: ActionService, held: HeldNote) -> bool:
-    """Return whether the journal knows more about it: then this note is not shown."""
-    note = held.note
-    entries = await service.history(note.run)
-    return any(each.action == note.action and each.begun_at >= note.at for each in entries)
-
-
-def _reminder(held: HeldNote, now: float) -> str:
-    note = held.note
-    kind = "an" if note.action[:1] in "aeiou" else "a"
-    planned = f"{kind} {note.action} of {note.run} was being planned"
-    return f"{planned}, nothing was done (at {day_time(note.at, now)})"
 
 
 def agent_news(

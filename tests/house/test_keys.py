@@ -19,6 +19,7 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
+from screens.happened import HappenedScreen
 from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.past import PastScreen
@@ -63,6 +64,7 @@ WAYS: dict[str, Way] = {
     "journal": (JournalScreen, pressed("J")),
     "leaving": (LeavingScreen, leaving),
     "past": (PastScreen, pressed("enter", "P")),
+    "happened": (HappenedScreen, pressed("T")),
     "copying": (CopyScreen, pressed("y")),
     "list": (JournalScreen, pressed("J")),
     "help": (HelpScreen, pressed("?")),

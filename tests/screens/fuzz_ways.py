@@ -26,6 +26,7 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
+from screens.happened import HappenedScreen
 from screens.help import HelpScreen
 from screens.past import PastScreen
 from screens.run import TABS, RunScreen
@@ -179,6 +180,7 @@ WAYS: Final[dict[str, Way]] = {
     "open points": Way(PointsScreen, pressed("W")),
     "journal": Way(JournalScreen, pressed("J")),
     "past": Way(PastScreen, pressed("enter", "5", "P")),
+    "past of the fleet": Way(HappenedScreen, pressed("T")),
     "copying": Way(CopyScreen, pressed("y")),
     "leaving": Way(LeavingScreen, shown(lambda app: LeavingScreen(["relaunch run-failed"]))),
     "welcome": Way(WelcomeScreen, pressed()),

@@ -94,7 +94,7 @@ async def test_a_line_that_has_gone_is_said_to_be_gone_and_nothing_is_marked(
         await pilot.press("5", "G")
         timeline = pilot.app.screen.query_one(TimelineView)
         for _ in range(9):
-            if timeline.bookmark_at_cursor is None:
+            if timeline.at_cursor.bookmark is None:
                 await pilot.press("k")
         await pilot.press("enter")
         await until(pilot, lambda: "bookmark removed" in text_of(pilot.app))

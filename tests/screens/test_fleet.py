@@ -25,7 +25,7 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets import fleet_header, run_list
-from widgets.painting.panel import tiling
+from widgets.painting.panel import paint_panel, tiling
 from widgets.run_list import RunPanel
 
 
@@ -286,7 +286,7 @@ async def test_ages_are_shown_when_one_steps_and_else_only_what_was_told(
 
         app._in_time()
         assert [looks(), looks()] == [0, 0]
-        end = min(panel._standing.end for panel in fleet.query(RunPanel) if panel._standing)
+        end = min(panel._kept.end for panel in fleet.query(RunPanel) if panel._kept)
         clock.at = math.nextafter(end, 0.0)
         assert looks() == 0
         clock.at = end
@@ -427,13 +427,12 @@ def contrast(app: CockpitApp, words: str) -> float:
 async def test_a_key_paints_the_panels_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of sixty panels two: what stood there stands, until a report says something else of it."""
     painted: list[str] = []
-    paint = RunPanel.paint
 
-    def counted(self: RunPanel, width: int, height: int) -> list[Content]:
-        painted.append("" if self.report is None else self.report.name)
-        return paint(self, width, height)
+    def counted(report: RunReport, *rest: Any) -> list[Content]:
+        painted.append(report.name)
+        return paint_panel(report, *rest)
 
-    monkeypatch.setattr(RunPanel, "paint", counted)
+    monkeypatch.setattr("widgets.run_list.paint_panel", counted)
     runs = [made.report(f"run-{n:02d}") for n in range(8)]
     engine = StandIn(*runs)
     app = cockpit(engine=engine)

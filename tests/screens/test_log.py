@@ -86,7 +86,7 @@ async def test_steps_times_and_bookmarks_are_gone_to(tmp_path: Path) -> None:
         await pilot.press("G")
         timeline = app.screen.query_one(TimelineView)
         for _ in range(9):
-            if timeline.bookmark_at_cursor is None:
+            if timeline.at_cursor.bookmark is None:
                 await pilot.press("k")
         await pilot.press("enter")
         await until(pilot, lambda: "step 12050 | loss" in text_of(app))

@@ -12,10 +12,11 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.model.report import RunReport
+from screens.happened import HappenedScreen
 from screens.past import IS_PAST, PastScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
-from tests.screens.stand_in import LONG, StandIn, cockpit, text_of
+from tests.screens.stand_in import LONG, StandIn, cockpit, screen_of, text_of
 from tests.screens.test_run import until, with_book, with_log, write_log
 from tests.widgets import reports as made
 
@@ -159,3 +160,30 @@ async def test_the_logbook_is_shown_as_it_stood_then(tmp_path: Path) -> None:
         assert "the late one" not in text_of(pilot.app) and "dated by then" in text_of(pilot.app)
         await pilot.press("left", "left")
         await until(pilot, lambda: "the early one" not in text_of(pilot.app))
+
+
+async def test_the_past_of_all_runs_is_listed_and_leads_to_each_run_as_it_was() -> None:
+    engine = StandIn(made.failed("run-a"), made.failed("run-b"))
+    engine.pasts.tell(engine.runs[0])
+    app = cockpit(engine=engine, service=StandInService())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("T")
+        await until(pilot, lambda: text_of(app).count("Killed by signal 9") == 2)
+        assert isinstance(app.screen, HappenedScreen)
+        shown = text_of(app)
+        assert shown.count("Checkpoint 400 saved") == 2 and "runs still to read" not in shown
+        assert shown.index("Killed by") < shown.index("Checkpoint 400")
+        await pilot.press("o")
+        shown = text_of(app)
+        assert "past of the fleet · alerts only" in shown and "Checkpoint 400" not in shown
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PastScreen))
+        await comes_to(pilot, SICK)
+        assert screen_of(app, PastScreen).runs_in_view == ("run-b",)
+        await pilot.press("escape", "escape")
+        engine.pasts.fault = TimeoutError("no answer within 10 s")
+        await pilot.press("T")
+        said = "cannot read the past of run-b: no answer within 10 s"
+        await until(pilot, lambda: said in text_of(app))
+        await pilot.press("enter")
+        assert "nothing has happened yet" in text_of(app)

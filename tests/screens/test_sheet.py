@@ -9,13 +9,14 @@ import pytest
 from cockpit.app.replaying import replayed
 from cockpit.model.alert import Evidence, Severity
 from cockpit.model.history import Backtested, WouldTell
-from cockpit.model.observed import Column
+from cockpit.model.observed import Column, Phase, Tasks, TaskValue
 from cockpit.model.plan import Request
 from screens.help import HelpScreen
-from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage
+from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage, TasksScreen
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
-from tests.screens.stand_in import StandInApp, cockpit, text_of
+from tests.screens.stand_in import StandIn, StandInApp, cockpit, text_of
+from tests.widgets import reports as made
 from widgets.painting.metrics import paint_backtest
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
@@ -115,7 +116,7 @@ async def test_the_palette_has_it_and_what_fails_is_one_line() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press(":", *"backtest", "enter")
-        await until(pilot, lambda: "no backtest: toy holds no logged row" in text_of(app))
+        await until(pilot, lambda: "no page: toy holds no logged row" in text_of(app))
 
 
 async def test_it_is_made_by_the_verb_in_a_process_of_its_own(tmp_path: Path) -> None:
@@ -157,3 +158,27 @@ async def test_the_system_of_a_job_describes_it_at_a_key() -> None:
         assert "slurm here · job 41 · at " in text_of(app)
         await pilot.press("escape")
         assert not isinstance(app.screen, DescribeScreen)
+
+
+async def test_the_tasks_of_an_array_stand_in_a_table_those_that_failed_first() -> None:
+    ids = (("7_0", Phase.SUCCEEDED), ("7_1", Phase.FAILED), ("7_2", Phase.RUNNING))
+    members = [
+        TaskValue(id=name, state=phase.value.upper(), phase=phase, started_at=made.NOW - 600,
+                  ended_at=made.NOW - 60, exit_code=1 if phase is Phase.FAILED else None)
+        for name, phase in ids
+    ]  # fmt: skip
+    members.append(TaskValue(id="7_[3-9]", state="PENDING", phase=Phase.WAITING, count=7))
+    job = made.job(tasks=Tasks(running=1, total=10, over=2), members=tuple(members))
+    engine = StandIn(made.report("run-a", seen=made.facets(job=job)), made.report("run-b"))
+    app = cockpit(engine=engine, service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "RUNNING 1/10 · 1 failed" in text_of(app))
+        await pilot.press("K")
+        await until(pilot, lambda: isinstance(app.screen, TasksScreen))
+        shown = text_of(app)
+        assert "1 failed · 1 running · 7 waiting · 1 succeeded" in shown
+        places = [shown.index(f" {name} ") for name in ("7_1", "7_2", "7_[3-9]", "7_0")]
+        assert places == sorted(places)
+        assert "9m" in next(line for line in shown.splitlines() if "7_1" in line)
+        await pilot.press("escape", "l", "K")
+        await until(pilot, lambda: "no array" in text_of(app))

@@ -100,7 +100,7 @@ def test_property_pieces_keep_their_width(left: str, right: str, width: int) -> 
     assert Content(cut_start(left, width)).cell_length <= width
     assert that_fit([Content(left), Content(right)], width).cell_length <= width
     assert all(piece.cell_length <= width for piece in wrapped(Content(left), width, 3))
-    assert paint_keys([("q", left), ("x", right)], left, width).cell_length <= width
+    assert paint_keys((("q", left), ("x", right)), left, width).cell_length <= width
 
 
 def plain(lines: list[Content]) -> str:

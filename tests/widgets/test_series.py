@@ -59,11 +59,11 @@ def test_the_last_bin_lies_in_the_last_dot_column(count: int) -> None:
     assert count == 1 or any("\u2800" < each <= "\u28ff" for each in right)
 
 
-@given(columns(), st.integers(1, 80), st.integers(1, 12), st.floats(0, 1), st.booleans())
+@given(columns(), st.integers(1, 80), st.integers(1, 12), st.booleans())
 def test_property_any_columns_can_be_drawn(
-    drawn: tuple[Column, ...], width: int, height: int, tail: float, log: bool
+    drawn: tuple[Column, ...], width: int, height: int, log: bool
 ) -> None:
-    series = fold(drawn, width * 2, tail)
+    series = fold(drawn, width * 2)
     if series is None:
         assert not drawn
         return

@@ -93,23 +93,18 @@ def _padded(line: Content, width: int) -> Content:
 
 
 def _figures(report: RunReport, now: float) -> list[Figure]:
-    found = [_step(report), _loss(report, now)]
-    if (rated := _throughput(report, now)) is not None:
-        found.append(rated)
-    left = report.progress.eta_s
-    if left is not None and not facts.is_over(report):
-        found.append(Figure("time left", eta(left), STRONG, EMPTY))
-    return found
-
-
-def _step(report: RunReport) -> Figure:
     found = report.progress
     final = "unknown" if found.final_step is None else steps(found.final_step)
     share = rows.percent(report)
     under = text((f"of {final}", DIM), f" · {share}" if share else "")
-    if found.step is None:
-        return Figure("step", " unknown ", "$unknown", under)
-    return Figure("step", rows.step_done(report), STRONG, under)
+    known = found.step is not None
+    step = (rows.step_done(report), STRONG) if known else (" unknown ", "$unknown")
+    figures = [Figure("step", *step, under), _loss(report, now)]
+    if not facts.is_over(report):
+        figures += _throughput(report, now)
+        if found.eta_s is not None:
+            figures.append(Figure("time left", eta(found.eta_s), STRONG, EMPTY))
+    return figures
 
 
 def _loss(report: RunReport, now: float) -> Figure:
@@ -136,15 +131,15 @@ def _why_no_loss(report: RunReport) -> str:
     return "none seen yet" if asked is tracker else "none known from the log"
 
 
-def _throughput(report: RunReport, now: float) -> Figure | None:
+def _throughput(report: RunReport, now: float) -> list[Figure]:
     found = present_tracker(report)
-    if found is None or found.throughput is None or facts.is_over(report):
-        return None
+    if found is None or found.throughput is None:
+        return []
     words, _, unit = rate(found.throughput, found.throughput_unit).partition(" ")
     against, style = facts.pace(report)
     under = EMPTY if against == "?" else text((against, style), (" of its baseline", DIM))
     stale = facts.freshness_of(report.facets.tracker, report, now) is facts.Freshness.STALE
-    return Figure(unit or "throughput", words, DIM if stale else STRONG, under)
+    return [Figure(unit or "throughput", words, DIM if stale else STRONG, under)]
 
 
 BLOCKS: Final = {

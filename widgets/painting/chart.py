@@ -26,7 +26,6 @@ from widgets.painting.line import ACCENT, DIM, cut, row, text, that_fit, wrapped
 from widgets.painting.series import (
     FLAT,
     OUT,
-    Bin,
     Cell,
     Scale,
     Series,
@@ -138,8 +137,10 @@ def paint(drawing: Drawing, width: int, height: int) -> list[Content]:
     if walled and series.extent is not None:
         series = Series(series.axis, [each._replace(bad=False) for each in series.bins])
     lines = _body(drawing, shown, series, scale, across, rows, broken)
-    if roomy:
-        lines = _with_last(lines, drawing.newest, scale)
+    if roomy and drawing.newest is not None:
+        newest, finite = drawing.newest, math.isfinite(drawing.newest)
+        at = rows - 1 - round((scale(newest) if finite else 1.0) * (rows * 4 - 1)) // 4
+        lines[at] = text(lines[at], (f" {number(newest)}", ACCENT if finite else BAD))
     lines.append(_axis_line(drawing.marks, axis, across, broken))
     lines.append(_labels_below(axis, across, by_time=drawing.by_time))
     if drawing.legend:
@@ -181,33 +182,21 @@ def smoothed(series: Series, scale: Scale) -> Series:
 
     What lies beyond the scale stays as it is, and outside of all means: it is marked.
     """
-    half = smoothing(series)
+    half, means = smoothing(series), [each.mean for each in series.bins]
     known = [
-        at
-        for at, each in enumerate(series.bins)
-        if each.mean is not None and scale.low <= each.mean <= scale.high
+        (at, mean)
+        for at, mean in enumerate(means)
+        if mean is not None and scale.low <= mean <= scale.high
     ]
     if not half:
         return series
     bins = list(series.bins)
-    for place, at in enumerate(known):
-        near = [bins_at.mean for bins_at in _near(series.bins, known, place, half)]
-        means = [mean for mean in near if mean is not None]
-        each = series.bins[at]
-        bins[at] = Bin(each.low, each.high, _mean(means), each.bad)
+    for place, (at, _) in enumerate(known):
+        reach = min(half, place, len(known) - 1 - place)
+        near = [mean for _, mean in known[place - reach : place + reach + 1]]
+        middle = sum(mean / len(near) for mean in near)  # the sum of them may be no float any more
+        bins[at] = bins[at]._replace(mean=min(max(middle, min(near)), max(near)))
     return Series(series.axis, bins)
-
-
-def _mean(means: Sequence[float]) -> float:
-    middle = 0.0
-    for at, mean in enumerate(means):
-        middle += mean / (at + 1) - middle / (at + 1)
-    return min(max(middle, min(means)), max(means))
-
-
-def _near(bins: Sequence[Bin], known: Sequence[int], place: int, half: int) -> list[Bin]:
-    reach = min(half, place, len(known) - 1 - place)
-    return [bins[known[each]] for each in range(place - reach, place + reach + 1)]
 
 
 def smoothing(series: Series) -> int:
@@ -229,14 +218,21 @@ def _body(
     cells = curve_cells(shown, scale, across, rows, ACCENT, BAND)
     if drawing.former:
         former = fold_on(drawing.former, series.axis)
-        _below(cells, curve_cells(former, scale, across, rows, FORMER, FORMER))
+        below = curve_cells(former, scale, across, rows, FORMER, FORMER)
+        cells = [
+            [cell if cell[0] != " " else under for cell, under in zip(*pair, strict=True)]
+            for pair in zip(cells, below, strict=True)
+        ]
     for at in ticks:
         cells[at] = [cell if cell[0] != " " else ("┈", GRID) for cell in cells[at]]
     if broken is not None and series.extent is not None:
         _wall(cells, series.axis, broken)
     mark_edges(cells, series, scale, BAD)
     if drawing.cursor is not None:
-        _cursor(cells, series.axis, drawing.cursor)
+        place = series.axis.column(drawing.cursor) // 2
+        for line in cells:
+            if line[place][0] == " " or line[place][1] in (BAND, FORMER, GRID):
+                line[place] = ("│", "bold")
     if series.extent is None:
         cells[0] = _written(cells[0], "no finite value here: all is NaN or infinite", 0, BAD)
     return [
@@ -258,21 +254,6 @@ def _ticks(scale: Scale, rows: int) -> dict[int, str]:
     return dict(zip(placed, figures(list(placed.values())), strict=True))
 
 
-def _below(cells: list[list[Cell]], others: list[list[Cell]]) -> None:
-    """Put others where nothing stands yet."""
-    for line, under in zip(cells, others, strict=True):
-        for at, cell in enumerate(line):
-            if cell[0] == " ":
-                line[at] = under[at]
-
-
-def _cursor(cells: list[list[Cell]], axis: StepAxis, at: int) -> None:
-    place = axis.column(at) // 2
-    for line in cells:
-        if line[place][0] == " " or line[place][1] in (BAND, FORMER, GRID):
-            line[place] = ("│", "bold")
-
-
 def _wall(cells: list[list[Cell]], axis: StepAxis, broken: Broken) -> None:
     """Draw one line where numbers end, and say what is behind it."""
     if not axis.first <= broken.since <= axis.last:
@@ -292,19 +273,6 @@ def _wall(cells: list[list[Cell]], axis: StepAxis, broken: Broken) -> None:
 def _written(cells: list[Cell], words: str, begin: int, ink: str) -> list[Cell]:
     words = words[: max(0, len(cells) - begin)]
     return [*cells[:begin], *((letter, ink) for letter in words), *cells[begin + len(words) :]]
-
-
-def _with_last(lines: list[Content], newest: float | None, scale: Scale) -> list[Content]:
-    """Put the last value at the right edge, as high as it stands."""
-    if newest is None:
-        return lines
-    share = scale(newest) if math.isfinite(newest) else 1.0
-    place = len(lines) - 1 - round(share * (len(lines) * 4 - 1)) // 4
-    ink = ACCENT if math.isfinite(newest) else BAD
-    return [
-        text(line, (f" {number(newest)}", ink)) if at == place else line
-        for at, line in enumerate(lines)
-    ]
 
 
 def _axis_line(
@@ -371,11 +339,9 @@ def _beyond(series: Series, scale: Scale) -> list[Content]:
     """Return what lies beyond the axis: in how many columns, and how far; and what is no number."""
     highs = [each.high for each in series.bins if each.high is not None and each.high > scale.high]
     lows = [each.low for each in series.bins if each.low is not None and each.low < scale.low]
-    found = []
-    if series.bad:
-        found.append(text((f"{glyph('nonfinite')} NaN or inf", BAD)))
-    if highs:
-        found.append(text((f"{glyph('above')} {len(highs)} beyond, to {number(max(highs))}", OUT)))
-    if lows:
-        found.append(text((f"{glyph('below')} {len(lows)} beyond, to {number(min(lows))}", OUT)))
+    found = [text((f"{glyph('nonfinite')} NaN or inf", BAD))] if series.bad else []
+    for name, over, worst in (("above", highs, max), ("below", lows, min)):
+        if over:
+            said = f"{glyph(name)} {len(over)} beyond, to {number(worst(over))}"
+            found.append(text((said, OUT)))
     return found

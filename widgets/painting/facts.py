@@ -9,7 +9,7 @@ from typing import Any, Final
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import UNASKED, Facet
 from cockpit.model.goodput import UNSEEN
-from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
+from cockpit.model.observed import Checkpoint, CheckpointState, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import age, ago, by_look, change, glyph, lasts, steps
 
@@ -129,17 +129,10 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
         return f"was {job.value.phase.value.upper()} {_ago(at, now, just)}".rstrip()
     if job.value.stopped is not None:
         return f"PAUSED {age(now - job.value.stopped.since)}"
-    word = phase_word(report, job.value)
-    extra = _phase_extra(job.value, now, just)
-    return f"{word} {extra}" if extra else word
-
-
-def phase_word(report: RunReport, job: JobValue) -> str:
-    """Return the job's phase in capitals; an end that somebody here ordered is no failure."""
-    over = job.phase in (Phase.FAILED, Phase.CANCELLED)
-    return (
-        f"STOPPED by {report.stopped_by}" if over and report.stopped_by else job.phase.value.upper()
-    )
+    # an end that somebody here ordered is no failure
+    ordered = job.value.phase in (Phase.FAILED, Phase.CANCELLED) and report.stopped_by
+    word = f"STOPPED by {report.stopped_by}" if ordered else job.value.phase.value.upper()
+    return f"{word} {_phase_extra(job.value, now, just)}".rstrip()
 
 
 def brief_phase(report: RunReport, now: float) -> str:
@@ -149,12 +142,19 @@ def brief_phase(report: RunReport, now: float) -> str:
 
 
 def _phase_extra(job: JobValue, now: float, just: str) -> str:
+    bad = sum(each.count for each in job.members if each.phase is Phase.FAILED)
     if job.phase.terminal:
-        return _ago(job.ended_at, now, just)
+        over = _ago(job.ended_at, now, just)
+        return (
+            f"{over} · {bad} of {sum(each.count for each in job.members)} tasks failed"
+            if bad
+            else over
+        )
     if job.phase is Phase.WAITING and job.pending_since is not None:
         return age(now - job.pending_since)
     tasks = job.tasks
-    return f"{tasks.running}/{tasks.total}" if tasks is not None else ""
+    failed = f" · {bad} failed" if bad else ""
+    return f"{tasks.running}/{tasks.total}{failed}" if tasks is not None else ""
 
 
 def _ago(instant: float | None, now: float, just: str) -> str:
@@ -169,9 +169,7 @@ def phase_style(report: RunReport, now: float) -> str:
         return "$dim"
     if job.value.phase is Phase.FAILED and not report.stopped_by:
         return "bold $critical"
-    if job.value.stopped is not None:
-        return "bold $attention"
-    return "bold"
+    return "bold" if job.value.stopped is None else "bold $attention"
 
 
 def is_over(report: RunReport) -> bool:
@@ -190,13 +188,11 @@ def loss_alert(report: RunReport) -> Alert | None:
     return next((each for each in report.alerts if each.id in ("C-09", "C-11")), None)
 
 
-def checkpoint_style(state: CheckpointState) -> str:
-    """Return the style of a checkpoint's state."""
-    if state is CheckpointState.COMPLETE:
-        return "$well"
-    if state is CheckpointState.INCOMPLETE:
-        return "$critical"
-    return "$dim" if state is CheckpointState.WRITING else "$attention"
+_CHECKPOINT_STYLE: Final = {
+    CheckpointState.COMPLETE: "$well",
+    CheckpointState.INCOMPLETE: "$critical",
+    CheckpointState.WRITING: "$dim",
+}
 
 
 def item_state(item: Checkpoint) -> str:
@@ -211,9 +207,8 @@ def item_word(item: Checkpoint) -> str:
 
 def item_style(item: Checkpoint) -> str:
     """Return the style of a checkpoint's word."""
-    if item.complete and item.suspect is not None:
-        return "$attention"
-    return checkpoint_style(item.state)
+    suspect = item.complete and item.suspect is not None
+    return "$attention" if suspect else _CHECKPOINT_STYLE.get(item.state, "$attention")
 
 
 def step_words(item: Checkpoint) -> str:
@@ -230,20 +225,14 @@ def newest_checkpoints(report: RunReport) -> list[Checkpoint]:
     found = report.facets.checkpoints.value
     if found is None:
         return []
-    items = [each for each in reversed(found.items) if step_of(each) is not None]
-    blank = [each for each in found.items if step_of(each) is None]
-    good = _newest_first([*(each for each in items if each.good), *blank], found)
-    others = [each for each in [*items, *blank] if not each.good]
+    named = [each for each in reversed(found.items) if step_of(each) is not None]
+    items = [*named, *(each for each in found.items if step_of(each) is None)]
+    pick = None if found.relaunch_from is None else found.relaunch_from.path
+    good = sorted((each for each in items if each.good), key=lambda each: each.path != pick)
     newest = step_of(good[0]) if good else None
+    others = [each for each in items if not each.good]
     newer = [e for e in others if newest is None or (step_of(e) or 0) >= newest]
     return [*good[:1], *newer[:2], *good[1:3]]
-
-
-def _newest_first(items: list[Checkpoint], found: CheckpointsValue) -> list[Checkpoint]:
-    """Return the good ones, what a relaunch takes before the others."""
-    pick = found.relaunch_from
-    good = [each for each in items if each.good]
-    return sorted(good, key=lambda each: pick is None or each.path != pick.path)
 
 
 def step_of(item: Checkpoint) -> int | None:

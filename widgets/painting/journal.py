@@ -107,8 +107,7 @@ class Short:
 
     def shortens(self, plan: Plan) -> bool:
         """Return whether the plan's page has more than one path to shorten."""
-        text = "\n".join(_texts(plan)) if self.folder else ""
-        return text.count(f"{self.folder}/") > 1 if self.folder else False
+        return bool(self.folder) and "\n".join(_texts(plan)).count(f"{self.folder}/") > 1
 
 
 def _texts(plan: Plan) -> Iterable[str]:
@@ -139,24 +138,19 @@ def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
     if not steps and result is None:
         lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
-    widest = min(max((len(_step_name(step)) for step in steps), default=4), 20)
-    short = Short(progress.root)
-    for step in steps:
-        lines += _step(step, widest, width, short)
+    names = [STEP_WORDS.get(step.name, step.name) for step in steps]
+    widest, short = min(max(map(len, names), default=4), 20), Short(progress.root)
+    for step, name in zip(steps, names, strict=True):
+        lines += _step(step, fit(Content(name), widest), width, short)
     return within(lines, width)
 
 
-def _step_name(step: StepResult) -> str:
-    return STEP_WORDS.get(step.name, step.name)
-
-
-def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Content]:
+def _step(step: StepResult, name: Content, width: int, short: Short) -> list[Content]:
     """Return a step's line; a note that does not fit on it stands below, no path broken in two."""
     word, style = _STATES[step.state]
     line = text(
-        fit(text((word, style)), STATE), fit(Content(_step_name(step)), widest), "  ",
-        (clock_time(step.at, seconds=True), DIM), "  ",
-    )  # fmt: skip
+        fit(text((word, style)), STATE), name, "  ", (clock_time(step.at, seconds=True), DIM), "  "
+    )
     strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""
     note = text((short(step.note or ""), strong))
     if line.cell_length + note.cell_length <= width and "\n" not in note.plain:
@@ -298,11 +292,8 @@ def paint_band(found: Then | None, at: float, now: float, width: int, why: str =
     ``why`` says that nothing can be read; the band fills the whole width.
     """
     when = f"{day_time(at, now)}{clock_time(at, seconds=True)[5:]} {zone_name(at)}"
-    head = f" PAST  {when}  {age(now - at)} ago"
-    if now - at < 15:
-        head = f" PAST  {when}"
-    known = why or _known(found, at)
-    left = cut(text((f"{head}  ", "bold"), known), max(0, width - 20))
+    head = f" PAST  {when}" + (f"  {age(now - at)} ago" if now - at >= 15 else "")
+    left = cut(text((f"{head}  ", "bold"), why or _known(found, at)), max(0, width - 20))
     right = text(("esc returns to now ", "bold"))
     return fit(row(left, right, width), width).stylize("reverse $attention")
 

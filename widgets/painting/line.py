@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from operator import is_not
+from typing import Final, Generic, TypeVar
 
 from textual.content import Content
 
@@ -15,6 +16,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.wording import glyph
 
 Part = str | tuple[str, str] | Content
+T = TypeVar("T")
 
 EMPTY: Final = Content("")
 DIM: Final = "$dim"
@@ -38,9 +40,7 @@ def text(*parts: Part) -> Content:
     return _text(*plain) if len(plain) == len(kept) else Content.assemble(*kept)
 
 
-lru_cache(maxsize=1024)
-
-
+@lru_cache(maxsize=1024)
 def _text(*parts: str | tuple[str, str]) -> Content:
     """Return what is painted again and again: labels, and what reads as it did before.
 
@@ -176,13 +176,9 @@ def foreign(line: SafeText) -> Content:
     """Return foreign text with its colours as theme variables; never parsed as markup."""
     shown = Content(line.plain)
     for start, end, style in line.spans:
-        shown = shown.stylize(themed(style), start, end)
+        themed = " ".join(_COLOURS.get(word, word) for word in style.split())
+        shown = shown.stylize(themed, start, end)
     return shown
-
-
-def themed(style: str) -> str:
-    """Return a span's style with named colours replaced by the theme's readable ones."""
-    return " ".join(_COLOURS.get(word, word) for word in style.split())
 
 
 def group_line(words: str, width: int) -> Content:
@@ -241,7 +237,7 @@ def _edge(
     return text(corner, begin, marked, thin, end, (corners[1], line))
 
 
-_PATH: Final = late_regex(r"(?<![\w/…])[\w.~…%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
+_PATH: Final = late_regex(r"(?<![\w/…])[\w.~…@%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
 """A path or address of at least two parts below something: ``tok/s`` and ``C-01/C-02`` are none."""
 _WHOLE: Final = 99
 KEPT: Final = (3, 2, 1)
@@ -280,10 +276,10 @@ def fitted(line: Content, width: int, most: int) -> list[Content]:
     if line.cell_length <= width and _UNBROKEN.isdisjoint(line.plain):
         return [line.rstrip()]  # most are short, and wrapping takes a hundred times as long
     broken: list[Content] = []
-    for parts in (_WHOLE, *KEPT):
-        broken = list(shortened(line, parts).wrap(width))
+    for form in _forms(line):
+        broken = list(form.wrap(width))
         if len(broken) <= most:
-            return wrapped(shortened(line, parts), width, most)
+            return [cut(piece.rstrip(), width) for piece in broken]
     last = Content(" ").join(piece.rstrip() for piece in broken[most - 1 :])
     return [
         *(cut(piece.rstrip(), width) for piece in broken[: most - 1]),
@@ -291,15 +287,18 @@ def fitted(line: Content, width: int, most: int) -> list[Content]:
     ]
 
 
+def _forms(line: Content) -> Iterator[Content]:
+    """Yield ``line``, then with shorter and shorter paths."""
+    return (shortened(line, parts) for parts in (_WHOLE, *KEPT))
+
+
 def unbroken(line: Content, width: int, most: int) -> list[Content]:
     """Return ``line`` over at most ``most`` lines; a path longer than one keeps its end."""
-    forms = (shortened(line, parts) for parts in (_WHOLE, *KEPT))
-    fits = (
-        form
-        for form in forms
-        if all(Content(word).cell_length <= width for word in form.plain.split())
-    )
-    return wrapped(next(fits, line), width, most)
+
+    def fits(form: Content) -> bool:
+        return all(Content(word).cell_length <= width for word in form.plain.split())
+
+    return wrapped(next(filter(fits, _forms(line)), line), width, most)
 
 
 def lines_of(line: Content, width: int, most: int) -> int:
@@ -315,8 +314,8 @@ def one_line(line: Content, width: int, *, indented: bool = False) -> Content:
     if line.cell_length <= width:
         return line
     line = line if indented else line[len(line.plain) - len(line.plain.lstrip()) :]
-    forms = (shortened(line, parts) for parts in (_WHOLE, *KEPT))
-    return next((form for form in forms if form.cell_length <= width), prose(line, width))
+    fits = (form for form in _forms(line) if form.cell_length <= width)
+    return next(fits, prose(line, width))
 
 
 def side_by_side(left: Content, right: Content, width: int, gap: int = 2) -> list[Content]:
@@ -337,6 +336,27 @@ def brief(line: Content) -> Content:
     level = found["glog"] if found["glog"] not in (None, "I") else ""
     start = " ".join(part for part in (found["at"] or found["iso"], level) if part)
     return Content(f"{start} ") + line[found.end() :]
+
+
+class Once(Generic[T]):
+    """What was made of some objects, for as long as they are still the same ones.
+
+    Of ``most`` such things; beyond that all are forgotten.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._made: dict[tuple[object, ...], tuple[tuple[object, ...], T]] = {}
+
+    def of(self, objects: tuple[object, ...], about: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns, or has returned for these objects and ``about``."""
+        key = (about, *map(id, objects))
+        kept = self._made.get(key)
+        if kept is None or any(map(is_not, kept[0], objects)):
+            if len(self._made) >= self._most:
+                self._made.clear()
+            kept = self._made[key] = objects, make()
+        return kept[1]
 
 
 def chosen_row(line: Content, width: int, chosen: bool) -> Content:

@@ -10,7 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import short_number, steps
 from widgets.painting import facts
 from widgets.painting.line import DIM, cut, fit, row, text, wrapped
-from widgets.painting.series import Series, drawn_once, loss_curve, plot, scale_of, why_no_curve
+from widgets.painting.series import DRAWN, Series, loss_curve, plot, scale_of, why_no_curve
 
 LEAST_CURVE: Final = 4
 UNKNOWN: Final = text(("?", "$unknown"))
@@ -36,7 +36,9 @@ def one_row(report: RunReport, width: int) -> Content:
         why = _why(report)
         return why if why.cell_length <= width else cut(why if width >= RANGED else UNKNOWN, width)
     ink = _ink(report)
-    curve = drawn_once(series, (room, ink), lambda: _crisp(series, room, ink))[0]
+    bins = [each._replace(low=each.mean, high=each.mean) for each in series.bins]
+    crisp, scale = Series(series.axis, bins), scale_of(series)
+    curve = DRAWN.of((series,), (room, ink), lambda: plot(crisp, scale, room, 1, ink, "$band"))[0]
     if room == width or series.extent is None:
         return curve
     low, high = map(short_number, series.extent)
@@ -51,9 +53,8 @@ def paint_loss(report: RunReport, width: int, height: int) -> list[Content]:
     if series is None:
         return wrapped(_why(report), width, height)
     if height > 2:
-        return drawn_once(
-            series, (width, height, _ink(report)), lambda: _several(report, series, width, height)
-        )
+        about = (width, height, _ink(report))
+        return DRAWN.of((series,), about, lambda: _several(report, series, width, height))
     room = width - RANGE if width >= RANGED else width
     return [one_row(report, width), _steps(series, room)][:height]
 
@@ -73,11 +74,6 @@ def _several(report: RunReport, series: Series, width: int, height: int) -> list
 def _steps(series: Series, width: int) -> Content:
     first, last = steps(series.axis.first), steps(series.axis.last)
     return row(text(f"step {first}"), text(last), width).stylize(DIM)
-
-
-def _crisp(series: Series, width: int, ink: str) -> list[Content]:
-    bins = [each._replace(low=each.mean, high=each.mean) for each in series.bins]
-    return plot(Series(series.axis, bins), scale_of(series), width, 1, ink, "$band")
 
 
 def _ink(report: RunReport) -> str:

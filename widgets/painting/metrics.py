@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Severity
 from cockpit.model.curve import LOSS, Curve, Part, Point, of_columns, step_then, why_empty
 from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import CheckpointState, Column
@@ -74,10 +75,8 @@ class ChartRange(NamedTuple):
         return self._replace(end=None if end >= whole[1] else end)
 
 
-def whole_of(curve: Curve | None, by_time: bool) -> tuple[float, float] | None:
+def whole_of(curve: Curve, by_time: bool) -> tuple[float, float] | None:
     """Return the extent of all that was logged, of steps or times; ``None`` where not known."""
-    if curve is None:
-        return None
     return curve.times if by_time else curve.extent
 
 
@@ -103,8 +102,12 @@ def drawing_of(
     """Return what is drawn of a curve."""
     shown = look.extent(whole_of(curve, look.by_time))
     extent = None if shown is None else (round(shown[0]), round(shown[1]))
+    columns = _columns(curve.parts, look.by_time)
+    if extent is not None:
+        low, high = extent
+        columns = [each for each in columns if each.last >= low and each.first <= high]
     return Drawing(
-        _within(_columns(curve.parts, look.by_time), extent),
+        columns,
         former=_columns(curve.former, look.by_time),
         extent=extent,
         by_time=look.by_time,
@@ -120,13 +123,6 @@ def drawing_of(
 def _columns(parts: Iterable[Part], by_time: bool) -> list[Column]:
     found = ((each.timed if by_time else each.column) for each in parts)
     return [each for each in found if each is not None]
-
-
-def _within(columns: list[Column], extent: tuple[int, int] | None) -> list[Column]:
-    if extent is None:
-        return columns
-    low, high = extent
-    return [each for each in columns if each.last >= low and each.first <= high]
 
 
 def place_of(part: Part, by_time: bool) -> float | None:
@@ -145,67 +141,47 @@ def at_cursor(curve: Curve, look: ChartRange) -> Part | None:
 
 def moved(curve: Curve, look: ChartRange, cells: int, across: int) -> ChartRange:
     """Return the look with the cursor about so many cells further, on something logged."""
-    extent = look.extent(whole_of(curve, look.by_time))
-    places = sorted(_places(curve, look.by_time, extent))
-    if not places:
-        return look
-    if look.cursor is None:
-        return look._replace(cursor=places[-1])
-    now = min(range(len(places)), key=lambda at: abs(places[at] - (look.cursor or 0.0)))
-    leap = max(1, round(len(places) / max(1, across))) * cells
-    to = now + leap
-    if not 0 <= to < len(places) and extent is not None:
-        panned = look.panned(whole_of(curve, look.by_time), 0.5 if cells > 0 else -0.5)
-        return panned._replace(cursor=places[min(max(0, to), len(places) - 1)])
+    places = _places(curve, look)
+    if look.cursor is None or not places:
+        return edge(curve, look, True)
+    cursor = look.cursor
+    now = min(range(len(places)), key=lambda at: abs(places[at] - cursor))
+    to = now + max(1, round(len(places) / max(1, across))) * cells
+    if not 0 <= to < len(places):
+        look = look.panned(whole_of(curve, look.by_time), 0.5 if cells > 0 else -0.5)
     return look._replace(cursor=places[min(max(0, to), len(places) - 1)])
 
 
 def edge(curve: Curve, look: ChartRange, end: bool) -> ChartRange:
     """Return the look with the cursor on the last value that is shown, or on the first."""
-    extent = look.extent(whole_of(curve, look.by_time))
-    places = sorted(_places(curve, look.by_time, extent))
+    places = _places(curve, look)
     return look._replace(cursor=places[-1 if end else 0]) if places else look
 
 
-def _places(curve: Curve, by_time: bool, extent: tuple[float, float] | None) -> Iterator[float]:
-    for part in curve.parts:
-        place = place_of(part, by_time)
-        if place is not None and (extent is None or extent[0] <= place <= extent[1]):
-            yield place
+def _places(curve: Curve, look: ChartRange) -> list[float]:
+    """Return where the parts end that are shown, in their order."""
+    low, high = look.extent(whole_of(curve, look.by_time)) or (-math.inf, math.inf)
+    found = (place_of(part, look.by_time) for part in curve.parts)
+    return sorted(each for each in found if each is not None and low <= each <= high)
 
 
 def marks_of(report: RunReport, curve: Curve, by_time: bool) -> list[AxisMark]:
     """Return checkpoints, restarts and open alerts on the axis, what is worse after the rest."""
-    found = [*_saved(report, by_time), *_restarted(curve, by_time)]
-    ordered = sorted(report.alerts, key=lambda each: each.severity is Severity.CRITICAL)
-    return [*found, *(mark for each in ordered for mark in _alerted(each, curve, by_time))]
-
-
-def _saved(report: RunReport, by_time: bool) -> Iterator[AxisMark]:
     value = report.facets.checkpoints.value
-    for each in () if value is None else value.items:
-        at = each.saved_at if by_time else each.step
-        sign = _MARKED.get(each.state)
-        if sign is not None and at is not None:
-            yield AxisMark(int(at), glyph(sign[0]), sign[1])
-
-
-def _restarted(curve: Curve, by_time: bool) -> Iterator[AxisMark]:
+    found: list[tuple[float | None, str, str]] = []
+    for item in () if value is None else value.items:
+        if item.state in _MARKED:
+            name, ink = _MARKED[item.state]
+            found.append((item.saved_at if by_time else item.step, glyph(name), ink))
     for each in curve.restarts:
-        at = each.at if by_time else each.step
-        if at is not None:
-            yield AxisMark(int(at), RESTARTED, ACCENT)
-
-
-def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[AxisMark]:
-    """Return where an alert began: by its rows, else what had been logged by then."""
-    opened = None if alert.span is None else alert.span.opened_step
-    step = step_then(curve, alert.since) if opened is None else opened
-    at = alert.since if by_time else step
-    if at is not None:
-        critical = alert.severity is Severity.CRITICAL
-        name = "critical" if critical else "attention"
-        yield AxisMark(int(at), glyph(name), f"${name}")
+        found.append((each.at if by_time else each.step, RESTARTED, ACCENT))
+    for alert in sorted(report.alerts, key=lambda each: each.severity is Severity.CRITICAL):
+        # where it began: by its rows, else what had been logged by then
+        opened = None if alert.span is None else alert.span.opened_step
+        step = step_then(curve, alert.since) if opened is None else opened
+        name = "critical" if alert.severity is Severity.CRITICAL else "attention"
+        found.append((alert.since if by_time else step, glyph(name), f"${name}"))
+    return [AxisMark(int(at), sign, ink) for at, sign, ink in found if at is not None]
 
 
 def headline(asked: str, curve: Curve, now: float) -> Content:
@@ -230,23 +206,15 @@ def words_at_cursor(curve: Curve, look: ChartRange, now: float) -> Content:
         return text("")
     when = "" if part.end is None else (
         f" · {clock_time(part.end, seconds=True)}, {ago(max(0.0, now - part.end))}")  # fmt: skip
-    value = f"{_value(part)}{_unit(curve)}"
+    value = "NaN or inf" if part.mean is None else f"{part.mean:,.6g}"
+    value = f"−{value[1:]}" if value.startswith("-") else value
+    value += _unit(curve)
     if part.first == part.last:
         return text((value, ACCENT), f" · step {steps(part.first)}", (when, DIM))
-    span = f" · steps {steps(part.first)}–{steps(part.last)}"
-    return text((f"mean {value}", ACCENT), (_extremes(part), DIM), span, (when, DIM))
-
-
-def _value(part: Part) -> str:
-    if part.mean is None:
-        return "NaN or inf"
-    value = f"{part.mean:,.6g}"
-    return value.replace("-", "−", 1) if part.mean < 0 else value
-
-
-def _extremes(part: Part) -> str:
     bad = f", {part.nonfinite:,} NaN or inf" if part.nonfinite else ""
-    return bad if part.low is None else f" ({number(part.low)} to {number(part.high)}{bad})"
+    ends = bad if part.low is None else f" ({number(part.low)} to {number(part.high)}{bad})"
+    span = f" · steps {steps(part.first)}–{steps(part.last)}"
+    return text((f"mean {value}", ACCENT), (ends, DIM), span, (when, DIM))
 
 
 def state_of(look: ChartRange, curve: Curve) -> Content:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
@@ -11,7 +12,9 @@ from typing import Final, NamedTuple
 from textual.content import Content, Span
 
 from cockpit.model.conditions import CONDITIONS, limits
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import Thresholds
+from cockpit.model.wording import day_time, duration
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -49,7 +52,12 @@ def paint_page(lines: Sequence[str], width: int) -> list[Content]:
             if line.startswith(FENCE):
                 fenced = not fenced
                 continue
-            rows += _code(line, width) if fenced else _paint_line(line, width)
+            if fenced:
+                code = text((line, _CODED))
+                pieces = wrapped(code, max(1, width - 2), MOST_PAGE_LINES)
+                rows += [text("  ", piece) for piece in pieces]
+            else:
+                rows += _paint_line(line, width)
     return rows
 
 
@@ -106,16 +114,10 @@ def _inline(words: str) -> Content:
     return Content(plain, spans)
 
 
-def _code(line: str, width: int) -> list[Content]:
-    return [
-        text("  ", piece)
-        for piece in wrapped(text((line, _CODED)), max(1, width - 2), MOST_PAGE_LINES)
-    ]
-
-
 def _table(lines: Sequence[str], width: int) -> list[Content]:
     """Return a table in columns, its first row as their titles; the last column gives way."""
-    table = list(_cells(lines))
+    told = [line.strip().strip("|").split("|") for line in lines if not _RULE.fullmatch(line)]
+    table = [[_inline(cell.strip()) for cell in cells] for cells in told]
     count = max((len(cells) for cells in table), default=0)
     if not count:
         return []
@@ -125,17 +127,8 @@ def _table(lines: Sequence[str], width: int) -> list[Content]:
     return [rows[0].stylize(STRONG), *rows[1:]]
 
 
-def _cells(lines: Sequence[str]) -> Iterator[list[Content]]:
-    for line in lines:
-        if not _RULE.fullmatch(line):
-            yield [_inline(cell.strip()) for cell in line.strip().strip("|").split("|")]
-
-
 def _table_row(cells: Sequence[Content], widths: Sequence[int], width: int) -> Content:
-    padded = (
-        text(cell, " " * (room - cell.cell_length + 2))
-        for cell, room in zip(cells, widths, strict=True)
-    )
+    padded = (fit(cell, room + 2) for cell, room in zip(cells, widths, strict=True))
     return cut(Content("").join(padded), width)
 
 
@@ -297,6 +290,42 @@ def _signs(signs: Sequence[tuple[str, str, str]], width: int) -> list[Content]:
     items = [text((mark, style), f" {said}") for mark, style, said in signs]
     lines = [text(("signs", STRONG)), *(text(" ", row) for row in in_rows(items, width - 1))]
     return [fit(line, width) for line in lines]
+
+
+TASK_MARKS: Final = {
+    Phase.FAILED: ("✗", "$critical"), Phase.CANCELLED: ("■", "$attention"),
+    Phase.UNKNOWN: ("?", "$unknown"), Phase.RUNNING: ("●", "$accent"),
+    Phase.WAITING: ("◌", "$dim"), Phase.SUCCEEDED: ("✓", "$well"),
+}  # fmt: skip
+"""By the phase of an array's task: its mark and style, in the order in which they are listed."""
+
+
+def tasks_count(job: JobValue) -> str:
+    """Return how many of an array's tasks are how: ``2 failed · 1 running · 9 succeeded``."""
+    counts = Counter[Phase]()
+    for each in job.members:
+        counts[each.phase] += each.count
+    return " · ".join(f"{counts[p]:,} {p.value}" for p in TASK_MARKS if counts[p])
+
+
+def tasks_table(job: JobValue, now: float) -> list[str]:
+    """Return a line of counts, then a line for each task, those that failed first."""
+    if not job.members:
+        return []
+    order = list(TASK_MARKS)
+    wide = max(len(each.id) for each in job.members)
+    said = max(len(each.state) for each in job.members)
+    lines = [tasks_count(job), "", f"  {'task':<{wide}}  {'state':<{said}}  exit   started    took"
+             "  node and output"]  # fmt: skip
+    for each in sorted(job.members, key=lambda each: order.index(each.phase)):
+        begun, end = each.started_at, each.ended_at if each.phase.terminal else now
+        took = "" if begun is None or end is None else duration(end - begun)
+        code = "" if each.exit_code is None else str(each.exit_code)
+        when = "" if begun is None else day_time(begun, now)
+        rest = "  ".join(filter(None, (each.node, each.output)))
+        lines.append(f"{TASK_MARKS[each.phase][0]} {each.id:<{wide}}  {each.state:<{said}}"
+                     f"  {code:>4}  {when:>8}  {took:>6}  {rest}".rstrip())  # fmt: skip
+    return lines
 
 
 CELL: Final = (8.4, 18.0)

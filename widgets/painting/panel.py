@@ -51,7 +51,8 @@ def paint_day(report: RunReport, now: float, width: int) -> Content:
     if width < CELLS:
         pairs = zip(cells[::2], cells[1::2], strict=True)
         cells = "".join(max(pair, key=WORST_LAST.index) for pair in pairs)
-    strip = text(*(_run(letter, len(list(same))) for letter, same in groupby(cells)))
+    pieces = ((*VERDICT_MARKS[letter][:2], len(list(same))) for letter, same in groupby(cells))
+    strip = text(*((mark * count, style) for mark, style, count in pieces))
     legend = [
         text(VERDICT_MARKS[letter][:2], (f" {VERDICT_MARKS[letter][2]}", DIM))
         for letter in reversed(WORST_LAST)
@@ -60,11 +61,6 @@ def paint_day(report: RunReport, now: float, width: int) -> Content:
     room = width - len(cells) - 2
     shown = [each for each in legend if each.cell_length <= room]
     return text(strip, "  ", that_fit(shown, room, "  ")) if shown else strip
-
-
-def _run(letter: str, count: int) -> tuple[str, str]:
-    mark, style, _ = VERDICT_MARKS[letter]
-    return mark * count, style
 
 
 LABEL: Final = 6
@@ -119,24 +115,14 @@ def paint_panel(
     liked: bool = False,
 ) -> list[Content]:
     """Return the panel's lines, exactly ``height`` of ``width`` cells (frame included)."""
-    title, note = _title(report, chosen, liked), _note(report, now, width)
-    line = "$critical-line" if report.verdict is Verdict.CRITICAL else LINE
-    lines = frame(
-        Body(report, now, max(1, width - 4)).lines(height - 2),
-        width,
-        height,
-        title=title,
-        note=note,
-        foot=text(rows.where(report)),
-        line=line,
-    )
-    return selected(lines, width, title, note, line) if chosen else lines
-
-
-def _title(report: RunReport, chosen: bool, liked: bool) -> Content:
     mark, style = facts.verdict_mark(report)
     name = (report.name, f"bold {ACCENT}" if chosen else "bold")
-    return text((f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
+    title = text((f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
+    note = _note(report, now, width)
+    line = "$critical-line" if report.verdict is Verdict.CRITICAL else LINE
+    body = Body(report, now, max(1, width - 4)).lines(height - 2)
+    lines = frame(body, width, height, title, note, foot=rows.where(report), line=line)
+    return selected(lines, width, title, note, line) if chosen else lines
 
 
 def _note(report: RunReport, now: float, width: int) -> Content:
@@ -204,7 +190,7 @@ class Body:
             elif name == "figures" and self._drawn:
                 there = _ALL
             else:
-                found = self._block(name)(4 if name == "figures" else _ALL)
+                found = self._block(name, 4 if name == "figures" else _ALL)
                 there = len(found)
                 if name in _WHOLE:
                     self._full[name] = found
@@ -213,29 +199,23 @@ class Body:
 
     def _painted(self, name: str, count: int) -> list[Content]:
         """Return a block in so many lines: as it was measured, if those are all it has."""
-        whole = self._full.get(name)
-        if whole is not None and len(whole) == count:
-            return list(whole)
-        return self._block(name)(count)
+        whole = self._full.get(name, ())
+        return list(whole) if len(whole) == count else self._block(name, count)
 
-    def _block(self, name: str) -> Callable[[int], list[Content]]:
-        blocks: dict[str, Callable[[int], list[Content]]] = {
-            "title": self._wrong, "proof": self._proof, "act": self._act, "more": self._more,
-            "step": self._step, "figures": self._figures, "state": self._state,
-            "day": self._day, "log": self._log,
-        }  # fmt: skip
-        return blocks[name]
+    def _block(self, name: str, most: int) -> list[Content]:
+        paint: Callable[[int], list[Content]] = getattr(self, f"_{name}")
+        return paint(most)
 
-    def _wrong(self, most: int) -> list[Content]:
-        alerts = self._report.alerts
-        if not alerts:
-            return []
-        return rows.alert_titled(alerts[0], self._now, self._width, most, self._worded)
+    def _title(self, most: int) -> list[Content]:
+        titled = (
+            rows.alert_titled(each, self._now, self._width, most, self._worded)
+            for each in self._report.alerts
+        )
+        return next(titled, [])
 
     def _proof(self, most: int) -> list[Content]:
-        alerts = self._report.alerts
-        found = rows.proof(alerts[0], self._now, self._width - 2)[:most] if alerts else []
-        return [text("  ", line) for line in found]
+        proofs = (rows.proof(each, self._now, self._width - 2) for each in self._report.alerts)
+        return [text("  ", line) for line in next(proofs, [])[:most]]
 
     def _act(self, most: int) -> list[Content]:
         if not self._report.alerts and self._report.verdict in _QUIET:
@@ -293,10 +273,10 @@ class Body:
         facet = report.facets.checkpoints
         named = freshness_of(facet, report, self._now) is not Freshness.ABSENT
         saved = that_fit(rows.checkpoints(report, self._now), width - LABEL)
-        saved = _labelled("ckpt", saved, width) if named else text("")
+        saved = _labelled("ckpt", saved, width) if named else EMPTY
         ages = that_fit(rows.ages(report, self._now), width - LABEL)
-        both = side_by_side(saved, text(("updated ", DIM), ages) if ages.plain else ages, width)
-        return both[:most]
+        updated = text(("updated ", DIM), ages) if ages.plain else EMPTY
+        return side_by_side(saved, updated, width)[:most]
 
     def _day(self, most: int) -> list[Content]:
         strip = paint_day(self._report, self._now, self._width - LABEL)
@@ -398,23 +378,15 @@ def tiling(reports: Sequence[RunReport], groups: Groups, width: int, height: int
     if not reports or not across or -(-len(reports) // across) * LEAST_WELL > height:
         return None
     shapes = [list(_rows(reports, groups, width, wide)) for wide in (WIDE, NARROWEST)]
-    fit = [rows for rows in shapes if _sum(row.least for row in rows) + _titles(rows) <= height]
-    roomy = [rows for rows in fit if _sum(row.want for row in rows) + _titles(rows) <= height]
-    rows = next(iter([*roomy, *fit[::-1]]), None)
-    return None if rows is None else _placed(rows, width, height)
+    fit = [each for each in shapes if sum(row.least + bool(row.title) for row in each) <= height]
+    roomy = [each for each in fit if sum(row.want + bool(row.title) for row in each) <= height]
+    shape = next(iter([*roomy, *fit[::-1]]), None)
+    return None if shape is None else _placed(shape, width, height)
 
 
 def _side_by_side(width: int, least: int) -> int:
     """Return how many panels of at least so many cells fit beside each other, gaps between."""
     return (width + GAP) // (least + GAP)
-
-
-def _sum(counts: Iterator[int]) -> int:
-    return sum(counts)
-
-
-def _titles(rows: Sequence[_Row]) -> int:
-    return sum(bool(row.title) for row in rows)
 
 
 def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -> Iterator[_Row]:
@@ -451,7 +423,7 @@ def _want(report: RunReport) -> int:
 
 def _placed(rows: Sequence[_Row], width: int, height: int) -> Tiling:
     """Give every row its lines, and every panel its cells; what is left is shared out."""
-    heights = _heights(rows, height - _titles(rows))
+    heights = _heights(rows, height - sum(bool(row.title) for row in rows))
     tiles: list[Tile] = []
     titles: list[Title] = []
     y = 0

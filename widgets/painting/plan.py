@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
@@ -138,25 +139,18 @@ def _calm(
     if not unfold:
         return _checks(calm, width, changed, short, whole=True)
     shown = [check for check in calm if f"check:{check.id}" in changed]
-    alike: dict[str, list[Check]] = {}
+    alike = Counter[str]()
     for check in calm:
         if check not in shown:
-            alike.setdefault(_name_of(check), []).append(check)
-    names = [_passed_name(name, checks) for name, checks in alike.items()]
+            begin = check.id.partition(":")[0]
+            alike[CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")] += 1
+    names = [
+        text(("✓ ", "$well"), (name + (f" ×{count}" if count > 1 else ""), DIM))
+        for name, count in alike.items()
+    ]
     lines = _checks(shown, width, changed, short, whole=False)
-    return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
-            ] if names else lines  # fmt: skip
-
-
-def _name_of(check: Check) -> str:
-    begin = check.id.partition(":")[0]
-    return CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
-
-
-def _passed_name(name: str, checks: Sequence[Check]) -> Content:
-    """Return checks that pass as the name they share."""
-    several = (f" ×{len(checks)}", DIM) if len(checks) > 1 else ""
-    return text(("✓ ", "$well"), (name, DIM), several)
+    names += [text((unfold, f"bold {ACCENT}"), (" in full", DIM))] if names else []
+    return [*lines, *in_rows(names, width)]
 
 
 def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
@@ -216,12 +210,14 @@ def _labelled(
 
 def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
     lines: list[Content] = []
-    for place, name in enumerate(plan.stops):
-        marked = place == 0 and "stops" in changed
-        lines += _labelled("stops" if place == 0 else "", name, width, marked, "bold $critical")
-    for place, name in enumerate(plan.spares):
-        marked = place == 0 and "spares" in changed
-        lines += _labelled("leaves alone" if place == 0 else "", name, width, marked, "$well")
+    for label, field, names, style in (
+        ("stops", "stops", plan.stops, "bold $critical"),
+        ("leaves alone", "spares", plan.spares, "$well"),
+    ):
+        for place, name in enumerate(names):
+            first = place == 0
+            marked = first and field in changed
+            lines += _labelled(label if first else "", name, width, marked, style)
     return lines
 
 
@@ -231,11 +227,7 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
     if ours is not None:
         same = its is not None and its.path == ours.path
         agrees = text(("; the trainer will load the same one", DIM)) if same else EMPTY
-        marked = (
-            bool({"checkpoint", "trainer_would_load"} & changed)
-            if same
-            else ("checkpoint" in changed)
-        )
+        marked = "checkpoint" in changed or (same and "trainer_would_load" in changed)
         lines += _labelled("loads", text(_pick(ours, short), agrees), width, marked)
     if its is not None and (ours is None or its.path != ours.path):
         warning = text(("▲ will load ", "$attention"), _pick(its, short))
@@ -304,15 +296,11 @@ def paint_differences(
     unknown = [each.what for each in found if each.unrecorded]
     found = [each for each in found if each.what not in unknown]
     lines = _differing(found, width, changed) if found else []
-    return [*lines, *_not_recorded(unknown, width)]
-
-
-def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
-    """Return one line with the settings whose former value is unknown."""
-    if not names:
-        return []
-    listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("not recorded", text((f"in the last launch: {listed}", DIM)), width, False)
+    if unknown:
+        named = ("dirty files" if name.startswith("dirty") else name for name in unknown)
+        said = text((f"in the last launch: {', '.join(named)}", DIM))
+        lines += _labelled("not recorded", said, width, False)
+    return lines
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
@@ -327,16 +315,21 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
     name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
     half = max(1, (width - name - 3) // 2)
     sides = [side or "" for each in differing for side in (each.ran, each.would_run)]
-    beside = width >= BESIDE and all(Content(side).cell_length <= half for side in sides)
+    columns = width >= BESIDE and all(Content(side).cell_length <= half for side in sides)
     head = [text(*mark, ("differs", STRONG), (f" from the last launch · {count}", DIM))]
-    if beside:
+    if columns:
         head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
     for each in differing:
-        if beside:
+        if columns:
             ran, would_run = _side(each.ran, ""), _side(each.would_run, STRONG)
             head.append(_three(Content(each.what), ran, would_run, name, half))
         else:
-            head += _stacked(each, width)
+            head += wrapped(Content(each.what), width, 2)
+            for label, side in (
+                ("ran", _side(each.ran, "")),
+                ("would run", _side(each.would_run, STRONG)),
+            ):
+                head += beside(f"  {label}", side, 13, width, MOST_OF_A_SIDE)
     return head
 
 
@@ -345,13 +338,6 @@ def _three(what: Content, ran: Content, would: Content, name: int, half: int) ->
         name = min(what.cell_length + 1, name + half)
         half = max(1, half - 1)
     return text(fit(what, name), fit(ran, half), (" │ ", DIM), fit(would, half))
-
-
-def _stacked(each: Difference, width: int) -> list[Content]:
-    lines = wrapped(Content(each.what), width, 2)
-    for label, side, style in (("ran", each.ran, ""), ("would run", each.would_run, STRONG)):
-        lines += beside(f"  {label}", _side(side, style), 13, width, MOST_OF_A_SIDE)
-    return lines
 
 
 def _side(value: str | None, style: str) -> Content:
@@ -505,19 +491,11 @@ def _row(point: Point, mark: PointMark | None, here: bool, now: float, width: in
 
 
 def _under_point(point: Point, mark: PointMark | None, here: bool, width: int) -> list[Content]:
-    room = max(1, width - 6)
-    note = (
-        wrapped(text((f"note: {mark.note}", "$attention")), room, MOST_POINT_LINES)
-        if mark and mark.note
-        else []
-    )
-    proof: list[Content] = []
+    said: list[Content] = []
     if here:
-        for words, source in point.evidence:
-            said = without_stamp(Content(words))
-            proof += wrapped(text(said, (f"  {source}", DIM)), room, MOST_POINT_LINES)
-        proof += (
-            wrapped(text(("→ ", ACCENT), point.next), room, MOST_POINT_LINES) if point.next else []
-        )
-    lines = [text(" " * 6, piece) for piece in [*proof, *note]]
-    return [*lines, EMPTY] if here else lines
+        said += [text(without_stamp(Content(words)), (f"  {source}", DIM))
+                 for words, source in point.evidence]  # fmt: skip
+        said += [text(("→ ", ACCENT), point.next)] if point.next else []
+    said += [text((f"note: {mark.note}", "$attention"))] if mark and mark.note else []
+    pieces = [p for each in said for p in wrapped(each, max(1, width - 6), MOST_POINT_LINES)]
+    return [*(text(" " * 6, piece) for piece in pieces), *([EMPTY] * here)]

@@ -202,25 +202,20 @@ def grad(found: TrackerValue | None) -> Content:
     return text((number(found.grad_norm), style))
 
 
-_WRITING = CheckpointState.WRITING
-
-
 def checkpoint(item: Checkpoint, now: float) -> Content:
     """Return one checkpoint in a few words: ``46,000 ✓ 4m``, ``8,004 ✗ torn``."""
     style = facts.item_style(item)
-    name = f"{facts.step_words(item)} "
     since = item.saved_at if item.saved_at is not None else item.touched_at
     old = age(None if since is None else now - since)
+    word, ink = f"{item.state.value}", style
+    if item.complete:
+        word, ink = (old, DIM) if item.good else (f"suspect {old}", style)
+    elif item.state is CheckpointState.INCOMPLETE:
+        word = "torn"
+    elif item.state is CheckpointState.WRITING or facts.step_of(item) is None:
+        word += f" {old}"
     mark = (glyph(facts.item_state(item)), style)
-    if item.complete and not item.good:
-        return text(name, mark, (f" suspect {old}", style))
-    if item.state is CheckpointState.COMPLETE:
-        return text(name, mark, (f" {old}", DIM))
-    if item.state is CheckpointState.INCOMPLETE:
-        return text(name, mark, (" torn", style))
-    blank = facts.step_of(item) is None
-    word = f"{item.state.value} {old}" if blank or item.state is _WRITING else item.state.value
-    return text(name, mark, (f" {word}", DIM if style == DIM else style))
+    return text(f"{facts.step_words(item)} ", mark, (f" {word}", ink))
 
 
 def checkpoints(report: RunReport, now: float) -> list[Content]:
@@ -236,34 +231,24 @@ def checkpoints(report: RunReport, now: float) -> list[Content]:
 
 def ages(report: RunReport, now: float) -> list[Content]:
     """Return how old what was seen is: ``W&B 31s · monitor 2m, every 10m · log 3s``."""
-    items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
-    return [item for item in items if item.plain]
-
-
-def _tracker_age(report: RunReport, now: float) -> Content:
-    facet = report.facets.tracker
-    found = facet.value
-    at = None if found is None else found.last_step_at
+    tracker, log = report.facets.tracker, report.facets.log
     label = "W&B" if next(iter(report.spec.trackers), "wandb") == "wandb" else "steps"
-    return _aged(label, facet, freshness_of(facet, report, now), at, now)
+    stepped = None if tracker.value is None else tracker.value.last_step_at
+    written = None
+    if log.value is not None:
+        written = max(log.value.mtime, log.value.last_line_at or 0.0)
 
+    def aged(name: str, facet: Facet[Any], at: float | None) -> Content:
+        old = age(None if at is None else now - at)
+        shown = {
+            Freshness.FRESH: Content(old),
+            Freshness.STALE: stale(old),
+            Freshness.UNKNOWN: text(("?", "$unknown")),
+        }.get(freshness_of(facet, report, now))
+        return EMPTY if shown is None else text((f"{name} ", DIM), shown)
 
-def _log_age(report: RunReport, now: float) -> Content:
-    facet = report.facets.log
-    found = facet.value
-    at = None if found is None else max(found.mtime, found.last_line_at or 0.0)
-    return _aged("log", facet, freshness_of(facet, report, now), at, now)
-
-
-def _aged(name: str, facet: Facet[Any], seen: Freshness, at: float | None, now: float) -> Content:
-    if seen is Freshness.ABSENT:
-        return EMPTY
-    if seen is Freshness.UNKNOWN:
-        return text((f"{name} ", DIM), ("?", "$unknown"))
-    old = age(None if at is None else now - at)
-    if seen is Freshness.STALE:
-        return text((f"{name} ", DIM), stale(old))
-    return text((f"{name} ", DIM), old)
+    items = [aged(label, tracker, stepped), _monitor_age(report, now), aged("log", log, written)]
+    return [item for item in items if item.plain]
 
 
 def _monitor_age(report: RunReport, now: float) -> Content:

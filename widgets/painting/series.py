@@ -18,7 +18,7 @@ from textual.content import Content
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph, percent
-from widgets.painting.line import text
+from widgets.painting.line import Once, text
 
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 OUT: Final = "$attention"
@@ -124,24 +124,37 @@ def why_no_curve(report: RunReport) -> str:
     return f"not read yet ({percent(value.scanned)})"
 
 
-def fold(columns: Sequence[Column], count: int, tail: float = 1.0) -> Series | None:
-    """Fold columns into ``count`` bins over the last ``tail`` share of the steps."""
+def fold(columns: Sequence[Column], count: int) -> Series | None:
+    """Fold columns into ``count`` bins over all their steps."""
     if not columns or count < 1:
         return None
-    last = max(each.last for each in columns)
-    first = min(each.first for each in columns)
-    first = last - math.floor((last - first) * min(1.0, max(0.0, tail)))
+    first, last = min(each.first for each in columns), max(each.last for each in columns)
     return fold_on(columns, StepAxis(first, last, count))
 
 
 def fold_on(columns: Sequence[Column], axis: StepAxis) -> Series:
     """Fold columns into the bins of an axis; those that lie wholly beside it are left out."""
-    gathered = [_Gathered() for _ in range(axis.columns)]
+    gathered: list[list[Column]] = [[] for _ in range(axis.columns)]
     for each in columns:
         if each.last >= axis.first and each.first <= axis.last:
             for place in range(axis.column(each.first), axis.column(each.last) + 1):
-                gathered[place].add(each)
-    return Series(axis, [each.bin() for each in gathered])
+                gathered[place].append(each)
+    return Series(axis, [_bin(each) for each in gathered])
+
+
+def _bin(found: Sequence[Column]) -> Bin:
+    """Return what stands in one column of an axis."""
+    known = [(each.low, each.high, each.mean) for each in found]
+    ends = [(low, high, mean) for low, high, mean in known if low is not None and high is not None
+            and math.isfinite(low) and math.isfinite(high)]  # fmt: skip
+    infinite = sum(low is not None and high is not None for low, high, _ in known) > len(ends)
+    bad = infinite or any(each.nonfinite > 0 for each in found)
+    if not ends:
+        return Bin(bad=bad, seen=bool(found))
+    low, high = min(min(each[:2]) for each in ends), max(max(each[:2]) for each in ends)
+    means = [mean if mean is not None and math.isfinite(mean) else low for low, _, mean in ends]
+    middle = sum(mean / len(means) for mean in means)  # the sum of them may be no float any more
+    return Bin(low, high, min(max(middle, low), high), bad)
 
 
 def loss_curve(report: RunReport, count: int) -> Series | None:
@@ -152,64 +165,18 @@ def loss_curve(report: RunReport, count: int) -> Series | None:
     tracker, log = report.facets.tracker.value, report.facets.log.value
     if tracker is not None and (tracker.columns or tracker.history):
         log = None  # it is not drawn, and another one at each line
-    drawn = (id(tracker), id(log), count)
-    kept = _CURVES.get(drawn)
-    if kept is not None and kept[0] is tracker and kept[1] is log:
-        return kept[2]
-    if len(_CURVES) >= CURVES:
-        _CURVES.clear()
-    series = fold(loss_columns(report), count)
-    _CURVES[drawn] = (tracker, log, series)
-    return series
+    return _FOLDED.of((tracker, log), count, lambda: fold(loss_columns(report), count))
 
 
-def drawn_once(
-    series: Series, about: tuple[object, ...], draw: Callable[[], list[Content]]
-) -> list[Content]:
-    """Return a curve as it was drawn before, for a series that is still the same one."""
-    drawn = (id(series), about)
-    kept = _DRAWN.get(drawn)
-    if kept is None or kept[0] is not series:
-        if len(_DRAWN) >= CURVES:
-            _DRAWN.clear()
-        kept = _DRAWN[drawn] = (series, draw())
-    return kept[1]
+_FOLDED: Final = Once[Series | None](CURVES)
+DRAWN: Final = Once[list[Content]](CURVES)
+"""Curves as they were drawn, by their series."""
 
 
 def _point(step: int, value: float) -> Column:
     if not math.isfinite(value):
         return Column(step, step, None, None, None, 1)
     return Column(step, step, value, value, value, 0)
-
-
-@dataclass
-class _Gathered:
-    low: float = math.inf
-    high: float = -math.inf
-    points: float = 0.0
-    number: int = 0
-    bad: bool = False
-    seen: bool = False
-
-    def add(self, each: Column) -> None:
-        self.seen = True
-        self.bad = self.bad or each.nonfinite > 0
-        if each.low is None or each.high is None:
-            return
-        if not (math.isfinite(each.low) and math.isfinite(each.high)):
-            self.bad = True
-            return
-        self.low = min(self.low, each.low, each.high)
-        self.high = max(self.high, each.low, each.high)
-        middle = each.mean if each.mean is not None and math.isfinite(each.mean) else each.low
-        self.number += 1
-        self.points += (middle - self.points) / self.number
-
-    def bin(self) -> Bin:
-        if not self.number:
-            return Bin(bad=self.bad, seen=self.seen)
-        mean = min(max(self.points, self.low), self.high)
-        return Bin(self.low, self.high, mean, self.bad)
 
 
 def _between(one: Bin, other: Bin, share: float, scale: Scale) -> Bin:
@@ -259,7 +226,8 @@ def scale_of(series: Series, log: bool | None = None, flat: float = FLAT) -> Sca
     bins = [each for each in series.bins if each.low is not None]
     if not bins:
         return Scale(0.0, 1.0, False)
-    low, high = _readable(bins, _plain, flat)
+    # by an eighth: the spread of all floats is more than a float holds
+    low, high = _readable(bins, lambda value: value / 8, flat)
     can = min(each.low for each in bins if each.low is not None) > 0
     if can and (high / low > AUTO_LOG if log is None else log):
         low, high = _readable(bins, _log, flat)
@@ -290,10 +258,6 @@ def _readable(
         min((each for each in lows if by(each) >= bottom), default=base),
         max((each for each in highs if by(each) <= top), default=ceiling),
     )
-
-
-def _plain(value: float) -> float:
-    return value / 8  # the spread of all floats is more than a float holds
 
 
 def _log(value: float) -> float:
@@ -391,9 +355,3 @@ def row_of(cells: list[Cell]) -> Content:
     """Return cells as one line."""
     runs = groupby(cells, key=lambda cell: cell[1])
     return text(*(("".join(mark for mark, _ in run), ink) for ink, run in runs))
-
-
-_CURVES: Final[dict[tuple[int, int, int], tuple[object, object, Series | None]]] = {}
-"""Beside each curve stand the facts that it was drawn from: none else has their id meanwhile."""
-_DRAWN: Final[dict[tuple[int, tuple[object, ...]], tuple[Series, list[Content]]]] = {}
-"""The same for what is drawn of a series."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import JobValue, Phase, Tasks
+from cockpit.model.observed import JobValue, Phase, Tasks, TaskValue
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.book import Job, is_held_by_person
 from cockpit.platforms.slurm.lineage import launch_of
@@ -102,6 +102,7 @@ def value_of(
         state=clean(main.state, 80),
         phase=phase,
         tasks=_tasks(job),
+        members=_members(job),
         reason=_reason(job, passed),
         exit_code=_exit_code(main, phase),
         pending_since=_pending_since(job, freed) if waiting else None,
@@ -121,6 +122,26 @@ def value_of(
         expected_start=main.expected if waiting else None,
         queue={term: scrub(clean(said, 80)) for term, said in main.queue},
         held_by_person=waiting and is_held_by_person(main),
+    )
+
+
+def _members(job: Job) -> tuple[TaskValue, ...]:
+    """Return the tasks of an array, as far as Slurm still lists them, in its order."""
+    if not job.grouped or job.records[0].kind != "array":
+        return ()
+    return tuple(
+        TaskValue(
+            id=each.id,
+            state=clean(each.state, 80),
+            phase=each.phase,
+            count=count_of(each),
+            exit_code=_exit_code(each, each.phase),
+            started_at=each.started,
+            ended_at=each.ended if each.phase.terminal else None,
+            node=each.node or None,
+            output=output_of(each),
+        )
+        for each in job.records[:MOST_CHILDREN]
     )
 
 

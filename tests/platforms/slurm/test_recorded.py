@@ -92,6 +92,7 @@ async def test_an_array_counts_its_tasks(monkeypatch: pytest.MonkeyPatch, versio
     assert found.tasks is not None and found.tasks.total == 6
     assert found.phase in (R, W) and "tasks did not succeed: 7_" in (found.reason or "")
     assert any(child.startswith("7_0") for child in found.children)
+    assert sum(each.count for each in found.members) == 6
 
 
 @every_version

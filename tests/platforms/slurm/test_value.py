@@ -83,3 +83,18 @@ def test_when_it_was_told_to_make_room_counts_while_it_runs_and_of_this_start() 
     assert value(**running, preempted=150.0).preempted_at == 150.0
     assert value(**running, preempted=50.0).preempted_at is None, "of the start before a requeue"
     assert value(preempted=150.0).preempted_at is None
+
+
+def test_each_task_of_an_array_is_told_apart_and_those_that_wait_are_counted() -> None:
+    base = Record(id="7", raw="7", base="7", state="RUNNING", name="hero", kind="array")
+    records = (
+        replace(base, id="7_0", tasks="0", state="FAILED", exit=(1, 0), started=1.0, ended=5.0),
+        replace(base, id="7_1", tasks="1", started=2.0, node="gpu7"),
+        replace(base, id="7_[2-9]", tasks="2-9", state="PENDING"),
+    )
+    found = value_of(run_of("toy", "7"), Job("7", records)).members
+    assert [(each.id, each.phase, each.count) for each in found] == [
+        ("7_0", Phase.FAILED, 1), ("7_1", Phase.RUNNING, 1), ("7_[2-9]", Phase.WAITING, 8),
+    ]  # fmt: skip
+    assert (found[0].exit_code, found[0].ended_at, found[1].node) == (1, 5.0, "gpu7")
+    assert not value().members

@@ -1,0 +1,117 @@
+"""The past of the whole fleet: what happened to any run, newest first."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, Final
+
+from textual.binding import BindingType
+from textual.content import Content
+
+from cockpit.model.history import Happening, Kind, Timeline
+from screens.base import spawn
+from screens.dialog import ListScreen
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.alert_list import next_kind
+from widgets.painting.journal import paint_happening, when_width
+from widgets.painting.line import DIM, EMPTY, STRONG, chosen_row, fit, text, wrapped
+from widgets.scrolled import Row
+
+MOST: Final = 500
+"""Events that are listed; each run's own timeline has all of its own."""
+NAME: Final = 24
+"""Columns that a run's name may take."""
+
+
+class HappenedScreen(ListScreen):
+    """Asks for each run's timeline when it opens; Enter shows the run as it was at that time."""
+
+    SCOPES = ("happened", "everywhere")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("happened", "list")
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        super().__init__(cockpit)
+        self._found: dict[str, Timeline] = {}
+        self._troubles: dict[str, str] = {}
+        self._kind: Kind | None = None
+        self._left = 0
+        """Runs whose past has not been read yet."""
+
+    def on_mount(self) -> None:
+        """Ask for the past of every run."""
+        super().on_mount()
+        spawn(self, self._read)
+
+    async def _read(self) -> None:
+        names = [each.name for each in self.cockpit.reports]
+        self._left = len(names)
+        for name in names:
+            try:
+                self._found[name] = await self.cockpit.pasts.timeline(name)
+            except (OSError, TimeoutError, ValueError) as error:
+                said = getattr(error, "strerror", None) or str(error) or "no answer in time"
+                self._troubles[name] = f"cannot read the past of {name}: {said}"
+            self._left -= 1
+            self.show()
+
+    @property
+    def selected(self) -> str | None:
+        """Return the run of the chosen event."""
+        return self.chosen.partition(" ")[2] or None
+
+    def _events(self) -> list[tuple[str, Happening]]:
+        """Return all events of the kind that is listed: (run, event), newest first."""
+        found = [(run, each) for run, past in self._found.items()
+                 for each in past.of_kind(self._kind)]  # fmt: skip
+        return sorted(found, key=lambda pair: -pair[1].at)
+
+    def rows(self) -> list[Row]:
+        """Return the events, and above them why some are missing."""
+        every, now = self._events(), self.cockpit.now()
+        events = every[:MOST]
+        wide = min(NAME, max((Content(run).cell_length for run, _ in events), default=0))
+        when = when_width([each for _, each in events], now)
+
+        def paint(run: str, each: Happening, width: int, chosen: bool) -> list[Content]:
+            line = paint_happening(each, now, width - wide - 4, when, named=self._kind is None)
+            return [chosen_row(text(fit(text((run, STRONG)), wide), "  ", line), width, chosen)]
+
+        said = list(self._troubles.values())
+        if not events and not said:
+            said = ["reading the store" if self._left else "nothing has happened yet"]
+        told = [Row("", partial(_remark, each)) for each in said]
+        found = [
+            Row(f"{len(every) - at}:{each.at} {run}", partial(paint, run, each))
+            for at, (run, each) in enumerate(events)  # by their number from the oldest on
+        ]
+        return [*told, *found]
+
+    def heading(self) -> Content:
+        """Return what is listed."""
+        only = "" if self._kind is None else f" · {self._kind.value} only"
+        return text(("past of the fleet", STRONG), (only, DIM))
+
+    def note(self) -> Content:
+        """Return how many runs are still to be read."""
+        return text((f"{self._left} runs still to read", DIM)) if self._left else EMPTY
+
+    def action_happened_open(self) -> None:
+        """Show the run of the chosen event as it was then."""
+        from screens.past import PastScreen
+
+        at, _, run = self.chosen.partition(":")[2].partition(" ")
+        if run:
+            self.app.push_screen(PastScreen(self.cockpit, run, float(at)))
+        else:
+            self.cockpit.say("nothing has happened yet")
+
+    def action_happened_only(self) -> None:
+        """List one kind of event alone, in turn, or all again."""
+        every = [each for past in self._found.values() for each in past.happenings]
+        self._kind = next_kind(every, self._kind)
+        self.show()
+
+
+def _remark(words: str, width: int, chosen: bool) -> list[Content]:
+    return [*wrapped(text((words, DIM)), width, 3), EMPTY]
