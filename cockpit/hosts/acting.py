@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cockpit.hosts.agent import CALLS, NO_TICKS, PROC, run
+from cockpit.hosts.agent import CALLS, LATE, NO_TICKS, PROC, run
 
 STILL_STOPPED = 0.15
 """Seconds after which a process must still be stopped."""
+MOST_LATE = 2
+LATE_STATUS = (LATE, 124)
+"""The statuses of what took too long: by the agent's clock, by ``timeout``'s."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
 
@@ -40,6 +43,33 @@ def command(words: Sequence[str], folder: str | None, seconds: float) -> list[An
     """Run a recorded command in a folder and return what ``run`` does."""
     place = None if folder is None else _at_home(folder)
     return run(expanded(words), seconds, english=False, folder=place)
+
+
+def runs(
+    rows: Sequence[Sequence[Sequence[str]]], folder: str, seconds: float, most: int, stdin: str = ""
+) -> list[list[Any]]:
+    """Run rows of commands in a folder, one after the other, and return of each what ``run`` does.
+
+    A row's next command reads what the one before has written, and is not run where that failed.
+    After ``MOST_LATE`` rows that took too long no other is begun.
+    """
+    found: list[list[Any]] = []
+    for row in rows:
+        done: list[Any] = [0, stdin, "", False]
+        if sum(each[0] in LATE_STATUS for each in found) >= MOST_LATE:
+            done, row = [LATE, "", "", False], ()
+        for words in row:
+            if done[0] or done[3]:
+                done[1] = ""
+                break
+            try:
+                done = run(words, seconds, done[1], most, folder=_at_home(folder))
+            except OSError as error:
+                done = [127, "", str(error), False]  # as a shell, and as git, say it
+                if error.filename != words[0]:
+                    done = [128, "", f"cannot change to '{folder}': {error.strerror}", False]
+        found.append(done)
+    return found
 
 
 def kill(targets: Sequence[Sequence[Any]], heard: bool = False) -> list[int]:
@@ -145,5 +175,5 @@ def _hears(pid: int, number: int) -> bool:
     return bool(int(caught or b"0", 16) >> (number - 1) & 1)
 
 
-for _each in (command, kill, stops):
+for _each in (command, kill, runs, stops):
     CALLS[_each.__name__] = _each

@@ -25,7 +25,6 @@ from cockpit.model.clock import Clock
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
-from cockpit.runtime.ssh import quote
 
 CAP: Final = 64_000_000
 LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
@@ -77,19 +76,18 @@ async def run_git(
     return await run_command(argv, deadline=deadline, cwd=folder, env=given, stdin=stdin, cap=cap)
 
 
-def script_line(
-    folder: str, *words: str, env: Mapping[str, str] | None = None, hooks: bool = True
-) -> str:
-    """Return a ``git`` call for a host's shell, behind what keeps it from asking; all quoted.
+def git_there(
+    words: Sequence[str], limit: float, env: Mapping[str, str] | None = None, hooks: bool = True
+) -> list[str]:
+    """Return a ``git`` call for a host, behind what ends it in time and keeps it from asking.
 
-    ``folder`` is a word of that shell already; what would lead git elsewhere is unset.
+    ``timeout`` asks git to end before it is killed, so that it can take its locks away.
     """
     given = {**_ENV, **(env or {})}
     unset = (word for name in _MISLEADING for word in ("-u", name))
     named = (f"{name}={value}" for name, value in given.items())
     quiet = _QUIET if hooks else (*_QUIET, *_NO_HOOKS)
-    before = " ".join(map(quote, ("env", *unset, *named, "git", *quiet)))
-    return f"{before} -C {folder} {' '.join(map(quote, words))}"
+    return ["timeout", "-k", "1", f"{limit:g}", "env", *unset, *named, "git", *quiet, *words]
 
 
 async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:
@@ -107,15 +105,14 @@ async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:
     return {"GIT_SSH_COMMAND": f"{said} {_SSH}"} if program == "ssh" else {}
 
 
-def quiet_ssh_lines(folder: str) -> str:
-    """Return what does the same as ``quiet_ssh`` in a host's shell, before a ``script_line``."""
-    asked = script_line(folder, "config", "--get", "core.sshCommand")
-    return f"""\
+QUIET_SSH: Final = f"""\
 if [ -n "$GIT_SSH_COMMAND" ] || [ -z "$GIT_SSH" ]; then
-  _c=${{GIT_SSH_COMMAND:-$({asked})}} _c=${{_c:-ssh}} _p=${{_c%% *}}
+  _c=${{GIT_SSH_COMMAND:-$(git config --get core.sshCommand)}} _c=${{_c:-ssh}} _p=${{_c%% *}}
   case ${{_p##*/}} in ssh) GIT_SSH_COMMAND="$_c {_SSH}"; export GIT_SSH_COMMAND ;; esac
 fi
+exec "$@"
 """
+"""What does the same as ``quiet_ssh`` in a host's shell, for the command in its arguments."""
 
 
 T = TypeVar("T")

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
 from cockpit.records.git.committing import commit_index, patiently, scratch, start_index
 from cockpit.records.git.pushing import PUSH, at_remote, remote_now
 from cockpit.records.git.repository import (
@@ -27,14 +26,12 @@ from cockpit.records.git.repository import (
     of_rejection,
     run_hook,
 )
-from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh_lines, run_git, script_line
+from cockpit.runtime.git import LOW_SPEED, QUIET_SSH, READING, git_there, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git.code import OtherCommit, others_among, own_commits
-from cockpit.sources.git.command import MOST_BYTES as MOST
-from cockpit.sources.git.command import read_status, trouble
-from cockpit.sources.scripts import word_of
+from cockpit.sources.git.command import read_status, run_there, trouble
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -68,9 +65,10 @@ class HostRepository(Repository):
 
         Raises ``HostError``: it may have run to its end all the same.
         """
-        before = quiet_ssh_lines(word_of(str(self.top)))
         limit = within or self.limits.network
-        return await _ran(self, *LOW_SPEED, *words, limit=limit, before=before)
+        return await _ran(
+            self, *LOW_SPEED, *words, limit=limit, before=("sh", "-c", QUIET_SSH, "sh")
+        )
 
 
 async def find_away(place: Place, limits: Limits) -> HostRepository | Completed:
@@ -110,18 +108,16 @@ async def _ran(
     limit: float,
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
-    before: str = "",
+    before: Sequence[str] = (),
 ) -> Completed:
     given = {**READING, **repository.who, **(env or {})}
-    line = script_line(word_of(str(repository.top)), *words, env=given)
-    script = f"{LIMITED}{before}limited {limit:g} {line}"
+    row = [[*before, *git_there(words, limit, given)]]
+    place = Place(SSH, repository.host, str(repository.top))
     try:
-        done = await run_script(
-            repository.host, script, deadline=limit + SPARE, cap=MOST, stdin=stdin
-        )
+        (done,) = await run_there(place, [row], limit, stdin=stdin, within=limit + SPARE)
     except RemoteError as error:
         raise HostError(str(error)) from None
-    return done._replace(timed_out=done.rc == TIMED_OUT)
+    return done
 
 
 class SealFacts(Frozen):

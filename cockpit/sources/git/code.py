@@ -320,40 +320,25 @@ class Code:
         ``launched`` is the commit that the store knows of a run's last launch, by the run's name;
         of others the logbook tells it.
         """
-        repos = {repo for run in runs if (repo := _repo(run)) is not None}
-        by_host: dict[str | None, list[Place]] = {}
-        for repo in sorted(repos, key=str):
-            by_host.setdefault(None if repo.here else repo.host, []).append(repo)
-        hosts = (self._of_host(host, own) for host, own in by_host.items())
-        by_repo = {
-            repo: facet for found in await asyncio.gather(*hosts) for repo, facet in found.items()
-        }
+        repos = sorted({repo for run in runs if (repo := _repo(run)) is not None}, key=str)
+        found = await asyncio.gather(*map(self._of_repo, repos))
+        by_repo = dict(zip(repos, found, strict=True))
         asked = (self._of_run(run, by_repo, launched.get(run.name)) for run in runs)
         facets = await asyncio.gather(*asked)
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
-    async def _of_host(
-        self, host: str | None, repos: Sequence[Place]
-    ) -> dict[Place, Facet[CodeValue]]:
-        """Return the state of repositories of one host, asked in one script (``None``: here)."""
-        if host is None:
-            here = await asyncio.gather(*(self._here(repo) for repo in repos))
-            return dict(zip(repos, here, strict=True))
+    async def _of_repo(self, repo: Place) -> Facet[CodeValue]:
+        if repo.here:
+            look = partial(stamps_of, repo.path, self._looked_at.get(repo))
+            ask = partial(self._look, repo)
+            return self._facet(
+                repo, *await self._unchanged.answer(repo, look, ask, lambda each: each.whole)
+            )
         try:
-            found = await command.look(host, repos, SEALS)
+            found = await command.look(repo, SEALS)
         except RemoteError as error:
-            now = self._clock.now()
-            return {repo: unknown(error.kind, str(error), _source(repo), now) for repo in repos}
-        return {
-            repo: self._facet(repo, told(repo, each.status), each.tags, each.patch_id)
-            for repo, each in zip(repos, found, strict=True)
-        }
-
-    async def _here(self, repo: Place) -> Facet[CodeValue]:
-        look = partial(stamps_of, repo.path, self._looked_at.get(repo))
-        ask = partial(self._look, repo)
-        found = await self._unchanged.answer(repo, look, ask, lambda each: each.whole)
-        return self._facet(repo, *found)
+            return unknown(error.kind, str(error), _source(repo), self._clock.now())
+        return self._facet(repo, told(repo, found.status), found.tags, found.patch_id)
 
     async def _look(self, repo: Place) -> _Looked:
         """Ask git itself, and what to look at until it is asked again."""

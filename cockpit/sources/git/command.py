@@ -8,49 +8,31 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from cockpit.hosts.script import run_script
+from cockpit.hosts import agent
+from cockpit.hosts.here import call
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.place import SSH, Place
-from cockpit.runtime.git import MOST, READING, run_git, script_line
+from cockpit.runtime.git import MOST, READING, git_there, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
-from cockpit.sources.scripts import Record, marking, new_mark, records, word_of
+from cockpit.runtime.ssh import TIMED_OUT, RemoteError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 LIMIT: Final = 5
 """Seconds that one git command may take on its host."""
-LATE: Final = 2
-"""Commands that may take longer: then no other is begun."""
 WHOLE: Final = 16.0
-"""Seconds for all repositories of a host."""
+"""Seconds for all that is asked of a repository of a host."""
 MOST_BYTES: Final = 16_000_000
-"""Bytes of a script's answer that are kept."""
+"""Bytes of a command's answer that are kept."""
 NO_LINK: Final = 255
 """The status of a command whose host was not reached, as ssh has it."""
 DIFF: Final = ("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 STATUS: Final = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
+PATCH_ID: Final = ("patch-id", "--stable")
 TAGS: Final = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)")
 _PATCH: Final = re.compile(rb"^([0-9a-f]{40,64}) ", re.M)
-_FUNCTIONS: Final = f"""
-late=0
-ended() {{ [ "$3" = {TIMED_OUT} ] && late=$((late + 1)); mark ended "$@"; }}
-run() {{
-  i=$1 name=$2; shift 2
-  if [ $late -ge {LATE} ]; then ended $i $name {TIMED_OUT}; return; fi
-  mark out $i $name
-  said=$(limited {LIMIT} "$@" 2>&1 >&3); ended $i $name $?; printf %s "$said"
-}} 3>&1
-patch() {{
-  i=$1; shift
-  [ $late -lt {LATE} ] || return
-  mark patch $i
-  {{ {{ limited {LIMIT} "$@"; echo "diff $?" >&4; }} |
-    limited {LIMIT} git patch-id --stable; }} 4>&1
-}} 2>/dev/null
-"""
 
 
 class Repo(NamedTuple):
@@ -61,58 +43,55 @@ class Repo(NamedTuple):
     patch_id: str | None = None
 
 
+async def run_there(
+    place: Place,
+    rows: Sequence[Sequence[Sequence[str]]],
+    limit: float,
+    *,
+    stdin: bytes | None = None,
+    within: float,
+) -> list[Completed]:
+    """Run rows of commands in a folder of an ssh host and return how each row ended.
+
+    A row's next command reads what the one before has written. Each may take ``limit`` seconds.
+    Raises ``RemoteError`` where no answer comes ``within`` seconds.
+    """
+    given = (stdin or b"").decode("utf-8", "surrogateescape")
+    answers = await call(
+        place.host, "git", "runs", deadline=within, rows=rows, folder=place.path,
+        seconds=limit + 2.0, most=MOST_BYTES, stdin=given,
+    )  # fmt: skip
+    return [_completed(*each) for each in answers]
+
+
+def _completed(status: int, out: str, err: str, cut: bool) -> Completed:
+    """Return how a command has ended, which may be by its deadline or ``timeout``'s."""
+    late = status in (agent.LATE, TIMED_OUT)
+    rc = TIMED_OUT if late else status if status >= 0 else 128 - status
+    written, said = (text.encode("utf-8", "surrogateescape") for text in (out, err))
+    return Completed(rc, written, said.rstrip(b"\n"), timed_out=late, cut=cut)
+
+
 async def git_away(place: Place, *words: str, stdin: bytes | None = None) -> Completed:
     """Run ``git`` in a repository of an ssh host; ``rc`` is ``NO_LINK`` without an answer."""
-    line = script_line(word_of(place.path), *words, env=READING, hooks=False)
-    script = f"{LIMITED}limited {LIMIT} {line}"
+    row = [git_there(words, LIMIT, READING, hooks=False)]
     try:
-        done = await run_script(
-            place.host, script, deadline=LIMIT + 3.0, cap=MOST_BYTES, stdin=stdin
-        )
+        (done,) = await run_there(place, [row], LIMIT, stdin=stdin, within=LIMIT + 3.0)
     except RemoteError as error:
         return Completed(NO_LINK, b"", str(error).encode())
-    return done._replace(timed_out=done.rc == TIMED_OUT)
+    return done
 
 
-async def look(host: str, places: Sequence[Place], seals: str) -> list[Repo]:
-    """Return what git says of each repository of a host, all asked in one script.
+async def look(place: Place, seals: str) -> Repo:
+    """Return what git says of a repository of a host, asked in one trip.
 
     ``seals`` is the pattern of the tags. Raises ``RemoteError`` when the host did not answer.
     """
-    mark = new_mark()
-    lines = [marking(mark), LIMITED, _FUNCTIONS]
-    for number, place in enumerate(places):
-        lines += _lines(number, word_of(place.path), seals)
-    done = await run_script(host, "\n".join([*lines, "mark end"]), deadline=WHOLE, cap=MOST_BYTES)
-    found = records(done.out, mark)
-    return [_repo(number, found) for number in range(len(places))]
-
-
-def _lines(number: int, folder: str, seals: str) -> Iterator[str]:
-    yield f"run {number} status {script_line(folder, *STATUS, env=READING, hooks=False)}"
-    yield f"run {number} tags {script_line(folder, *TAGS, seals, env=READING, hooks=False)}"
-    yield f"patch {number} {script_line(folder, *DIFF, env=READING, hooks=False)}"
-
-
-def _repo(number: int, found: Sequence[Record]) -> Repo:
-    patch = next((said for words, said in found if words == ["patch", str(number)]), b"")
-    identity = _PATCH.search(patch)
-    whole = re.search(rb"^diff 0$", patch, re.M) is not None
-    return Repo(
-        _completed(number, "status", found),
-        _completed(number, "tags", found),
-        identity[1].decode() if identity is not None and whole else None,
-    )
-
-
-def _completed(number: int, name: str, found: Sequence[Record]) -> Completed:
-    """Return how one command of the script ended; cut where its end is missing."""
-    out = next((said for words, said in found if words == ["out", str(number), name]), b"")
-    for words, said in found:
-        if words[:3] == ["ended", str(number), name] and words[3:] and words[3].isdigit():
-            rc = int(words[3])
-            return Completed(rc, out, said.rstrip(b"\n"), timed_out=rc == TIMED_OUT)
-    return Completed(0, out, b"", cut=True)
+    asked: list[list[tuple[str, ...]]] = [[STATUS], [(*TAGS, seals)], [DIFF, PATCH_ID]]
+    rows = [[git_there(each, LIMIT, READING, hooks=False) for each in row] for row in asked]
+    found, tags, patch = await run_there(place, rows, LIMIT, within=WHOLE)
+    identity = _PATCH.search(patch.out) if patch.ok else None
+    return Repo(found, tags, None if identity is None else identity[1].decode())
 
 
 DEADLINE: Final = 5.0

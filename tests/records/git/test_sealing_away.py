@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place, on_host
 from cockpit.records.git import sealing
@@ -15,6 +15,7 @@ from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
+from cockpit.sources.git.command import run_there
 from tests.records.remotes import git, hook, shared, snapshot
 from tests.sshd import Sshd, needs_sshd, reachable
 
@@ -88,21 +89,22 @@ async def test_an_answer_that_is_lost_is_no_absence_and_sealing_again_finds_it(
     repo = of(server, ada)
 
     def cut(word: str) -> None:
-        async def script(host: str, text: str, **more: object) -> Completed:
-            done = await run_script(host, text, **more)  # type: ignore[arg-type]
-            if word not in text:
+        async def lost(place: Place, rows: Any, *given: Any, **more: Any) -> list[Completed]:
+            done = await run_there(place, rows, *given, **more)
+            if word not in f"{rows}":
                 return done
-            raise RemoteError(ErrorKind.REFUSED, f"{host}: the connection broke off", sent=True)
+            text = f"{place.host}: the connection broke off"
+            raise RemoteError(ErrorKind.REFUSED, text, sent=True)
 
-        monkeypatch.setattr(sealing, "run_script", script)
+        monkeypatch.setattr(sealing, "run_there", lost)
 
     for word in ("for-each-ref", "ls-remote", TAG):
         cut(word)
         assert "broke off" in str((await seal_plan(repo, RUN, 100)).trouble), word
-    cut(" tag -a ")
+    cut("'tag', '-a'")
     lost = await sealed(repo)
     assert not lost.tagged and "broke off" in str(lost.trouble)
-    cut(" push ")
+    cut("'push'")
     unsure = await sealed(repo)
     assert (
         unsure.tagged

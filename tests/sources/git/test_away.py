@@ -1,4 +1,4 @@
-"""The checkout of an ssh host: what its own git says, in one script for all repositories."""
+"""The checkout of an ssh host: what its own git says, in one trip."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from cockpit.hosts.script import run_script
+from cockpit.hosts.here import call
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git import command
 from cockpit.sources.git.code import Code, changes_since
@@ -27,24 +26,26 @@ NOW = 1_770_000_000.0
 
 
 class Box:
-    """A host that is this machine's own sh; counts scripts, and can be gone."""
+    """A host that is this machine; counts what it is asked, and can be gone."""
 
     def __init__(self) -> None:
-        self.scripts = 0
+        self.trips = 0
         self.down: RemoteError | None = None
+        self.answer: list[list[Any]] | None = None
 
-    async def __call__(self, host: str | None, script: str, **given: Any) -> Completed:
+    async def __call__(self, host: str, what: str, function: str, /, **given: Any) -> Any:
         assert host == "box"
-        self.scripts += 1
+        self.trips += 1
         if self.down is not None:
             raise self.down.again()
-        return await run_script(None, script, **given)
+        found = await call(None, what, function, **given)
+        return found if self.answer is None else self.answer
 
 
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> Box:
     made = Box()
-    monkeypatch.setattr(command, "run_script", made)
+    monkeypatch.setattr(command, "call", made)
     return made
 
 
@@ -88,7 +89,7 @@ async def test_it_says_what_git_here_would_say(tmp_path: Path, box: Box) -> None
         assert facet.value.model_copy(update=without) == await here(repo)
         assert facet.source == f"git ssh://box{repo}"
     assert found[1].value is not None and found[1].value.patch_id is not None
-    assert box.scripts == 1 and not list(Path.cwd().glob("pwned"))
+    assert box.trips == len(repos) and not list(Path.cwd().glob("pwned"))
 
 
 async def test_a_seal_s_tag_is_seen(tmp_path: Path, box: Box) -> None:
@@ -112,7 +113,7 @@ async def test_what_cannot_be_told_says_why(
     box.down = None
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     (tmp_path / "bin").mkdir()
-    for name in ("sh", "env", "timeout"):
+    for name in ("env", "timeout"):
         (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
     (lost,) = await look(good)
     assert lost.error is not None and lost.error.kind is ErrorKind.NOT_FOUND
@@ -125,13 +126,11 @@ async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
     good, hung = repository(tmp_path / "good"), repository(tmp_path / "hung")
     (tmp_path / "bin").mkdir()
     slow = tmp_path / "bin/git"
-    hangs = 'case "$*" in *hung*status*) sleep 30;; esac'
+    hangs = 'case "$PWD $*" in *hung*status*) sleep 30;; esac'
     slow.write_text(f'#!/bin/sh\n{hangs}\nexec /usr/bin/git "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(
-        command, "_FUNCTIONS", command._FUNCTIONS.replace("limited 5", "limited 0.5")
-    )
+    monkeypatch.setattr(command, "LIMIT", 0.5)
     begun = time.monotonic()
     first, second = await look(good, hung)
     assert time.monotonic() - begun < 10.0
@@ -139,15 +138,11 @@ async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
     assert second.error is not None and second.error.kind is ErrorKind.TIMEOUT
 
 
-@pytest.mark.parametrize("out", [b"", b"<html>", b"\n@x out 0 status\n", None])
+@pytest.mark.parametrize("cut", [False, True])
 async def test_an_answer_that_broke_off_is_no_clean_tree(
-    tmp_path: Path, out: bytes | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: Box, cut: bool
 ) -> None:
-    async def run(host: str | None, script: str, **given: Any) -> Completed:
-        done = await run_script(None, script, **given)
-        return Completed(0, done.out[: done.out.find(b"branch.head")] if out is None else out, b"")
-
-    monkeypatch.setattr(command, "run_script", run)
+    box.answer = [[0, "# branch.oid abc", "", True] if cut else [9, "", "", False]] * 3
     (found,) = await look(repository(tmp_path / "code"))
     assert found.value is None
     assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER
