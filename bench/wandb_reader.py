@@ -122,14 +122,18 @@ def measure(path: Path) -> dict[str, float]:
     bare = _rss_mib()
     from cockpit.model.run import MetricNames, WandbSpec
     from cockpit.sources.metric_keys import choose
-    from cockpit.sources.wandb.file import LocalFile
+    from cockpit.sources.wandb.file import LaunchFile
     from cockpit.sources.wandb.fragment import Fragment
+    from cockpit.sources.wandb.listing import LaunchFiles, Wanted
     from cockpit.sources.wandb.run_files import read_run
 
     imported = _rss_mib()
 
     def opened() -> Fragment:
-        fragment = Fragment(LocalFile(str(path)), MetricNames())
+        looking, wanted = LaunchFiles(), Wanted(str(path), None, "")
+        looking.chosen(wanted)
+        file = LaunchFile(str(path), looking.host(wanted), looking.measured)
+        fragment = Fragment(file, MetricNames())
         fragment.refresh()
         return fragment
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from asyncio import gather
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -23,6 +22,7 @@ from cockpit.hosts.link import (
     Link,
     Value,
     ask,
+    called,
     fault,
     link_to,
     problem_of,
@@ -106,14 +106,6 @@ class HereLink:
             if error.errno:
                 raise
             raise fault(HERE, error) from error
-
-
-def called(each: Ask) -> Value:
-    """Return what a function of the agent says of this machine; blocking, raises ``OSError``."""
-    message = agent.answer(each.call, json.loads(each.arguments))
-    if "value" in message:
-        return message["value"]
-    raise OSError(message["errno"], message["text"], message["path"] or None)
 
 
 def _answer(each: Ask, outcome: Outcome[Value], deadline: float) -> Value:

@@ -23,7 +23,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import IO, Any, ClassVar, Final, NamedTuple, Protocol
 
-from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST, unframed
+from cockpit.hosts.agent import CALLS, FRAME, LATE, LONGEST, answer, unframed
 from cockpit.model.facet import ErrorKind, Problem, kind_of
 from cockpit.runtime.ssh import (
     ASKING,
@@ -522,6 +522,14 @@ def link_to(host: str) -> HostLink:
     """Return this process's one link to a host."""
     with _LOCK:
         return _LINKS.setdefault(host, HostLink(host))
+
+
+def called(each: Ask) -> Value:
+    """Return what a function of the agent says of this machine; blocking, raises ``OSError``."""
+    message = answer(each.call, json.loads(each.arguments))
+    if "value" in message:
+        return message["value"]
+    raise OSError(message["errno"], message["text"], message["path"] or None)
 
 
 class CallHost(Protocol):

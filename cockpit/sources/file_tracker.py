@@ -28,7 +28,7 @@ from cockpit.sources.attempts import specs_of
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
 from cockpit.sources.loss_fold import RowChunk, unreadable
-from cockpit.sources.run_folders import Away, BadFileError, OnHost
+from cockpit.sources.run_folders import BadFileError, OnHost, TrackerFiles
 from cockpit.sources.run_rows import RunRows
 from cockpit.text.safe import clean
 
@@ -162,16 +162,16 @@ class FileTracker(TrackedRuns):
         kind: TrackerKind,
         place_of: Callable[[Any], Place | None],
         reader: Callable[[Any], RunRows],
-        away: Away[Any],
+        files: TrackerFiles[Any],
         sought: Callable[[Any], OnHost | None],
         title: str = "",
     ) -> None:
-        """``away`` looks at hosts for what is ``sought`` there by a run's settings.
+        """``files`` look at hosts for what is ``sought`` there by a run's settings.
 
         ``title`` is what is read, where that is not all that this kind has.
         """
         super().__init__(clock, kind, reader)
-        self._away = away
+        self._files = files
         self._sought = sought
         self._find_place = place_of
         self._title = title or kind.name
@@ -184,7 +184,7 @@ class FileTracker(TrackedRuns):
         facets = {query.name: self._not_read(query.run, now) for query in queries}
         own = [self._own(query.run) for query in queries if facets[query.name] is None]
         hosts = [self._sought(spec) for each in own for spec in specs_of(self._kind, each.spec)]
-        await self._away.look(each for each in hosts if each is not None)
+        await self._files.look(each for each in hosts if each is not None)
         calls = [Call(partial(each.reader.value, self._clock), each.reader) for each in own]
         deadline = max((self._deadline(each.spec) for each in own), default=DEADLINE)
         outcomes = iter(zip(own, await offload_each(calls, deadline=deadline), strict=True))

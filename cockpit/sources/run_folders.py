@@ -1,6 +1,6 @@
 """Which of a tracker's folders and runs are there, and which run is trained now.
 
-On ssh hosts they are asked for once per look, for all runs of a host.
+On ssh hosts they are asked for once per look, for all runs of a host; here by the same functions.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import errno
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from cockpit.hosts import ranges
@@ -145,33 +143,38 @@ class Written(NamedTuple):
         return frozenset(path for path in paths if "/".join(path.split("/")[-2:]) in self.ends)
 
 
+Among = Callable[[Iterable[str]], frozenset[str] | None]
+"""Which of some files a process has open for writing; ``None`` where that cannot be seen."""
 EVERY: Final = 10.0
 
 
 class WrittenHere:
     """Asks which files of this machine are written to, not more often than every ``EVERY`` s.
 
-    ``word`` stands in the paths of them all.
+    ``word`` stands in the paths of them all; an empty one: nobody is asked.
     """
 
     def __init__(self, word: str) -> None:
         self._word = word
-        self._known: frozenset[str] = frozenset()
+        self._known: set[str] = set()
         self._written = Written(None)
         self._until = 0.0
 
     def among(self, paths: Iterable[str]) -> frozenset[str] | None:
         """Return those of ``paths`` that a process may write to."""
         asked, now = frozenset(paths), time.monotonic()
-        if now >= self._until or not asked <= self._known:
-            self._known = asked if now >= self._until else self._known | asked
+        if self._word and (now >= self._until or not asked <= self._known):
             self._written = Written(ranges.open_to_write(self._word))
+            self._known = (self._known if len(self._known) < MOST_KNOWN else set()) | asked
             self._until = now + EVERY
         return self._written.among(asked)
 
 
+MOST_KNOWN: Final = 100_000
 MOST: Final = 500
-"""Files that are named of one folder: the last ones, as their names sort."""
+"""Files that are named of one folder of a host: the last ones, as their names sort."""
+MOST_HERE: Final = 2000
+"""The same of a folder of this machine."""
 LOOKING: Final = 8.0
 """Seconds for one look at a host: a trip through its folders, and one that measures new files."""
 
@@ -205,18 +208,6 @@ class Seen(NamedTuple):
     unread: Mapping[str, OSError] = {}
 
 
-def in_folder(path: str, pattern: str, most: int = MOST) -> Below:
-    """Return what asks for a tracker's files in a folder or, if it has none, in its folders."""
-    return Below(path, ((pattern,), (f"*/{pattern}",)), most)
-
-
-def where_found(found: Found, path: str) -> Where:
-    """Return where files lie; raises ``OSError``."""
-    if found.kind == "other":
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
-    return "file" if found.kind == "file" else "below" if found.level else "folder"
-
-
 NEWEST: Final = 8 << 20
 """Bytes of files' ends that one look brings, of all files together."""
 LEAST_NEWEST: Final = 32_768
@@ -236,8 +227,11 @@ class OnHost(Hashable, Protocol):
 P = TypeVar("P", bound=OnHost)
 
 
-class Away(ABC, Generic[P]):
-    """The hosts that a kind of tracker's files lie on, and what was seen there last."""
+class TrackerFiles(ABC, Generic[P]):
+    """The files of a kind of tracker, and what was seen of them last on the hosts they lie on.
+
+    At those of this machine is looked anew whenever they are asked for.
+    """
 
     def __init__(
         self,
@@ -253,7 +247,7 @@ class Away(ABC, Generic[P]):
         measured, of a new one the first ``head``.
         """
         self._tail, self._head = tail, head
-        self._word = word
+        self._word, self._written_here = word, WrittenHere(word)
         self._call, self._now = call, now
         self._hosts: dict[str, Host] = {}
         self._scale: dict[str, float] = {}
@@ -266,8 +260,11 @@ class Away(ABC, Generic[P]):
         """Return what asks for the files at a place."""
 
     @abstractmethod
-    def choose(self, place: P, found: Found, written: Written, zone: str) -> Chosen:
-        """Return which of the files there are read; raises ``OSError``. ``zone``: ``+0100``."""
+    def choose(self, place: P, found: Found, among: Among, zone: str) -> Chosen:
+        """Return which of the files there are read; raises ``OSError``.
+
+        ``zone`` is its host's (``+0100``), empty for this machine's.
+        """
 
     def host(self, place: OnHost) -> Host:
         """Return the host that has a place."""
@@ -277,8 +274,9 @@ class Away(ABC, Generic[P]):
 
     def chosen(self, place: P) -> Chosen:
         """Return what the last look has found there, and look if none has; raises ``OSError``."""
-        if place not in self._found:
-            (self._found[place],) = self._looked(self.host(place), [place])
+        host = self.host(place)
+        if host.here or place not in self._found:
+            (self._found[place],) = self._looked(host, [place])
         found = self._found[place]
         if isinstance(found, OSError):
             raise found
@@ -350,16 +348,18 @@ class Away(ABC, Generic[P]):
         wanted = [self.below(place) for place in places]
         asks = self._asks(host, known, scale)
         try:
-            answers, more = host.look(asks, LOOKING, folders=wanted, word=self._word)
+            word = "" if host.here else self._word
+            answers, more = host.look(asks, LOOKING, folders=wanted, word=word)
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
         except OSError as error:
             text = f"{host.name}: {error.strerror}"
             raise HostError(ErrorKind.BAD_ANSWER, text) from error
         listed, ends, zone = more
+        among = self._written_here.among if host.here else Written(ends).among
         told = dict(zip(known, answers, strict=True))
         found = [
-            self._choose(place, found_there(below, answer), Written(ends), zone)
+            self._choose(place, found_there(below, answer), among, "" if host.here else zone)
             for place, below, answer in zip(places, wanted, listed, strict=True)
         ]
         named = [path for each in found if isinstance(each, Chosen) for path in each.paths]
@@ -374,12 +374,12 @@ class Away(ABC, Generic[P]):
         yield from (_unless_hung(each, told) for each in found)
 
     def _choose(
-        self, place: P, found: Found | OSError, written: Written, zone: str
+        self, place: P, found: Found | OSError, among: Among, zone: str
     ) -> Chosen | OSError:
         if isinstance(found, OSError):
             return found
         try:
-            return self.choose(place, found, written, zone)
+            return self.choose(place, found, among, zone)
         except OSError as error:
             return error
 
@@ -390,7 +390,7 @@ class Away(ABC, Generic[P]):
         return [Ask(path, self._wish(host, path, last)) for path in paths]
 
     def _wish(self, host: Host, path: str, last: int) -> Wish:
-        if not self._tail:
+        if host.here or not self._tail:
             return Wish()
         known = self._known.get((host.name, path))
         if isinstance(known, Answer):
@@ -401,13 +401,13 @@ class Away(ABC, Generic[P]):
     def _keep(self, host: Host, told: Mapping[str, Told]) -> None:
         """Keep the bytes that came, where readers look for them first."""
         for path, file in told.items():
-            if isinstance(file, Answer):
+            if isinstance(file, Answer) and not host.here:
                 keep(host, file)
                 file = file._replace(pieces=())
             self._known[host.name, path] = file
 
 
-class AwayFolders(Away[Place]):
+class PatternFiles(TrackerFiles[Place]):
     """Places whose files are known by the pattern of their names: all there are read."""
 
     def __init__(
@@ -419,12 +419,18 @@ class AwayFolders(Away[Place]):
 
     def below(self, place: Place) -> Below:
         """Return what asks for the files in a folder or, if it has none, in its folders."""
-        return in_folder(place.path, self._pattern)
+        most = MOST_HERE if place.here else MOST
+        return Below(place.path, ((self._pattern,), (f"*/{self._pattern}",)), most)
 
-    def choose(self, place: Place, found: Found, written: Written, zone: str) -> Chosen:
-        """Return all of them."""
-        where = where_found(found, place.path)
-        return Chosen(found.paths, written.among(found.paths), where=where)
+    def choose(self, place: Place, found: Found, among: Among, zone: str) -> Chosen:
+        """Return all of them; of several folders with who writes there."""
+        if found.kind == "other":
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", place.path)
+        where: Where = "folder"
+        if found.kind == "file" or found.level:
+            where = "below" if found.level else "file"
+        several = where == "below" and len({each.rpartition("/")[0] for each in found.paths}) > 1
+        return Chosen(found.paths, among(found.paths) if several else None, where=where)
 
 
 _LATER: Final = LaterError(errno.EAGAIN, "it has not been looked up yet")
@@ -435,15 +441,3 @@ def _unless_hung(found: Chosen | OSError, told: Mapping[str, Told]) -> Chosen | 
     paths = found.paths if isinstance(found, Chosen) else ()
     files = (told[path] for path in paths)
     return next((each for each in files if isinstance(each, TimeoutError | HostError)), found)
-
-
-def seen_here(path: str, pattern: str, most: int) -> Seen:
-    """Return what there is at a place of this machine; raises ``OSError``."""
-    found = found_here(in_folder(path, pattern, most))
-    where, files = where_found(found, path), []
-    for each in found.paths:
-        with suppress(OSError):  # gone since it was listed
-            status = Path(each).stat()
-            identity = status.st_dev, status.st_ino
-            files.append(Answer(each, "", identity, status.st_size, status.st_mtime, 0.0))
-    return Seen(tuple(files), where)

@@ -9,10 +9,10 @@ import errno
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, cast
 
-from cockpit.hosts.ranges import open_to_write
 from cockpit.model.facet import Attempt
 from cockpit.model.place import Place
 from cockpit.model.run import TensorboardSpec
@@ -25,57 +25,63 @@ from cockpit.sources.event_file import (
     event_of,
     starts_well,
 )
-from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
-from cockpit.sources.logs.ranged import Opened, Ranged
-from cockpit.sources.logs.remote import RemoteLog
+from cockpit.sources.logs.ranged import Opened
+from cockpit.sources.logs.remote import Host
 from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import (
+    MOST_HERE,
     SHOWN,
-    AwayFolders,
     BadFileError,
     Below,
+    PatternFiles,
     RunThere,
-    Written,
     beside,
     earlier,
     found_here,
     living,
-    seen_here,
 )
 from cockpit.sources.run_rows import About
 from cockpit.text.safe import clean
 
 NAME: Final = "tfevents"
 EVENT_FILES: Final = f"*{NAME}*"
-MOST_FILES: Final = 2000
 _BEGUN: Final = re.compile(r"tfevents\.(\d{9,12})")
 HEADER: Final = 128
 """Bytes of a file in which nothing was logged yet: its version is told."""
 
 
 class EventFile(NamedTuple):
-    """One event file as it is now; ``opened`` reads it, of a host as it was ``told`` of."""
+    """One event file of a host as it was measured."""
 
-    log: Ranged
+    host: Host
+    told: Answer
     begun: float
-    size: int
-    mtime: float
-    identity: tuple[int, int]
-    told: Answer | None = None
 
     @property
     def path(self) -> str:
         """Return its path, as its machine spells it."""
-        return self.log.place.path
+        return self.told.path
+
+    @property
+    def size(self) -> int:
+        """Return its bytes."""
+        return self.told.size
+
+    @property
+    def mtime(self) -> float:
+        """Return when it was last written to, on our clock."""
+        return self.told.mtime
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Return what tells it from another file of its name."""
+        return self.told.identity
 
     @contextmanager
     def opened(self) -> Iterator[Opened]:
         """Open the file that was listed; raises ``OSError`` when it was replaced since."""
-        log = self.log
-        if isinstance(log, RemoteLog) and self.told is not None:
-            log = log.answered(self.told)
-        with log.open() as found:
+        with self.host.log(self.path, self.told).open() as found:
             if found.stat.identity != self.identity:
                 raise OSError(errno.ESTALE, f"{clean(self.path)} was replaced while it was read")
             yield found
@@ -89,32 +95,30 @@ class Listing(NamedTuple):
     earlier: tuple[Attempt, ...] = ()
 
 
-def listed(place: Place, away: AwayFolders) -> Listing:
+def listed(place: Place, there: PatternFiles) -> Listing:
     """Return the event files of a folder, or of the run in it that is trained now.
 
     Trainers begin another folder at each start (``runs/DATE_HOST``, ``version_N``). Raises
-    ``OSError``. ``away`` has looked at a place that is not of this machine.
+    ``OSError``.
     """
-    seen = seen_here(place.path, EVENT_FILES, MOST_FILES) if place.here else away.seen(place)
+    seen = there.seen(place)
     if seen.where == "file":
         raise NotADirectoryError(f"{clean(str(place))} is a file, not a folder of event files")
     folders: dict[str, list[EventFile]] = {}
     for each in seen.files:
-        file = _event_file(each, place, away)
-        folders.setdefault(PurePosixPath(each.path).parent.name, []).append(file)
+        name = PurePosixPath(each.path)
+        file = EventFile(there.host(place), each, _begun(name.name, each.mtime))
+        folders.setdefault(name.parent.name, []).append(file)
     files: list[EventFile] = next(iter(folders.values()), [])
     notes: tuple[str, ...] = ()
     before: tuple[Attempt, ...] = ()
     if seen.where == "below" and folders:
-        written = seen.written
-        if place.here and len(folders) > 1:
-            written = Written(open_to_write(NAME)).among(each.path for each in seen.files)
-        runs = [_run_there(name, own, written) for name, own in folders.items()]
+        runs = [_run_there(name, own, seen.written) for name, own in folders.items()]
         chosen = living(runs)
         files, notes = folders[chosen.name], beside(runs, chosen)
         before = earlier(runs, chosen)
     unread = {PurePosixPath(path).parent.name: why for path, why in seen.unread.items()}
-    own = PurePosixPath(files[0].log.place.path).parent.name if files else next(iter(unread), "")
+    own = PurePosixPath(files[0].path).parent.name if files else next(iter(unread), "")
     if own in unread:
         raise unread[own]
     if unread:
@@ -129,7 +133,7 @@ def listed(place: Place, away: AwayFolders) -> Listing:
 def folders_below(folder: str) -> list[str]:
     """Return the folders in a folder of this machine that have event files, as paths from it."""
     levels = ((f"*/{EVENT_FILES}", f"*/*/{EVENT_FILES}"),)
-    found = found_here(Below(folder, levels, MOST_FILES)).paths
+    found = found_here(Below(folder, levels, MOST_HERE)).paths
     return sorted({str(PurePosixPath(path).parent.relative_to(folder)) for path in found})
 
 
@@ -141,15 +145,6 @@ def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -
         empty=all(each.size <= HEADER for each in files),
         held=None if held is None else any(each.path in held for each in files),
     )
-
-
-def _event_file(file: Answer, place: Place, away: AwayFolders) -> EventFile:
-    begun = _begun(PurePosixPath(file.path).name, file.mtime)
-    log: Ranged = LocalLog(file.path)
-    if not place.here:
-        log = RemoteLog(Place(place.scheme, place.host, file.path), away.host(place))
-    told = None if place.here else file
-    return EventFile(log, begun, file.size, file.mtime, file.identity, told)
 
 
 def _begun(name: str, otherwise: float) -> float:
@@ -174,11 +169,11 @@ class _Cursor(NamedTuple):
 
 
 class TensorboardRun:
-    """Reads the event files of one folder (an ``Adapter``); ``away`` knows those of hosts."""
+    """Reads the event files of one folder (an ``Adapter``), as ``there`` finds them."""
 
-    def __init__(self, spec: TensorboardSpec, away: AwayFolders) -> None:
+    def __init__(self, spec: TensorboardSpec, there: PatternFiles) -> None:
         self._spec = spec
-        self._away = away
+        self._there = there
         self._files: list[EventFile] = []
         self._began: dict[tuple[int, int], int] = {}
         self._below: tuple[Hashable, list[str]] = (None, [])
@@ -187,7 +182,7 @@ class TensorboardRun:
 
     def about(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
-        found, notes, before = listed(self._spec.dir, self._away)
+        found, notes, before = listed(self._spec.dir, self._there)
         sizes = {each.identity: each.size for each in found}
         if any(sizes.get(former.identity, -1) < former.size for former in self._files):
             self._lost += 1
@@ -204,7 +199,7 @@ class TensorboardRun:
             name=folder.name,
             project=None,
             producer="TensorBoard",
-            files=tuple(str(each.log.place) for each in self._files),
+            files=tuple(str(replace(self._spec.dir, path=each.path)) for each in self._files),
             mtime=max(each.mtime for each in found),
             identity=(self._files[0].identity, self._lost),
             version=version,
@@ -278,7 +273,7 @@ def _read(file: EventFile, offset: int) -> Piece:
 
 def _end_of(file: EventFile, count: int) -> tuple[list[Record], int]:
     """Return the last records of a file, and how many bytes of it they were found in."""
-    length = TAIL if file.told is None else TAIL_AWAY
+    length = TAIL if file.host.here else TAIL_AWAY
     with file.opened() as opened:
         while True:
             start = max(0, file.size - length)

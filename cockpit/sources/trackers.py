@@ -37,7 +37,7 @@ from cockpit.sources.loss_fold import RowChunk
 from cockpit.sources.mlflow import StoredLog
 from cockpit.sources.mlflow_server import MlflowStores, place_in
 from cockpit.sources.rowlog import Adapter, RecordLog
-from cockpit.sources.run_folders import AwayFolders
+from cockpit.sources.run_folders import PatternFiles
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
@@ -108,15 +108,15 @@ class Trackers:
         self._lock = Lock()
         self._runs: dict[str, RunSpec] = {}
         """Each run as it was asked about last."""
-        databases = AwayFolders(DATABASES, call)
-        events = AwayFolders(EVENT_FILES, call, TAIL_AWAY, NAME)
+        databases = PatternFiles(DATABASES, call)
+        events = PatternFiles(EVENT_FILES, call, TAIL_AWAY, NAME)
 
         def database(place: Place) -> Database:
             return self._database(place, databases)
 
         stores = MlflowStores(clock, database)
         self._finelog = FinelogStores(clock, reach)
-        adapters: tuple[tuple[TrackerKind, Callable[[Any], Adapter], AwayFolders], ...] = (
+        adapters: tuple[tuple[TrackerKind, Callable[[Any], Adapter], PatternFiles], ...] = (
             (TRACKIO, lambda spec: TrackioRun(spec, database, databases), databases),
             (TENSORBOARD, lambda spec: TensorboardRun(spec, events), events),
             (MLFLOW, lambda spec: StoredLog(spec, stores.of), databases),
@@ -230,18 +230,18 @@ class Trackers:
         source += f"; {' and '.join(others)} is not read beside it" if others else ""
         return facet if source == facet.source else facet.model_copy(update={"source": source})
 
-    def _database(self, place: Place, away: AwayFolders) -> Database:
+    def _database(self, place: Place, files: PatternFiles) -> Database:
         """Return the one reader of a database that many runs may lie in."""
         with self._lock:
             if place not in self._databases:
-                host = None if place.here else away.host(place)
-                original = LocalFile(place.path) if host is None else RemoteFile(place, host)
+                host = files.host(place)
+                original = LocalFile(place.path) if host.here else RemoteFile(place, host)
                 self._databases[place] = Database(original)
             return self._databases[place]
 
 
 def _tracker(
-    clock: Clock, kind: TrackerKind, adapter: Callable[[Any], Adapter], away: AwayFolders
+    clock: Clock, kind: TrackerKind, adapter: Callable[[Any], Adapter], away: PatternFiles
 ) -> FileTracker:
     """Return a tracker whose runs are read by adapters, at one place each."""
     place_of = PLACES[kind.table]

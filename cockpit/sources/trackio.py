@@ -9,16 +9,15 @@ import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cockpit.model.facet import Attempt, TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
-from cockpit.runtime.mounts import is_folder
 from cockpit.sources.figures import figures_in, json_of
 from cockpit.sources.rowlog import Batch, Record
-from cockpit.sources.run_folders import AwayFolders, BadFileError, RunThere, beside, earlier
+from cockpit.sources.run_folders import BadFileError, PatternFiles, RunThere, beside, earlier
 from cockpit.sources.run_rows import About
 from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
@@ -120,17 +119,14 @@ class _Held(NamedTuple):
 
 
 class TrackioRun:
-    """Reads one run (an ``Adapter``); ``databases`` gives the same database for the same place.
-
-    ``away`` has looked at a place that is not of this machine.
-    """
+    """Reads one run (an ``Adapter``); ``databases`` gives the same database for the same place."""
 
     def __init__(
-        self, spec: TrackioSpec, databases: Callable[[Place], Database], away: AwayFolders
+        self, spec: TrackioSpec, databases: Callable[[Place], Database], files: PatternFiles
     ) -> None:
         self._spec = spec
         self._databases = databases
-        self._away = away
+        self._files = files
         self._database: Database | None = None
         self._held: _Held | None = None
 
@@ -178,7 +174,7 @@ class TrackioRun:
     def _found(self) -> Place:
         """Return where the database is; in a folder the project's, or the only one there."""
         place, project = self._spec.db, self._spec.project
-        there = _databases_in(place) if place.here else _databases_on(place, self._away)
+        there = _databases_at(place, self._files)
         if there is None:
             return place
         wanted = next(iter(there)) if project is None and len(there) == 1 else project
@@ -230,16 +226,9 @@ def _sql(database: Database, work: Callable[[], T]) -> T:
         raise BadFileError(f"{_spelled(database.place)}: {clean(error, 120)}") from None
 
 
-def _databases_in(place: Place) -> dict[str, str] | None:
+def _databases_at(place: Place, files: PatternFiles) -> dict[str, str] | None:
     """Return the databases of a folder, path by name; ``None`` if it is none."""
-    if not is_folder(place.path):
-        return None
-    return {each.stem: str(each) for each in sorted(Path(place.path).glob(f"*{SUFFIX}"))}
-
-
-def _databases_on(place: Place, away: AwayFolders) -> dict[str, str] | None:
-    """Return the same of a folder on a host, as it was looked at last."""
-    seen = away.seen(place)
+    seen = files.seen(place)
     if seen.where == "file":
         return None
     there = (*(each.path for each in seen.files), *seen.unread)

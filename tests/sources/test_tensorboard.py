@@ -19,7 +19,7 @@ from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources import tensorboard
 from cockpit.sources.event_file import BadEventError, deframe, event_of, masked_crc
 from cockpit.sources.rowlog import Record
-from cockpit.sources.run_folders import AwayFolders, BadFileError
+from cockpit.sources.run_folders import BadFileError, PatternFiles
 from cockpit.sources.tensorboard import EVENT_FILES, TensorboardRun
 from cockpit.sources.trackers import Trackers
 from tests.sources.wandb import writer
@@ -53,7 +53,7 @@ async def rows_of(source: Trackers, path: Path) -> list[Row]:
 
 
 def records_in(path: Path) -> list[Record]:
-    log = TensorboardRun(spec_of(path), AwayFolders(EVENT_FILES))
+    log = TensorboardRun(spec_of(path), PatternFiles(EVENT_FILES))
     log.about()
     records, cursor, caught_up = [], None, False
     while not caught_up:
@@ -209,7 +209,7 @@ async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> No
     if facet.error is None:
         assert facet.value is not None and facet.value.state == "starting"
     assert await rows_of(source, tmp_path) == []
-    log = TensorboardRun(spec_of(tmp_path), AwayFolders(EVENT_FILES))
+    log = TensorboardRun(spec_of(tmp_path), PatternFiles(EVENT_FILES))
     log.about()
     with pytest.raises(BadFileError):
         log.after(None)

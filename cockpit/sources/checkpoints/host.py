@@ -11,8 +11,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts.here import ask_host, called
-from cockpit.hosts.link import Answers, Ask, ask, problem_of
+from cockpit.hosts.here import ask_host
+from cockpit.hosts.link import Answers, Ask, ask, called, problem_of
 from cockpit.hosts.walking import stamped
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.sources.checkpoints.contents import (

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from cockpit.hosts.link import Ask as Question
-from cockpit.hosts.link import CallHost, NoPythonError, call_blocking
+from cockpit.hosts.link import CallHost, NoPythonError, call_blocking, called
 from cockpit.hosts.link import ask as question_of
 from cockpit.hosts.ranges import SEARCHING
 from cockpit.hosts.script import script_call
@@ -57,6 +57,10 @@ RENAMED_EVERY: Final = 30.0
 _COLOUR: Final = rb"(?:\x1b\[[0-9;:]*m)*"
 
 
+HERE_NAME: Final = ""
+"""The name of this machine among hosts, as a place has it."""
+
+
 class HostError(OSError):
     """The host was not reached, or did not answer in time; ``kind`` says which."""
 
@@ -66,7 +70,10 @@ class HostError(OSError):
 
 
 class Host:
-    """One ssh host, asked for pieces of its files. ``now`` is this machine's clock (epoch, s)."""
+    """A host that is asked for pieces of its files: one behind ssh, or ``HERE_NAME``.
+
+    ``now`` is this machine's clock (epoch, s).
+    """
 
     def __init__(
         self,
@@ -81,6 +88,17 @@ class Host:
         self._now = now
         self.clock = OtherClock()
         self._renamed: dict[str, tuple[float, str | None]] = {}
+
+    @property
+    def here(self) -> bool:
+        """Whether it is this machine, whose functions are called in process."""
+        return self.name == HERE_NAME
+
+    def log(self, path: str, told: Answer | None = None) -> Ranged:
+        """Return a file of it; one behind ssh as it was ``told`` of, if it was."""
+        if self.here:
+            return LocalLog(path)
+        return RemoteLog(Place(SSH, self.name, path), self, told)
 
     def ask(
         self, asks: Sequence[Ask], deadline: float = TRIP, room: int | None = None
@@ -124,6 +142,8 @@ class Host:
         The host's clock was read between sending and getting: only beyond that is it known to be
         off.
         """
+        if self.here:
+            return list(told)
         now = now or max((each.now for each in told if isinstance(each, Answer)), default=0.0)
         if now > 0.0:
             self.clock.heed(now, sent, self._now())
@@ -147,7 +167,7 @@ class Host:
 
     def call(self, each: Question, deadline: float) -> Any:  # noqa: ANN401 - as the agent's
         """Return the agent's answer; raises ``RemoteError`` and ``OSError``."""
-        return self._call(self.name, each, deadline)
+        return called(each) if self.here else self._call(self.name, each, deadline)
 
     def script(self, script: str, deadline: float, cap: int) -> bytes:
         """Return what a script prints; raises ``HostError``."""

@@ -1,20 +1,17 @@
-"""The framing of a ``.wandb`` file: a LevelDB log of 32 KiB blocks, read without the client.
-
-``LaunchFile`` is the file that one launch of a run has written, wherever it lies.
-"""
+"""The framing of a ``.wandb`` file: a LevelDB log of 32 KiB blocks, read without the client."""
 
 from __future__ import annotations
 
-import os
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from contextlib import ExitStack
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple, Self
 from zlib import crc32
 
-from cockpit.sources.logs.local import stat_of
-from cockpit.sources.logs.ranged import Stat
+from cockpit.sources.logs.pieces import Answer
+from cockpit.sources.logs.ranged import Ranged, Stat
+from cockpit.sources.logs.remote import Host, stat_of
 from cockpit.sources.run_folders import BadFileError
 
 BLOCK = 32768
@@ -26,6 +23,13 @@ LARGEST_RECORD = 64 << 20
 """Bytes that are read at most to complete one record."""
 FORWARDS: Final = 64 * BLOCK
 """Bytes that were written since a look, up to which all of them are read."""
+
+HEAD_AWAY: Final = 32 * 1024
+"""Bytes of the beginning of a host's file that are brought while it is measured."""
+TAIL_AWAY: Final = 256 * 1024
+"""The same of its end: mostly enough for its newest rows."""
+BROUGHT: Final = 160 * 1024
+"""Bytes at the end in which most of what is looked for lies."""
 
 _CHUNK = struct.Struct("<IHB")
 _HEAD = _CHUNK.size
@@ -153,32 +157,37 @@ def _sound_chunk(data: bytes) -> int:
     return stop if stop <= len(data) and crc32(data[6:stop]) == crc else 0
 
 
-class WandbLog(ABC):
+class WandbLog:
     """One ``.wandb`` file as it is at one look, wherever its bytes come from.
 
     Use it as a context manager. Methods raise ``OSError``.
     """
 
-    size: int
-    places: int = 4
-    """Where along the file its keys are learned."""
-    head: int = 8 * BLOCK
-    """Bytes from such a place on in which the next row is looked for."""
-    beside: int = 16 * BLOCK
-    """Bytes before the end in which other metrics than step and loss are looked for."""
-    farthest: int = 32 << 20
-    """Bytes before the end in which a row, a step or a loss is looked for."""
-    largest: int = LARGEST_RECORD
+    def __init__(self, file: Ranged, brought: bool = True) -> None:
+        """``brought``: the end of a file elsewhere is here; else no more is read than must be."""
+        self._file, far = file, file.far
+        self.places = 1 if far else 4
+        """Where along the file its keys are learned."""
+        self.head = HEAD_AWAY if far else 8 * BLOCK
+        """Bytes from such a place on in which the next row is looked for."""
+        self.beside = 16 * BLOCK if brought else 0
+        """Bytes before the end in which other metrics than step and loss are looked for."""
+        self.farthest = 4 << 20 if far else 32 << 20
+        """Bytes before the end in which a row, a step or a loss is looked for."""
+        self._largest = 8 << 20 if far else LARGEST_RECORD
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        self._opened = self._stack.enter_context(self._file.open())
+        self.size = self._opened.stat.size
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        self._stack.close()
 
-    @abstractmethod
     def bytes_at(self, start: int, stop: int) -> bytes:
         """Return the file's bytes ``[start, stop)``, fewer at its end."""
+        return self._opened.read(start, max(start, min(stop, self.size)))
 
     def started(self) -> bool:
         """Tell whether the header is there (``BadFileError`` if it is another file's)."""
@@ -196,7 +205,7 @@ class WandbLog(ABC):
             piece = deframe(data, start, passed=passed)
             if piece.offset > start or piece.spans or start + budget >= self.size:
                 return piece
-            if budget >= self.largest:
+            if budget >= self._largest:
                 return LogChunk(start, [], self._next_block(start), 1)
             budget *= 4
 
@@ -244,54 +253,41 @@ class WandbLog(ABC):
         return (start // BLOCK + 1) * BLOCK
 
 
-class WandbFile(WandbLog):
-    """One open file of this machine; every method reads with ``pread`` and keeps nothing."""
+class LaunchFile:
+    """The file that one launch of a run has written, as ``files`` have measured it last.
 
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        self.size = os.fstat(self._fd).st_size
+    Methods raise ``OSError``.
+    """
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    def __init__(self, path: str, host: Host, measured: Callable[[str, str], Answer]) -> None:
+        self.path = path
+        self._host, self._measured = host, measured
 
-    def bytes_at(self, start: int, stop: int) -> bytes:
-        """Return the file's bytes ``[start, stop)``, fewer at its end."""
-        return os.pread(self._fd, max(0, min(stop, self.size) - start), start)
+    @property
+    def far(self) -> bool:
+        """Whether reading costs trips to another machine."""
+        return not self._host.here
 
-
-class LaunchFile(ABC):
-    """A ``.wandb`` file by its path. Every method raises ``OSError``."""
-
-    path: str
-    skew: float = 0.0
-    """The clock of the machine that has it minus ours (s), as far as it is known."""
-    far: bool = False
-    """True where reading costs trips to another machine."""
-
-    @abstractmethod
-    def stat(self) -> Stat:
-        """Return what it is now; of a file elsewhere, at the last look."""
-
-    @abstractmethod
-    def open(self) -> WandbLog:
-        """Open it for reading."""
+    @property
+    def skew(self) -> float:
+        """The clock of the machine that has it minus ours (s), as far as it is known."""
+        return self._host.clock.ahead
 
     @property
     def name(self) -> str:
         """The directory's name, which tells when the launch was."""
         return PurePosixPath(self.path).parent.name
 
-
-class LocalFile(LaunchFile):
-    """A file of this machine."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
     def stat(self) -> Stat:
-        """Return what the kernel says of it."""
-        return stat_of(Path(self.path).stat())
+        """Return what was measured, its time on our clock."""
+        return stat_of(self._measured(self._host.name, self.path))
 
     def open(self) -> WandbLog:
-        """Open it again."""
-        return WandbFile(self.path)
+        """Open it as it was measured."""
+        if not self.far:
+            return WandbLog(self._host.log(self.path))
+        told = self._measured(self._host.name, self.path)
+        end = max(0, told.size - BROUGHT)
+        key = self._host.name, told.path, told.identity
+        brought = self._host.cache.get(key, end, told.size)[1] == told.size
+        return WandbLog(self._host.log(self.path, told), brought)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import glob
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.run import WandbSpec
 from cockpit.sources.run_folders import (
+    Among,
     Below,
     Chosen,
     Found,
     RunThere,
+    TrackerFiles,
     beside,
     earlier,
-    found_here,
     living,
 )
+from cockpit.sources.wandb.file import HEAD_AWAY, TAIL_AWAY
 
 SUFFIX: Final = ".wandb"
 MOST: Final = 300
@@ -148,18 +152,21 @@ def wanted_of(spec: WandbSpec) -> Wanted:
     return Wanted(place.path, spec.run_id, str(place), host)
 
 
-Among = Callable[[Collection[str]], frozenset[str] | None]
-"""Which of some files a process has open for writing; ``None`` where that cannot be seen."""
+class LaunchFiles(TrackerFiles[Wanted]):
+    """The runs whose files lie here or on hosts."""
 
+    def __init__(
+        self, call: CallHost = call_blocking, now: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(call, SUFFIX, TAIL_AWAY, HEAD_AWAY, now)
 
-def unseen(_: Collection[str]) -> frozenset[str] | None:
-    """Return that it cannot be seen."""
-    return None
+    def below(self, place: Wanted) -> Below:
+        """Return what asks for a run's files."""
+        return place.below
 
-
-def find(wanted: Wanted, among: Among = unseen) -> Chosen:
-    """Return a run's files on this machine; raises ``OSError`` where there are none."""
-    return files_in(found_here(wanted.below), wanted, among)
+    def choose(self, place: Wanted, found: Found, among: Among, zone: str) -> Chosen:
+        """Return the files of the run that is meant."""
+        return files_in(found, place, among, zone)
 
 
 def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chosen:

@@ -13,9 +13,8 @@ from cockpit.model.run import WandbSpec
 from cockpit.sources.attempts import joined
 from cockpit.sources.loss_fold import POINTS
 from cockpit.sources.metric_keys import WANDB_STEP, MetricKeys, choose
-from cockpit.sources.run_folders import BadFileError, Chosen, WrittenHere
+from cockpit.sources.run_folders import BadFileError, Chosen
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
-from cockpit.sources.wandb.away import AwayLaunches, HostFile
 from cockpit.sources.wandb.decode import (
     HISTORY,
     BadMessageError,
@@ -25,9 +24,9 @@ from cockpit.sources.wandb.decode import (
     rated,
     usual_step_seconds,
 )
-from cockpit.sources.wandb.file import BLOCK, LaunchFile, LocalFile, Span, WandbLog
+from cockpit.sources.wandb.file import BLOCK, LaunchFile, Span, WandbLog
 from cockpit.sources.wandb.fragment import CHUNK_BYTES, Cursor, Fragment, read_rows
-from cockpit.sources.wandb.listing import SUFFIX, find, wanted_of
+from cockpit.sources.wandb.listing import LaunchFiles, wanted_of
 from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
 
@@ -98,9 +97,10 @@ def _state(newest: Fragment, tail: Latest) -> str:
     return "running" if newest.head.run is not None or tail.rows else "starting"
 
 
-def read_run(spec: WandbSpec, away: AwayLaunches | None = None) -> RunRows:
-    """Return a reader of a run's files; ``away`` has those that lie on hosts."""
-    return RunRows(joined(WANDB, spec, lambda each: RunFiles(each, away)))
+def read_run(spec: WandbSpec, files: LaunchFiles | None = None) -> RunRows:
+    """Return a reader of a run's files, which ``files`` look for."""
+    known = files or LaunchFiles()
+    return RunRows(joined(WANDB, spec, lambda each: RunFiles(each, known)))
 
 
 class RunFiles(RowLog):
@@ -111,11 +111,10 @@ class RunFiles(RowLog):
 
     kind = WANDB
 
-    def __init__(self, spec: WandbSpec, away: AwayLaunches | None = None) -> None:
+    def __init__(self, spec: WandbSpec, files: LaunchFiles) -> None:
         self._spec = spec
-        self._away = away
+        self._files = files
         self._wanted = wanted_of(spec)
-        self._written = WrittenHere(SUFFIX)
         self._chosen = Chosen(())
         self._fragments: dict[str, Fragment] = {}
         self._order: list[Fragment] = []
@@ -236,21 +235,14 @@ class RunFiles(RowLog):
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced starts again."""
-        wanted = self._wanted
-        if self._away is not None and wanted.host:
-            self._chosen = self._away.chosen(wanted)
-        else:
-            self._chosen = find(wanted, self._written.among)
+        files, host = self._files, self._files.host(self._wanted)
+        self._chosen = files.chosen(self._wanted)
         kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
         self._fragments = {
-            path: kept.get(path) or Fragment(self._file(path), self._spec.metrics)
+            path: kept.get(path)
+            or Fragment(LaunchFile(path, host, files.measured), self._spec.metrics)
             for path in self._chosen.paths
         }
-
-    def _file(self, path: str) -> LaunchFile:
-        if self._away is not None and self._wanted.host:
-            return HostFile(self._wanted.host, path, self._away)
-        return LocalFile(path)
 
     def _stat_files(self) -> None:
         """Stat each file, learn from what is new, and keep the order of the starts."""

@@ -13,8 +13,7 @@ from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.two_trackers import FilesAndServer, Part, TwoTrackers
-from cockpit.sources.wandb.away import HEAD, TAIL, AwayLaunches
-from cockpit.sources.wandb.listing import SUFFIX, Wanted, wanted_of
+from cockpit.sources.wandb.listing import LaunchFiles, Wanted, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 from cockpit.sources.wandb.run_files import read_run
 from cockpit.text.safe import clean
@@ -25,7 +24,7 @@ class OfflineWandb(FileTracker):
 
     def __init__(self, clock: Clock, call: CallHost = call_blocking) -> None:
         """``call`` calls functions of the agents of ssh hosts."""
-        away = AwayLaunches(call, SUFFIX, TAIL, HEAD, partial(machine_time, clock))
+        files = LaunchFiles(call, partial(machine_time, clock))
 
         def sought(spec: WandbSpec) -> Wanted | None:
             wanted = wanted_of(spec)
@@ -35,8 +34,8 @@ class OfflineWandb(FileTracker):
             clock,
             WANDB,
             lambda spec: spec.dir,
-            lambda spec: read_run(spec, away),
-            away,
+            lambda spec: read_run(spec, files),
+            files,
             sought,
             "W&B files",
         )

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.wandb import decode
 from cockpit.sources.wandb.decode import BadMessageError
-from cockpit.sources.wandb.file import Span, WandbFile
+from cockpit.sources.wandb.file import Span, WandbLog
 from tests.sources.wandb import writer
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
@@ -27,7 +28,7 @@ def message(payload: bytes) -> Span:
 
 def golden(version: str, part: int) -> list[tuple[int, Span]]:
     path = sorted((GOLDEN / version).glob("*/run-gold0001.wandb"))[part]
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         spans = log.read(0, log.size).spans
     return [decode.kind_of(span) for span in spans]
 

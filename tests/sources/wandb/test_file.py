@@ -7,11 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.wandb.file import (
     BLOCK,
     MAGIC,
     LogChunk,
-    WandbFile,
+    WandbLog,
     deframe,
 )
 from tests.sources.wandb import writer
@@ -40,7 +41,7 @@ def read_all(path: Path, budget: int = 50_000) -> tuple[list[bytes], int, int]:
     """Everything that can be read from the start: payloads, last offset, skipped blocks."""
     found: list[bytes] = []
     offset = skipped = 0
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         while True:
             piece = log.read(offset, budget)
             found += payloads(piece)
@@ -61,7 +62,7 @@ def test_backwards_and_forwards_agree_on_a_damaged_file(
     for place in places:
         damaged[place] ^= 255
     path = on_disk(tmp_path, bytes(damaged))
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         pieces = list(log.backwards(first, 2, 64))[::-1]
     found, _, skipped = read_all(path)
     assert [one for piece in pieces for one in payloads(piece)] == found

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from cockpit.model.run import MetricNames
 from cockpit.sources.metric_keys import MetricKeys, choose
-from cockpit.sources.wandb.file import LocalFile
+from cockpit.sources.wandb.file import LaunchFile
 from cockpit.sources.wandb.fragment import Fragment
+from cockpit.sources.wandb.listing import LaunchFiles, Wanted
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0
@@ -18,15 +19,20 @@ def written(path: Path, rows: int) -> None:
 
 def test_a_file_that_has_grown_a_little_is_not_sampled_again(tmp_path: Path) -> None:
     path = tmp_path / "run-abc.wandb"
-    written(path, 300)
-    fragment = Fragment(LocalFile(str(path)), MetricNames())
-    fragment.refresh()
+    files, wanted = LaunchFiles(), Wanted(str(path), None, "")
+    file = LaunchFile(str(path), files.host(wanted), files.measured)
+    fragment = Fragment(file, MetricNames())
+
+    def grow(rows: int) -> None:
+        written(path, rows)
+        files.chosen(wanted)
+        fragment.refresh()
+
+    grow(300)
     keys = choose(list(fragment.layout.rows), MetricNames(), MetricKeys())
     first = fragment.sample(keys, 20)
-    written(path, 305)
-    fragment.refresh()
+    grow(305)
     assert fragment.sample(keys, 20) is first
-    written(path, 600)
-    fragment.refresh()
+    grow(600)
     again = fragment.sample(keys, 20)
     assert len(again) >= 20 and max(row.step or 0 for row in again) > 305

@@ -8,18 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.hosts.link import call_blocking
+from cockpit.hosts import ranges
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import WandbSpec
-from cockpit.sources.logs.pieces import question
-from cockpit.sources.run_folders import Chosen, Written, WrittenHere, found_there
-from cockpit.sources.wandb.listing import (
-    SUFFIX,
-    Wanted,
-    files_in,
-    unseen,
-)
-from cockpit.sources.wandb.listing import find as find_here
+from cockpit.sources.run_folders import Chosen
+from cockpit.sources.wandb.listing import LaunchFiles, Wanted
 from cockpit.sources.wandb.run_files import read_run
 from tests.machines import Machine
 from tests.machines import machine as machine
@@ -30,25 +23,17 @@ T0 = 1_600_000_000.0 + os.getpid() * 10.0
 
 
 class Find:
-    """Finds the files of a run on a machine; ``seen``: whether processes are."""
+    """Finds the files of a run on a machine."""
 
     def __init__(self, machine: Machine) -> None:
         self.host = machine.host
-        self.seen = True
 
     def __call__(self, place: Path, run_id: str | None) -> list[str]:
         return list(self.all(place, run_id).paths)
 
     def all(self, place: Path, run_id: str | None) -> Chosen:
-        wanted = Wanted(str(place), run_id, str(place))
-        if self.host is None:
-            return find_here(wanted, WrittenHere(SUFFIX).among if self.seen else unseen)
-        asked = question([], 0, folders=[wanted.below], word=SUFFIX)
-        _, _, (answer,), ends, zone = call_blocking(self.host, asked, 30.0)
-        found = found_there(wanted.below, answer)
-        if isinstance(found, OSError):
-            raise found
-        return files_in(found, wanted, Written(ends).among if self.seen else unseen, zone)
+        wanted = Wanted(str(place), run_id, str(place), self.host or "")
+        return LaunchFiles().chosen(wanted)
 
 
 @pytest.fixture
@@ -125,9 +110,9 @@ def test_an_evaluation_that_is_over_does_not_hide_the_run_that_a_process_writes(
 
 
 def test_the_run_that_went_on_is_read_where_no_process_can_be_seen(
-    tmp_path: Path, find: Find
+    tmp_path: Path, find: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find.seen = False
+    monkeypatch.setattr(ranges, "open_to_write", lambda *_: None)
     train = begun(tmp_path, 0, "train", T0 + 3700)
     begun(tmp_path, 3600, "eval", T0 + 3610)
     assert find(tmp_path, None) == [str(train)]

@@ -20,8 +20,9 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
-from cockpit.sources.wandb.file import BLOCK, WandbFile
+from cockpit.sources.wandb.file import BLOCK, WandbLog
 from cockpit.sources.wandb.tracker import OfflineWandb
 from tests.queries import queries_of
 
@@ -70,7 +71,7 @@ def plain(value: object) -> object:
 
 def our_rows(path: Path) -> list[dict[str, object]]:
     rows = []
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         offset, piece = -1, log.read(0, log.size)
         while piece.offset > offset:
             kinds = [kind_of(span) for span in piece.spans]

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.run import MetricNames
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.metric_keys import MetricKeys, choose
 from cockpit.sources.wandb import tail
 from cockpit.sources.wandb.decode import KeyLayout, RowReader
-from cockpit.sources.wandb.file import WandbFile
+from cockpit.sources.wandb.file import WandbLog
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0
@@ -34,7 +35,7 @@ def on_disk(folder: Path, records: list[bytes]) -> Path:
 
 def learned(path: Path) -> KeyLayout:
     layout = KeyLayout(MetricNames())
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         tail.learn(log, layout)
     return layout
 
@@ -46,7 +47,7 @@ def reader_of(path: Path) -> RowReader:
 
 def newest(path: Path, former: tail.Latest | None = None) -> tail.Latest:
     reader = reader_of(path)
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         return tail.latest(log, reader, former)
 
 
@@ -71,7 +72,7 @@ def test_whatever_is_cut_off_the_rest_is_read(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "run-abc.wandb"
     path.write_bytes(SHORT[: max(len(writer.MAGIC), len(SHORT) - cut)])
     found = newest(path)
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         spans = log.read(0, log.size).spans
     in_file = list(tail.read_rows(spans, reader_of(path)))
     assert found.rows == tuple(in_file)[len(in_file) - len(found.rows) :]
@@ -90,7 +91,7 @@ def test_a_loss_that_is_logged_every_hundredth_row_is_learned(tmp_path: Path) ->
 
 def test_a_sample_is_spread_over_the_whole_file(tmp_path: Path) -> None:
     path = on_disk(tmp_path, START + rows(0, 40_000))
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         sample = tail.sample(log, reader_of(path), 120)
     steps = [row.step or 0 for row in sample]
     assert 110 <= len(steps) <= 130
@@ -105,7 +106,7 @@ def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
     records = START + [writer.row(step, "1.5", T0 + step, note=big) for step in range(200)]
     path = on_disk(tmp_path, records)
     assert newest(path).known.step == 199
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         assert len(tail.sample(log, reader_of(path), 120)) > 60
         recent, start = tail.newest_rows(log, reader_of(path), 10)
     assert [row.step for row in recent] == [*range(190, 200)]
@@ -119,7 +120,7 @@ def test_the_head_of_a_run_with_a_large_configuration(tmp_path: Path) -> None:
     run = writer.record(2, 17, writer.field(1, b"abc") + writer.field(4, config))
     slurm = writer.field(27, writer.field(1, b"job_id") + writer.field(2, b"77"))
     path = on_disk(tmp_path, [run, writer.record(3, 26, slurm), *rows(0, 5)])
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         head = tail.head(log)
     assert head.run is not None
     assert head.run.id == "abc"
@@ -131,5 +132,5 @@ def test_garbage_that_verifies_is_passed_over(tmp_path: Path) -> None:
     broken = writer.record(5, 2, b"\x0a\x7fshort")
     path = on_disk(tmp_path, [*START, *rows(0, 5), broken, *rows(5, 6)])
     assert newest(path).known.step == 5
-    with WandbFile(str(path)) as log:
+    with WandbLog(LocalLog(path)) as log:
         assert len(tail.sample(log, RowReader(MetricKeys(), KeyLayout(MetricNames())), 9)) == 0
