@@ -28,11 +28,12 @@ from cockpit.config.check import (
     value_troubles,
 )
 from cockpit.config.limits import limit_troubles, with_limits
+from cockpit.config.notify import answer_troubles, route_troubles
 from cockpit.config.reading import KeyPath, read_within
 from cockpit.config.signatures import signature_troubles
 from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepSource, final_step_in, final_step_of_command
-from cockpit.model.notify import ROUTE_KINDS, NotifySpec
+from cockpit.model.notify import NotifySpec
 from cockpit.model.place import Place, on_host, sqlite_file
 from cockpit.model.run import (
     AgentsSpec,
@@ -303,7 +304,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
     troubles = [*value_troubles(data), *_sections(data)]
     settings = _part(Settings, data, ("cockpit",), troubles)
     notify = _part(NotifySpec, data, ("notify",), troubles)
-    troubles += _route_troubles(notify)
+    troubles += route_troubles(notify)
     agents = _part(AgentsSpec, data, ("agents",), troubles)
     screen = _part(UiSpec, data, ("ui",), troubles)
     hosts = {
@@ -311,6 +312,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         for name in _table(data, "hosts")
     }
     runs = _runs(data, settings or Settings(), troubles)
+    troubles += answer_troubles(notify, runs)
     if troubles:
         return troubles
     folder = path.absolute().parent
@@ -410,22 +412,6 @@ def _sections(data: Mapping[str, Any]) -> Iterator[Trouble]:
         keys = key if isinstance(key, list) else [key]
         if not keys or not all(isinstance(each, str) and each for each in keys):
             yield Trouble(("keys", action), f'expected a key in quotes, such as {action} = "r"')
-
-
-def _route_troubles(notify: NotifySpec) -> Iterator[Trouble]:
-    """Yield the routes that lead nowhere, or to two places."""
-    for place, route in enumerate(notify.routes):
-        at: KeyPath = ("notify", "routes", place)
-        row = ROUTE_KINDS.get(route.kind or "command")
-        needs = None if row is None else row.needs
-        ways = [needs is None, route.url_env is not None, route.command is not None]
-        if sum(ways) != 1 or (route.command is not None and needs != "command"):
-            text = (
-                'expected exactly one of url_env = "VARIABLE", command = […] or kind = "terminal"'
-            )
-            yield Trouble(at, text)
-        elif route.kind is not None and needs == "command" and route.command is None:
-            yield Trouble(at, 'expected the command: command = ["program", "argument"]')
 
 
 def _runs(data: Mapping[str, Any], settings: Settings, troubles: list[Trouble]) -> list[RunSpec]:

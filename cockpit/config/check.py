@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from cockpit.config.reading import KeyPath
 from cockpit.model.base import Duration, Frozen, parse_duration
 from cockpit.model.late_regex import late_regex
-from cockpit.model.notify import NotifySpec, Route
+from cockpit.model.notify import AnswerSpec, NotifySpec, Route
 from cockpit.model.own_rules import LimitSpec, SignatureSpec
 from cockpit.model.place import server_of
 from cockpit.model.run import (
@@ -103,6 +103,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.standing.relaunch": StandingRelaunch,
     "notify": NotifySpec,
     "notify.routes": Route,
+    "notify.answers": AnswerSpec,
     "agents": AgentsSpec,
     "ui": UiSpec,
     "hosts.*": HostSpec,

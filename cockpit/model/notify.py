@@ -1,10 +1,11 @@
 """The run file's ``[notify]``: where messages go, and the hours in which only criticals go."""
 
+import re
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Command, Count, Duration, Frozen
 from cockpit.model.late_regex import late_regex
@@ -111,6 +112,54 @@ class Route(Frozen):
     """A command that gets title and body on its standard input."""
 
 
+class AnswerRow(NamedTuple):
+    """One kind of ``[notify] answers``: what it needs, who its accounts are, how it is mended.
+
+    Each kind has its reader in ``READERS`` (``cockpit/notify/answers.py``). The account of an
+    answer is the service's word, so ``people`` names accounts; ``None``: whoever holds a token
+    that was sent ``to`` a person of a route of this kind answers as that person.
+    """
+
+    needs: tuple[str, ...]
+    accounts: re.Pattern[str] | None
+    example: str
+    every: float
+    """Seconds between two looks for answers."""
+    remedy: str
+    """What ``doctor`` advises where answers cannot be read."""
+    optional: tuple[str, ...] = ()
+    label: str = ""
+    """The service in a sentence: ``GitHub``."""
+
+
+ANSWER_KINDS: Final = {
+    "github": AnswerRow(
+        (),
+        late_regex(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})"),
+        "ada-lovelace",
+        60.0,
+        "set [run.records] issue, and a token that may comment (GH_TOKEN, or gh auth login)",
+        label="GitHub",
+    ),
+}
+if TYPE_CHECKING:
+    AnswerKind = str
+else:
+    AnswerKind = Literal[tuple(ANSWER_KINDS)]
+
+
+class AnswerSpec(Frozen):
+    """``[notify] answers``: a service through which named people answer from elsewhere (A-14).
+
+    An answer may acknowledge, end a standing order, and relaunch where the plan is clean.
+    """
+
+    kind: AnswerKind
+    """The service: github reads comments on the run's issue."""
+    people: dict[str, str] = Field(default_factory=dict)
+    """Whose accounts count: the account there, and the person's name in this file."""
+
+
 class NotifySpec(Frozen):
     """``[notify]``. A critical that nobody takes goes out again, then to the ``second`` person.
 
@@ -120,6 +169,8 @@ class NotifySpec(Frozen):
 
     routes: tuple[Route, ...] = ()
     """Where messages go, each with the least severity that goes there."""
+    answers: tuple[AnswerSpec, ...] = ()
+    """Services through which people may acknowledge and relaunch from elsewhere."""
     unacked_after: Duration = 15 * 60.0
     """After this time an unacknowledged critical goes out again, then to second (a duration)."""
     second: str | None = None

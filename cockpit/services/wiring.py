@@ -10,6 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.notify.notifier import Notifications
 from cockpit.notify.routes import Ring
 from cockpit.runtime.account import login_name
+from cockpit.services.answers import AnswerService
 from cockpit.services.follow_up import FollowUp, LaunchLookUps
 from cockpit.services.notifying import Notifying, StandingIn
 from cockpit.services.service import BackgroundServices, Service
@@ -72,5 +73,8 @@ def _services(
     notifying = Notifying(engine, notifications, clock)
     look_ups = LaunchLookUps(engine, store, clock, mine, operator)
     follow_up = FollowUp(engine, store, clock, mine, records)
-    orders = [] if store is None else [StandingService(engine, store, clock, mine)]
+    orders: list[Service] = []
+    if store is not None:
+        orders.append(StandingService(engine, store, clock, mine))
+        orders.append(AnswerService(engine, store, clock, mine, records[1]))
     return BackgroundServices((notifying, *more, look_ups, follow_up, *orders))

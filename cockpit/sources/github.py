@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from cockpit import __version__
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.runtime.http import Answer, Http, HttpError, date_of
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -194,11 +195,19 @@ class Issue(Frozen):
 
 
 class Comment(Frozen):
-    """A comment; a smaller ``id`` is an earlier one."""
+    """A comment; a smaller ``id`` is an earlier one.
+
+    ``age`` is how long ago it was written, by GitHub's own clock (s; infinite where it does not
+    say). ``is_person``: its author is an account of a person, and no app wrote it for them.
+    """
 
     id: int
     url: str
     body: str = ""
+    author: str = ""
+    is_person: bool = False
+    edited: bool = True
+    age: float = math.inf
 
 
 class SeenIssue(NamedTuple):
@@ -250,6 +259,21 @@ class GitHub:
                 yield comment
         for comment in reversed(_comments(first)):
             yield comment
+
+    async def comments_since(self, place: GitHubPlace, since: float) -> list[Comment]:
+        """Return the comments of an issue that changed since then (epoch s), oldest first.
+
+        Raises ``HttpError``, also where what comes back can be read by others on its way.
+        """
+        if not _private(place.api):
+            raise HttpError(ErrorKind.TLS, f"{place.host}: answers are read over https alone")
+        query = f"since={datetime.fromtimestamp(since, UTC):%Y-%m-%dT%H:%M:%SZ}&"
+        url, found = f"{place.issue_url}/comments", list[Comment]()
+        first = await self._page(place, url, 1, query)
+        found += _comments(first)
+        for page in range(2, min(_last_page(first), MOST_PAGES) + 1):
+            found += _comments(await self._page(place, url, page, query))
+        return found
 
     async def open_issues(self, place: GitHubPlace, pages: int = 10) -> AsyncIterator[Issue]:
         """Yield the open issues of a repository, newest first, without its pull requests."""
@@ -361,8 +385,20 @@ def _comments(answer: Answer) -> list[Comment]:
 
 def _comment(answer: Answer, item: dict[str, Any]) -> Comment:
     try:
-        return Comment(id=item["id"], url=item["html_url"], body=item.get("body") or "")
-    except (ValidationError, LookupError, TypeError, AttributeError):
+        user = item.get("user") or {}
+        created, updated = item.get("created_at"), item.get("updated_at")
+        said = date_of(answer.headers)
+        written = datetime.fromisoformat(created).timestamp() if created else -math.inf
+        return Comment(
+            id=item["id"],
+            url=item["html_url"],
+            body=item.get("body") or "",
+            author=user.get("login") or "",
+            is_person=user.get("type") == "User" and not item.get("performed_via_github_app"),
+            edited=created is None or created != updated,
+            age=math.inf if said is None else said - written,
+        )
+    except (ValidationError, LookupError, TypeError, ValueError, AttributeError):
         raise _odd(answer, "comment") from None
 
 

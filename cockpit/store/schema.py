@@ -112,4 +112,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " PRIMARY KEY (run, at)) WITHOUT ROWID",
     ),
     ("CREATE TABLE begun_anew (at REAL NOT NULL)",),
+    (
+        "CREATE TABLE offers (ref TEXT PRIMARY KEY, code TEXT NOT NULL, file TEXT NOT NULL,"
+        " at REAL NOT NULL, steady REAL, boot TEXT, document TEXT NOT NULL, used_at REAL)"
+        " WITHOUT ROWID",
+        "CREATE INDEX offer_codes ON offers (file, code)",
+        "CREATE TABLE answers (run TEXT NOT NULL, source TEXT NOT NULL, answer TEXT NOT NULL,"
+        " at REAL NOT NULL, who TEXT NOT NULL, said TEXT NOT NULL, state TEXT NOT NULL,"
+        " result TEXT NOT NULL DEFAULT '', times INTEGER NOT NULL DEFAULT 1,"
+        " PRIMARY KEY (run, source, answer)) WITHOUT ROWID",
+    ),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit import __version__
+from cockpit.actions.core.wiring import build_records
 from cockpit.app.output.stage import in_gnu_screen
 from cockpit.config.advice import shared_places, unaddressed_paths, unread_settings
 from cockpit.config.file import find, store_path
@@ -22,6 +23,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
+from cockpit.notify.answers import Reader, desk_of, readers_of
 from cockpit.notify.message import Message
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.kinds import PLATFORMS
@@ -331,12 +333,30 @@ async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list
     channels = Channels(
         file.notify, folder=str(Path(file.path).parent), ring=terminal_of_this_process()
     )
-    if send and not channels.routes:
+    if send and not channels.routes and not file.notify.answers:
         remedy = 'add [notify] routes = [{ min = "alert", url_env = "SLACK_URL" }]'
         text = "no route: nobody is notified of anything"
         return [problem("notify", text, remedy)]
     tests = (_tested(channels, route, clock.now(), send=send) for route in channels.routes)
-    return [*await asyncio.gather(*tests), *_switch(file, clock)]
+    answers = await answer_findings(file, clock)
+    return [*await asyncio.gather(*tests), *answers, *_switch(file, clock)]
+
+
+async def answer_findings(file: CockpitFile, clock: Clock) -> list[DoctorFinding]:
+    """Return for each of ``[notify] answers`` whether it can be read; reads, and does nothing."""
+    issues = build_records(lambda: file, None, clock)[1]
+    readers = readers_of(file.notify.answers, desk_of(issues, clock))
+    return list(await asyncio.gather(*(_answers_read(reader, file) for reader in readers)))
+
+
+async def _answers_read(reader: Reader, file: CockpitFile) -> DoctorFinding:
+    name, row = f"answers {reader.spec.kind}", reader.row
+    found = () if reader.trouble is not None else (await reader.read(file.runs)).troubles
+    trouble = reader.trouble or "; ".join(found)
+    if trouble:
+        return problem(name, f"cannot be read: {trouble}", row.remedy)
+    people = ", ".join(sorted(set(reader.spec.people.values())))
+    return _finding(name, good=True, text=f"answers of {people} can be read from {row.label}")
 
 
 async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -> DoctorFinding:

@@ -10,6 +10,7 @@ from typing import Any
 
 from cockpit.actions.core.confirming import refreshed
 from cockpit.model.acts import AgentAct, AgentCalls
+from cockpit.model.answers import HeardAnswer
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
 from cockpit.model.goodput import Goodput, JobStart, Looks, sentences
@@ -30,6 +31,7 @@ from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.answers import Answers
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
@@ -72,6 +74,8 @@ class Past(Frozen):
     """What agents planned and sent; what began of it stands in ``actions`` too."""
     calls: tuple[AgentCalls, ...] = ()
     """How agents used their tools on it, by the hour."""
+    answers: tuple[HeardAnswer, ...] = ()
+    """What was answered from a phone; what was done for it stands in ``actions`` too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +173,7 @@ def read(store: Store, key: str, run: RunSpec, until: float | None) -> Past:
         goodput=_goodput(memory, key, run, seen, until),
         agents=tuple(a.known_by(limit) for a in AgentRecords(store).acts(key) if a.at <= limit),
         calls=tuple(each for each in _calls(store, key) if each.last_at <= limit),
+        answers=tuple(each for each in Answers(store).of(key) if each.at <= limit),
     )
 
 
@@ -247,6 +252,7 @@ def document(past: Past) -> dict[str, Any]:
             "acts": [act.to_json() for act in past.agents],
             "calls": [each.to_json() for each in past.calls],
         },
+        "answers": [each.to_json() for each in past.answers],
     }
 
 
@@ -293,6 +299,7 @@ def _history_lines(past: Past) -> Iterator[str]:
         *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
         *((act.changed_at, [f"{moment(act.changed_at)}  {act.text}"]) for act in past.agents),
         *((each.last_at, [f"{moment(each.last_at)}  {each.text}"]) for each in past.calls),
+        *((each.at, [f"{moment(each.at)}  {each.text}"]) for each in past.answers),
     ]
     if past.then is not None:
         yield from _then_lines(past.then)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
-from cockpit.model.notify import ROUTE_KINDS
+from cockpit.model.notify import ANSWER_KINDS, ROUTE_KINDS
+from cockpit.notify.answers import READERS
 from cockpit.notify.routes import SENDERS
 from tests.notify.receivers import mail_server, webhook
 
-RUN_FILE = Path(__file__).parents[2] / "docs" / "run-file.md"
+ROOT = Path(__file__).parents[2]
+RUN_FILE = ROOT / "docs" / "run-file.md"
 
 
 class Post:
@@ -56,6 +58,14 @@ def test_each_row_has_its_sender_its_remedy_and_its_place_in_the_documents(kind:
 
 def test_no_sender_is_of_no_kind() -> None:
     assert SENDERS.keys() <= ROUTE_KINDS.keys()
+
+
+def test_each_kind_of_answer_has_its_reader_its_remedy_and_its_recipe() -> None:
+    assert READERS.keys() == ANSWER_KINDS.keys()
+    page = (ROOT / "docs" / "phone.md").read_text()
+    for kind, row in ANSWER_KINDS.items():
+        assert row.remedy and row.label and row.every >= 10
+        assert f'kind = "{kind}"' in page
 
 
 def test_webhook_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:

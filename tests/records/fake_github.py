@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from email.utils import formatdate
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -61,6 +62,8 @@ class FakeGitHub:
         self.troubles: list[Trouble] = []
         self.before: Callable[[Request], None] = lambda request: None
         self.base = ""
+        self.now: Callable[[], float] | None = None
+        """Its own clock, which it then shows in every answer."""
         self._next = 1000
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -93,10 +96,11 @@ class FakeGitHub:
         self.comments[number] = []
         return number
 
-    def add_comment(self, number: int, body: str) -> dict[str, Any]:
+    def add_comment(self, number: int, body: str, **more: Any) -> dict[str, Any]:
         comment = DESCRIPTION.example("issue-comment")
         key = self._number()
         comment |= {"id": key, "body": body, "html_url": f"{self.url(number)}#issuecomment-{key}"}
+        comment |= more
         self.comments[number].append(comment)
         self.issues[number]["comments"] += 1
         self.issues[number]["updated_at"] = "2026-01-11T08:00:00Z"
@@ -138,6 +142,9 @@ class FakeGitHub:
             reply = trouble.reply
         if reply is None:
             return False
+        if self.now is not None:
+            date = formatdate(self.now(), usegmt=True)
+            reply = reply._replace(headers={**reply.headers, "date": date})
         _write(writer, reply)
         await writer.drain()
         return True

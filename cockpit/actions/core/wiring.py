@@ -45,10 +45,12 @@ def build_service(
     *,
     operator: str,
     read_only: bool = False,
+    login: str | None = None,
 ) -> ActionService:
     """Return the service that acts on one run file; ``operator`` is who acts, in claims too.
 
-    Beside that name always stands the account that this process runs under.
+    Beside that name always stands the account: the one that this process runs under, or
+    ``login``, through which a person has answered from elsewhere.
 
     Imports here: what only acts need is not loaded for looking.
     """
@@ -61,7 +63,7 @@ def build_service(
     async def look(run: str) -> RunReport:
         return await completed(await looks.look(run, LOOK_WITHIN), clock)
 
-    login = login_name()
+    login = login_name() if login is None else login
 
     def who() -> str:
         return typist(operator, login)

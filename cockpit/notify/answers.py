@@ -1,0 +1,227 @@
+"""Reads what people answer from elsewhere: what an answer may say, and how each service is asked.
+
+Nothing here acts. An answer is a text, the account that the service names for it, and its age by
+the service's own clock; whether it counts is decided in ``cockpit/services/answers.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cockpit.model.answers import FRESH, AnswerVerb
+from cockpit.model.clock import Clock
+from cockpit.model.notify import ANSWER_KINDS, AnswerRow, AnswerSpec
+from cockpit.model.run import RunSpec
+from cockpit.records.issue.text import block, prose
+from cockpit.runtime.http import Http, HttpError
+from cockpit.sources.github import Comment, GitHub
+from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
+
+if TYPE_CHECKING:
+    from cockpit.records.issue.service import IssueService
+
+READ_WITHIN: Final = 30.0
+SAID: Final = 120
+"""Characters of an answer that are kept and repeated."""
+AT_ONCE: Final = 4
+LOOK_BACK: Final = 26 * 3600.0
+"""Seconds of comments that are asked for: this machine's clock may be off, GitHub's decides."""
+ANSWER_EVENT: Final = "answer"
+"""What the events of our replies begin with."""
+
+
+class Command(NamedTuple):
+    """What an answer asks for: ``what`` is the alert of an acknowledgement, or the whole words."""
+
+    verb: AnswerVerb
+    what: str = ""
+    confirms: bool = False
+
+
+class BadCommandError(ValueError):
+    """A text that begins like a command and is none; the message says what is expected."""
+
+
+_FIRST: Final = re.compile(r"/?(ack|stop|relaunch)(?![^\s])")
+_ACK: Final = re.compile(r"/?ack(?: (all|[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}))?")
+_STOP: Final = re.compile(r"/?stop standing")
+_ASKED: Final = re.compile(r"/?relaunch")
+_CONFIRM: Final = re.compile(
+    r"/?(relaunch [A-Za-z0-9][A-Za-z0-9._-]{0,127} from [0-9]{1,12} \S{1,200})"
+)
+_EXPECTED: Final = {
+    "ack": "/ack, /ack all or /ack C-05",
+    "stop": "/stop standing",
+    "relaunch": "/relaunch, then the words of the reply exactly",
+}
+
+
+def command_in(text: str, *, slash: bool = True) -> Command | None:
+    """Return what a text asks for, ``None`` for a text that is no command.
+
+    The command is the whole text, to the letter. ``slash`` tells that one begins with a slash
+    (only the words of a confirmation may leave it out). Raises ``BadCommandError``.
+    """
+    plain = text.strip(" \t\r\n")
+    if confirm := _CONFIRM.fullmatch(plain):
+        return Command("relaunch", confirm[1], confirms=True)
+    first = _FIRST.match(plain)
+    if first is None or (slash and not plain.startswith("/")):
+        return None
+    if found := _ACK.fullmatch(plain):
+        return Command("ack", found[1] or "")
+    if _STOP.fullmatch(plain):
+        return Command("stop")
+    if _ASKED.fullmatch(plain):
+        return Command("relaunch")
+    raise BadCommandError(f"expected {_EXPECTED[first[1]]}, and nothing else in the text")
+
+
+class Given(NamedTuple):
+    """One answer as its service gives it.
+
+    ``person`` is whom the run file names for the ``account`` (``None``: nobody), ``age`` how long
+    ago it was given, by the service's own clock (s). ``runs`` are the runs that it is about,
+    unless ``ref`` names the offer that it answers. ``trouble`` is why it cannot be trusted.
+    ``place`` is where a reply goes.
+    """
+
+    source: str
+    id: str
+    account: str
+    person: str | None
+    text: str
+    age: float
+    runs: tuple[str, ...] = ()
+    ref: str = ""
+    trouble: str | None = None
+    place: str = ""
+
+    @property
+    def said(self) -> str:
+        """The text as it may be shown and kept."""
+        return shown(clean(self.text, SAID * 4), SAID)
+
+    @property
+    def login(self) -> str:
+        """The account as the journal names who typed: ``ada-l on GitHub``."""
+        return f"{shown(clean(self.account, 200), 60)} on {ANSWER_KINDS[self.source].label}"
+
+
+class Reading(NamedTuple):
+    """What one look has found, and one line for each place that could not be read."""
+
+    given: tuple[Given, ...]
+    troubles: tuple[str, ...] = ()
+
+
+class Desk(NamedTuple):
+    """What a reader has to read and to reply with."""
+
+    clock: Clock
+    environ: Mapping[str, str]
+    http: Http
+    github: GitHub
+    issues: IssueService
+
+
+class Reader(ABC):
+    """Reads the answers of one entry of ``[notify] answers``. It never raises.
+
+    A text that the service has cut, or an answer that does not look like the service's, is a
+    trouble and no answer.
+    """
+
+    def __init__(self, spec: AnswerSpec, desk: Desk) -> None:
+        self.spec = spec
+        self.desk = desk
+
+    @property
+    def row(self) -> AnswerRow:
+        """What is known of its kind."""
+        return ANSWER_KINDS[self.spec.kind]
+
+    @property
+    def trouble(self) -> str | None:
+        """Why answers cannot be read from here, or ``None``; asks nobody."""
+        names = (getattr(self.spec, name) for name in self.row.needs if name.endswith("_env"))
+        unset = [name for name in names if not self.desk.environ.get(name, "").strip()]
+        return f"{', '.join(unset)} is not set here" if unset else None
+
+    @abstractmethod
+    async def read(self, runs: Sequence[RunSpec]) -> Reading:
+        """Return the answers about these runs that are fresh."""
+
+    @abstractmethod
+    async def reply(self, run: RunSpec, given: Given, text: str, words: str) -> None:
+        """Tell who answered what became of it; ``words`` are to be sent back, if there are any."""
+
+    def person(self, account: str) -> str | None:
+        """Return whom the run file names for an account, whatever its case."""
+        known = {each.casefold(): person for each, person in self.spec.people.items()}
+        return known.get(account.casefold()) if account.isascii() else None
+
+
+class GitHubReader(Reader):
+    """Comments on the runs' issues; a reply is a comment."""
+
+    async def read(self, runs: Sequence[RunSpec]) -> Reading:
+        """Return the commands in comments of the last hour."""
+        few = asyncio.Semaphore(AT_ONCE)
+        found = await asyncio.gather(
+            *(self._of(run, few) for run in runs if run.records.issue is not None)
+        )
+        return Reading(
+            tuple(given for reading in found for given in reading.given),
+            tuple(trouble for reading in found for trouble in reading.troubles),
+        )
+
+    async def _of(self, run: RunSpec, few: asyncio.Semaphore) -> Reading:
+        github = self.desk.github
+        place = github.issue_place(run.records.issue)
+        if place is None:
+            return Reading((), (f"records.issue of {run.name} is not the address of an issue",))
+        try:
+            async with few, github.http.session():
+                comments = await github.comments_since(place, self.desk.clock.now() - LOOK_BACK)
+        except HttpError as error:
+            return Reading((), (str(error),))
+        return Reading(tuple(self._given(run, each) for each in comments if each.age <= FRESH))
+
+    def _given(self, run: RunSpec, comment: Comment) -> Given:
+        return Given(
+            source="github",
+            id=str(comment.id),
+            account=comment.author,
+            person=self.person(comment.author) if comment.is_person else None,
+            text=comment.body,
+            age=comment.age,
+            runs=(run.name,),
+            trouble="the comment was edited; write a new one" if comment.edited else None,
+        )
+
+    async def reply(self, run: RunSpec, given: Given, text: str, words: str) -> None:
+        """Comment on the issue, once for each answer."""
+        body = f"{prose(text)}:\n\n{block('/' + words)}" if words else prose(text)
+        await self.desk.issues.comment(run, f"{ANSWER_EVENT} {given.source} {given.id}", body)
+
+
+READERS: Final[Mapping[str, Callable[[AnswerSpec, Desk], Reader]]] = {"github": GitHubReader}
+"""How the answers of each kind are read."""
+
+
+def readers_of(answers: Sequence[AnswerSpec], desk: Desk) -> tuple[Reader, ...]:
+    """Return a reader for each entry."""
+    return tuple(READERS[spec.kind](spec, desk) for spec in answers)
+
+
+def desk_of(issues: IssueService, clock: Clock) -> Desk:
+    """Return what readers work with; ``issues`` writes the replies to GitHub."""
+    http = Http(clock, deadline=READ_WITHIN)
+    return Desk(clock, os.environ, http, GitHub(http, clock), issues)

@@ -1,0 +1,384 @@
+"""Carries out answers from a phone (SPEC A-14, A-15): what a person may do from elsewhere.
+
+An answer may acknowledge alerts, end a standing order, and relaunch where the plan is clean and
+its words come back exactly. It goes the one road of all actions, as the person whom the run file
+names for the account; it approves nothing, and anything else is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.service import ActionService
+from cockpit.actions.core.wiring import build_service
+from cockpit.model.acts import Outcome
+from cockpit.model.alert import Alert
+from cockpit.model.answers import (
+    CODE,
+    CONFIRM_LASTS,
+    DONE,
+    IGNORED,
+    REFUSED,
+    TAKEN,
+    UNKNOWN,
+    Ask,
+    HeardAnswer,
+    Offer,
+)
+from cockpit.model.clock import SAME_CLOCK, Clock
+from cockpit.model.notify import ANSWER_KINDS, AnswerSpec
+from cockpit.model.plan import Level, Plan, Request
+from cockpit.model.report import RunReport
+from cockpit.model.shared_facts import same_person
+from cockpit.notify.answers import (
+    BadCommandError,
+    Command,
+    Desk,
+    Given,
+    Reader,
+    command_in,
+    desk_of,
+    readers_of,
+)
+from cockpit.records.issue.service import IssueService
+from cockpit.runtime.moment import Jumps, moment
+from cockpit.runtime.offload import offload
+from cockpit.services.service import STORE_WITHIN, ReportService
+from cockpit.store.alerts import Alerts
+from cockpit.store.answers import Answers, new_ref
+from cockpit.store.store import Store, StoreError, run_key
+from cockpit.text.scrub import shown
+from cockpit.watch.engine import Engine
+from cockpit.watch.reports import current
+
+READ_WITHIN: Final = 120.0
+"""Seconds for one look at all places of one service."""
+WITHIN: Final = 3600.0
+"""Seconds for what one answer asks for, all steps of a relaunch."""
+LONGEST_WAIT: Final = 600.0
+"""Seconds between two looks at a service that fails."""
+SAID: Final = 600
+SHOWN: Final = 5
+"""Warnings of a plan that a reply repeats."""
+
+
+class Ended(NamedTuple):
+    """How an answer has ended: ``done``, ``refused`` or ``unknown``, and what is replied."""
+
+    state: str
+    text: str
+    words: str = ""
+    """The words that are to be sent back, where the reply asks for them."""
+
+
+class AnswerService(ReportService):
+    """Reads the answers about the runs that are this cockpit's (``mine``), and does as they say.
+
+    Each answer is taken in the store before anything is done for it: of several watches on one
+    store one deals with it, and after a crash nobody does so again. What is sent back to confirm
+    a relaunch must have been offered by this store, so that no other machine takes it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        clock: Clock,
+        mine: Callable[[RunReport], bool],
+        issues: IssueService,
+    ) -> None:
+        super().__init__(engine, clock, mine)
+        self._store = store
+        self._answers = Answers(store)
+        self._jumps = Jumps(clock)
+        self._desk: Desk = desk_of(issues, clock)
+        self._specs: tuple[AnswerSpec, ...] = ()
+        self._readers: tuple[Reader, ...] = ()
+        self._runs: dict[str, RunReport] = {}
+        self._next: dict[int, float] = {}
+        self._waits: dict[int, float] = {}
+        self._troubles: dict[int, tuple[str, ...]] = {}
+        self._reading: dict[int, asyncio.Task[object]] = {}
+        self._acting: dict[str, asyncio.Task[object]] = {}
+        self._queues: dict[str, list[tuple[Reader, Given, Command]]] = {}
+        self._services: dict[tuple[str, str], ActionService] = {}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Which answers cannot be read, and why; what went wrong here."""
+        troubles = (each for found in self._troubles.values() for each in found)
+        return (*(f"answers cannot be read: {each}" for each in troubles), *super().notices)
+
+    async def look(self) -> None:
+        """Begin to read what is due, and to do what waits; none waits for another."""
+        for report in self._reports():
+            if self._mine(report):
+                self._runs[report.name] = report
+            else:
+                self._runs.pop(report.name, None)
+        self._adopt(self._engine.file.notify.answers)
+        self._jumps.look()
+        now = self._clock.monotonic()
+        for place, reader in enumerate(self._readers):
+            idle = place not in self._reading or self._reading[place].done()
+            if self._runs and idle and now >= self._next.get(place, now):
+                self._next[place] = now + self._waits.get(place, reader.row.every)
+                work = self._supervisor.run("answers", READ_WITHIN, self._read(place, reader))
+                self._reading[place] = asyncio.ensure_future(work)
+        self._begin_waiting()
+
+    async def stop(self, within: float) -> None:
+        """Read no more; what an answer has begun has ``within`` seconds to end."""
+        await super().stop(within)
+        for reading in self._reading.values():
+            reading.cancel()
+        left = [task for task in self._acting.values() if not task.done()]
+        if left:
+            await asyncio.wait(left, timeout=within)
+        for task in left:
+            task.cancel()
+
+    def _adopt(self, specs: tuple[AnswerSpec, ...]) -> None:
+        """Take the run file over as it is now; who is not named any more counts no more."""
+        if specs == self._specs:
+            return
+        for reading in self._reading.values():
+            reading.cancel()
+        self._specs, self._readers = specs, readers_of(specs, self._desk)
+        self._reading, self._next, self._waits, self._troubles = {}, {}, {}, {}
+
+    def _begin_waiting(self) -> None:
+        """Deal with what waits; the answers about one run one after another."""
+        for run, waiting in self._queues.items():
+            idle = run not in self._acting or self._acting[run].done()
+            if waiting and idle:
+                work = self._supervisor.run(
+                    f"an answer about {run}", WITHIN, self._deal_with(run, *waiting.pop(0))
+                )
+                self._acting[run] = asyncio.ensure_future(work)
+
+    async def _read(self, place: int, reader: Reader) -> None:
+        """Read once, and let what was given wait for its turn."""
+        if reader.trouble is not None:
+            self._troubles[place] = (reader.trouble,)
+            return
+        specs = [report.spec for report in self._runs.values()]
+        reading = await reader.read(specs)
+        self._troubles[place] = tuple(dict.fromkeys(reading.troubles))
+        every = reader.row.every
+        wait = min(2 * self._waits.get(place, every), LONGEST_WAIT)
+        self._waits[place] = wait if reading.troubles else every
+        for given in reading.given:
+            await self._take(reader, given)
+        self._begin_waiting()
+
+    async def _take(self, reader: Reader, given: Given) -> None:
+        """Take an answer that is a command, once; note one that counts for nothing."""
+        try:
+            command = command_in(given.text)
+        except BadCommandError as error:
+            command = Command("ack")
+            given = given._replace(trouble=given.trouble or str(error))
+        if command is None:
+            return
+        for run in given.runs:
+            if run not in self._runs:
+                continue
+            nobody = given.person is None
+            result = "the run file names nobody for this account" if nobody else ""
+            heard = self._heard_of(given, IGNORED if nobody else TAKEN, result)
+            try:
+                take = partial(self._answers.take, self._key(run), heard)
+                taken = await offload(take, deadline=STORE_WITHIN)
+            except (StoreError, TimeoutError):
+                continue  # nothing is done for what is not surely ours
+            if taken and not nobody:
+                self._queues.setdefault(run, []).append((reader, given, command))
+
+    def _key(self, run: str) -> str:
+        return run_key(self._engine.file.path, run)
+
+    def _heard_of(self, given: Given, state: str, result: str = "") -> HeardAnswer:
+        who = shown(given.account, 100) or "an unknown account"
+        return HeardAnswer(
+            source=ANSWER_KINDS[given.source].label,
+            answer=given.id,
+            at=self._clock.now(),
+            who=who if given.person is None else f"{who} ({given.person})",
+            said=given.said,
+            state=state,
+            result=shown(result, SAID),
+        )
+
+    async def _deal_with(self, run: str, reader: Reader, given: Given, command: Command) -> None:
+        """Do what an answer asks for, write down how that ended, and reply."""
+        report = self._runs.get(run)
+        if report is None:
+            return
+        ended = await self._ended(report, given, command)
+        heard = self._heard_of(given, ended.state, ended.text)
+        with suppress(StoreError, TimeoutError):
+            settle = partial(self._answers.settle, self._key(run), heard)
+            await offload(settle, deadline=STORE_WITHIN)
+        if ended.state != IGNORED:
+            await reader.reply(report.spec, given, f"{given.person}: {ended.text}", ended.words)
+        await self._engine.poke(run)
+
+    async def _ended(self, report: RunReport, given: Given, command: Command) -> Ended:
+        """Return how an answer ends; raises nothing that an action may raise."""
+        why = given.trouble or self._not_theirs(report, given.person or "", command)
+        if why is not None:
+            return Ended(REFUSED, why)
+        try:
+            if command.verb == "ack":
+                return await self._acknowledge(report, given, command.what)
+            if command.verb == "stop":
+                return await self._end_order(report, given)
+            if command.confirms:
+                return await self._relaunch(report, given, command.what)
+            return await self._offer_relaunch(report, given)
+        except RefuseError as error:
+            return Ended(REFUSED, str(error))
+        except (StoreError, TimeoutError) as error:
+            return Ended(UNKNOWN, f"not known whether it was done: {error}")
+
+    def _not_theirs(self, report: RunReport, person: str, command: Command) -> str | None:
+        """Return why this person may not ask for this: the run is somebody else's."""
+        owner, second = report.spec.dri, self._engine.file.notify.second
+        if owner is not None and same_person(person, owner):
+            return None
+        if command.verb != "relaunch" and second is not None and same_person(person, second):
+            return None
+        return f"{report.name} is of {owner or 'nobody'}: {command.verb} is not {person}'s to order"
+
+    def _service(self, given: Given) -> ActionService:
+        """Return what acts as the person whose account has answered."""
+        who = (given.person or "", given.login)
+        if who not in self._services:
+            parts = (lambda: self._engine.file, self._engine, self._store, self._clock)
+            self._services[who] = build_service(*parts, operator=who[0], login=who[1])
+        return self._services[who]
+
+    async def _acknowledge(self, report: RunReport, given: Given, what: str) -> Ended:
+        """Acknowledge what was open when the answer was given, alert by alert."""
+        now, key = self._clock.now(), self._key(report.name)
+        kept = await offload(partial(Alerts(self._store).open, key), deadline=STORE_WITHIN)
+        since = self._jumps.since
+        before = [each for each in kept if since(each.opened_at) >= given.age - SAME_CLOCK]
+        named = [
+            each.alert
+            for each in before
+            if what in ("", "all") or what.casefold() in (each.alert.id.casefold(), each.alert.key)
+        ]
+        waiting = [each for each in named if current(each.acknowledged, now) is None]
+        if not waiting and named:
+            by = ", ".join(sorted({each.acknowledged.by for each in named if each.acknowledged}))
+            return Ended(DONE, f"acknowledged already, by {by}")
+        if not waiting or (what == "" and len(waiting) > 1):
+            return Ended(REFUSED, _which(what, [each.alert for each in before]))
+        results = [await self._acknowledge_one(report, given, each) for each in waiting]
+        states = [each.state for each in results]
+        worst = next((state for state in (UNKNOWN, REFUSED) if state in states), DONE)
+        return Ended(worst, "; ".join(each.text for each in results))
+
+    async def _acknowledge_one(self, report: RunReport, given: Given, alert: Alert) -> Ended:
+        params = {"key": alert.key, "reason": f"answered from {ANSWER_KINDS[given.source].label}"}
+        request = Request(action="ack", run=report.name, operator=given.person or "", params=params)
+        service = self._service(given)
+        plan = await service.plan(request)
+        result = await service.act(request, plan.words, shown=plan.plan_id)
+        if result.outcome is Outcome.DONE:
+            return Ended(DONE, f"{alert.id} acknowledged")
+        return Ended(result.outcome.value, f"{alert.id}: {result.message or result.text}")
+
+    async def _end_order(self, report: RunReport, given: Given) -> Ended:
+        """End the standing order here and on other machines, and stop what agents are about."""
+        service, person = self._service(given), given.person or ""
+        reason = f"answered from {ANSWER_KINDS[given.source].label}"
+        vetoed = await service.veto(report.name, person, reason)
+        ended = vetoed.order is not None
+        elsewhere = await service.end_elsewhere(report.name, person, ended=ended)
+        lines = [*vetoed.lines, *filter(None, (elsewhere,))]
+        if not lines:
+            return Ended(REFUSED, "no standing order is armed, and no agent is about to act")
+        return Ended(DONE, "; ".join(lines))
+
+    async def _offer_relaunch(self, report: RunReport, given: Given) -> Ended:
+        """Plan a relaunch; where nothing stands against it, ask for its words to be sent back."""
+        run, service = report.name, self._service(given)
+        await service.recover(run)
+        plan = await service.plan(_relaunch_of(run, given))
+        why = "; ".join(_against(plan))
+        if why:
+            return Ended(REFUSED, f"not from here: {why}")
+        assert plan.checkpoint is not None
+        ref = new_ref()
+        words = f"relaunch {run} from {plan.checkpoint.step} {ref[:CODE]}"
+        offer = Offer(
+            ref=ref,
+            verb="relaunch",
+            asks=(Ask(run=run),),
+            lasts=CONFIRM_LASTS,
+            person=given.person or "",
+            words=words,
+            plan_id=plan.plan_id,
+        )
+        keep = partial(self._answers.offer, self._key(""), offer, moment(self._clock))
+        await offload(keep, deadline=STORE_WITHIN)
+        warns = [check.text for check in plan.checks if check.level is Level.WARN]
+        told = [plan.summary, *(f"warning: {each}" for each in warns[:SHOWN])]
+        text = (
+            f"{' '.join(told)} To do it, send these words within {CONFIRM_LASTS / 60:.0f} minutes"
+        )
+        return Ended(DONE, text, words)
+
+    async def _relaunch(self, report: RunReport, given: Given, words: str) -> Ended:
+        """Relaunch as it was planned, if these are the words of an offer that still holds."""
+        find = partial(self._answers.offered, self._key(""), words.split()[-1])
+        found = await offload(lambda: find(moment(self._clock)), deadline=STORE_WITHIN)
+        if found is None:
+            return Ended(IGNORED, "these words were not asked for by this cockpit")
+        offer = found.offer
+        if offer.words != words or offer.asks != (Ask(run=report.name),):
+            return Ended(REFUSED, "these are not the words that were asked for; nothing was done")
+        if not same_person(offer.person, given.person or ""):
+            return Ended(REFUSED, f"these words are for {offer.person} to send")
+        if found.over is not None:
+            return Ended(REFUSED, f"these words hold no more: {found.over}; ask anew")
+        use = partial(self._answers.use, offer.ref, self._clock.now())
+        if not await offload(use, deadline=STORE_WITHIN):
+            return Ended(REFUSED, "these words were used already")
+        request = _relaunch_of(report.name, given)
+        result = await self._service(given).act(
+            request, f"relaunch {report.name}", shown=offer.plan_id
+        )
+        job = f" as {result.launch_id}" if result.launch_id else ""
+        said = "; ".join(filter(None, (f"{result.text}{job}", result.message)))
+        return Ended(result.outcome.value, f"relaunch {said}")
+
+
+def _which(what: str, open_then: list[Alert]) -> str:
+    """Return what is to be said of an acknowledgement that names no alert, or several."""
+    if not open_then:
+        return "no alert is open that was when this was written"
+    ids = ", ".join(sorted({each.id for each in open_then}))
+    why = "several alerts are open" if what in ("", "all") else f"no alert {what} is open"
+    return f"{why}; open then: {ids}. Say which, or all"
+
+
+def _relaunch_of(run: str, given: Given) -> Request:
+    return Request(action="relaunch", run=run, operator=given.person or "")
+
+
+def _against(plan: Plan) -> Iterator[str]:
+    """Yield what keeps an answer from relaunching: any block, all that is no plain resume."""
+    yield from (check.text for check in plan.checks if check.level is Level.BLOCK)
+    if plan.checkpoint is None or plan.checkpoint.step is None:
+        yield "there is no checkpoint to go on from"
+    if plan.stops:
+        yield f"it would stop {', '.join(plan.stops)} first"

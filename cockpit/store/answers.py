@@ -1,0 +1,108 @@
+"""Answers from a phone: what was offered to be answered, and what was heard of it."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from base64 import b32encode
+from typing import Final, NamedTuple
+
+from cockpit.model.answers import HeardAnswer, Offer
+from cockpit.model.clock import Moment
+from cockpit.store.store import StoreView, pack, unpack
+
+KEEP: Final = 90 * 86400.0
+"""Seconds for which answers are kept: far longer than any of them may be acted on."""
+KEEP_OFFERS: Final = 3 * 86400.0
+CLOCKS: Final = 60.0
+"""Seconds by which the wall clock may fall behind an offer before it counts as set back."""
+_COLUMNS: Final = "source, answer, at, who, said, state, result, times"
+
+
+class FoundOffer(NamedTuple):
+    """An offer of this store, how long ago it was made (s), and why it holds no more."""
+
+    offer: Offer
+    age: float
+    over: str | None
+
+
+def new_ref() -> str:
+    """Return a name for an offer that nobody can guess: 26 letters and digits."""
+    return b32encode(secrets.token_bytes(16)).decode("ascii").rstrip("=")
+
+
+class Answers(StoreView):
+    """The offers and answers of one store. ``file`` is the ``run_key`` of no run."""
+
+    def offer(self, file: str, offer: Offer, now: Moment) -> None:
+        """Keep an offer, and forget those that are long over."""
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM offers WHERE at < ?", (now.wall - KEEP_OFFERS,))
+            connection.execute(
+                "INSERT INTO offers (ref, code, file, at, steady, boot, document)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (offer.ref, offer.code, file, now.wall, now.steady, now.boot, pack(offer)),
+            )
+
+    def offered(self, file: str, ref_or_code: str, now: Moment) -> FoundOffer | None:
+        """Return the offer of this name or code, the newest one; ``None``: none was made here."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT document, at, steady, boot, used_at FROM offers WHERE file = ?"
+                " AND (ref = ? OR code = ?) ORDER BY at DESC LIMIT 1",
+                (file, ref_or_code, ref_or_code),
+            ).fetchone()
+        offer = None if row is None else unpack(Offer, row[0])
+        if row is None or offer is None:
+            return None
+        made = Moment(row[1], row[2], row[3])
+        # Both clocks: one that was set forward makes it end early, one set back not late.
+        age = max(now.since(made), now.wall - made.wall)
+        over = None
+        if row[4] is not None:
+            over = "it was used already"
+        elif now.wall < made.wall - CLOCKS:
+            over = "this machine's clock was set back since it was offered"
+        elif age > offer.lasts:
+            over = f"it held for {offer.lasts / 60:.0f} minutes"
+        return FoundOffer(offer, age, over)
+
+    def use(self, ref: str, now: float) -> bool:
+        """Use an offer up; ``False`` if somebody has done that already."""
+        with self._store.writing() as connection:
+            changed = connection.execute(
+                "UPDATE offers SET used_at = ? WHERE ref = ? AND used_at IS NULL", (now, ref)
+            )
+            return changed.rowcount == 1
+
+    def take(self, run: str, heard: HeardAnswer) -> bool:
+        """Take an answer as ours to deal with; ``False`` if it was taken before, by anybody."""
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM answers WHERE at < ?", (heard.at - KEEP,))
+            return _insert(connection, run, heard) == 1
+
+    def settle(self, run: str, heard: HeardAnswer) -> None:
+        """Write how an answer that was taken has ended."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE answers SET state = ?, result = ? WHERE run = ? AND source = ?"
+                " AND answer = ?",
+                (heard.state, heard.result, run, heard.source, heard.answer),
+            )
+
+    def of(self, run: str) -> tuple[HeardAnswer, ...]:
+        """Return the answers about a run, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM answers WHERE run = ? ORDER BY at", (run,)
+            ).fetchall()
+        names = _COLUMNS.split(", ")
+        return tuple(HeardAnswer(**dict(zip(names, row, strict=True))) for row in rows)
+
+
+def _insert(connection: sqlite3.Connection, run: str, heard: HeardAnswer) -> int:
+    return connection.execute(
+        f"INSERT OR IGNORE INTO answers (run, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, *(getattr(heard, name) for name in _COLUMNS.split(", "))),
+    ).rowcount
