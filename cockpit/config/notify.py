@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from cockpit.config.check import Trouble
 from cockpit.config.reading import KeyPath
-from cockpit.model.notify import ANSWER_KINDS, ROUTE_KINDS, NotifySpec
+from cockpit.model.notify import (
+    ANSWER_KINDS,
+    ANSWER_SETTINGS,
+    ROUTE_KINDS,
+    AnswerRow,
+    AnswerSpec,
+    NotifySpec,
+)
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import same_person
 
@@ -34,6 +41,7 @@ def answer_troubles(notify: NotifySpec, runs: Sequence[RunSpec]) -> Iterator[Tro
     for place, answers in enumerate(notify.answers):
         at: KeyPath = ("notify", "answers", place)
         row = ANSWER_KINDS[answers.kind]
+        yield from _setting_troubles(at, answers, row, notify)
         if row.accounts is None:
             continue
         if not answers.people:
@@ -52,3 +60,24 @@ def answer_troubles(notify: NotifySpec, runs: Sequence[RunSpec]) -> Iterator[Tro
             seen.add(account.casefold())
         if answers.kind == "github" and not any(run.records.issue for run in runs):
             yield Trouble(at, "no run has an issue to comment on; expected [run.records] issue")
+
+
+def _setting_troubles(
+    at: KeyPath, answers: AnswerSpec, row: AnswerRow, notify: NotifySpec
+) -> Iterator[Trouble]:
+    """Yield the settings that are missing, or mean nothing for this kind."""
+    for name in ANSWER_SETTINGS:
+        value = getattr(answers, name)
+        if value is None and name in row.needs:
+            yield Trouble(at, f'expected {name} = "{"VARIABLE" if name.endswith("_env") else "…"}"')
+        elif value is not None and name not in (*row.needs, *row.takes):
+            yield Trouble((*at, name), f"answers of {row.label} have no {name}")
+    if row.accounts is None and answers.people:
+        yield Trouble((*at, "people"), f'{row.label} names no accounts: write to = "NAME" instead')
+    routes = [each for each in notify.routes if each.kind == answers.kind]
+    if answers.kind != "github" and not routes:
+        yield Trouble(
+            at, f'no message can be answered: expected a route of kind = "{answers.kind}"'
+        )
+    elif row.accounts is None and not any(each.to for each in routes):
+        yield Trouble(at, f'expected to = "NAME" in a route of kind = "{answers.kind}"')

@@ -75,6 +75,10 @@ BY_ADDRESS: Final = RouteRow(
 ROUTE_KINDS: Final = {
     "slack": BY_ADDRESS,
     "discord": BY_ADDRESS,
+    "ntfy": BY_ADDRESS,
+    "pushover": BY_ADDRESS,
+    "pagerduty": BY_ADDRESS,
+    "opsgenie": BY_ADDRESS,
     "webhook": BY_ADDRESS,
     "email": BY_ADDRESS,
     "desktop": RouteRow(
@@ -115,33 +119,59 @@ class Route(Frozen):
 class AnswerRow(NamedTuple):
     """One kind of ``[notify] answers``: what it needs, who its accounts are, how it is mended.
 
-    Each kind has its reader in ``READERS`` (``cockpit/notify/answers.py``). The account of an
-    answer is the service's word, so ``people`` names accounts; ``None``: whoever holds a token
-    that was sent ``to`` a person of a route of this kind answers as that person.
+    Each kind has its reader in ``READERS`` (``cockpit/notify/readers.py``), and messages by a
+    route of the same kind carry what an answer refers to (``cockpit/notify/offering.py``).
     """
 
-    needs: tuple[str, ...]
-    accounts: re.Pattern[str] | None
-    example: str
+    label: str
+    """The service in a sentence: ``GitHub``."""
     every: float
     """Seconds between two looks for answers."""
     remedy: str
     """What ``doctor`` advises where answers cannot be read."""
-    optional: tuple[str, ...] = ()
-    label: str = ""
-    """The service in a sentence: ``GitHub``."""
+    needs: tuple[str, ...] = ()
+    """The settings that must be there."""
+    takes: tuple[str, ...] = ()
+    """Those that may be."""
+    accounts: re.Pattern[str] | None = None
+    """An account of ``people``; ``None``: the service knows none. Then whoever holds a token that
+    went ``to`` a person answers as that person."""
+    example: str = ""
+    api: str = ""
 
 
+_MAIL: Final = late_regex(r"[^@\s]{1,64}@[^@\s]{1,255}|[A-Z0-9]{6,40}")
 ANSWER_KINDS: Final = {
     "github": AnswerRow(
-        (),
-        late_regex(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})"),
-        "ada-lovelace",
-        60.0,
+        "GitHub", 60.0,
         "set [run.records] issue, and a token that may comment (GH_TOKEN, or gh auth login)",
-        label="GitHub",
+        accounts=late_regex(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})"), example="ada-lovelace",
     ),
-}
+    "ntfy": AnswerRow(
+        "ntfy", 20.0, "set the variable to the https:// address of a topic for answers alone",
+        needs=("url_env",), takes=("token_env",),
+    ),
+    "pagerduty": AnswerRow(
+        "PagerDuty", 30.0, "set token_env to a read-only REST API key, and api in the EU region",
+        needs=("token_env",), takes=("api",), accounts=_MAIL, example="ada@example.org",
+        api="https://api.pagerduty.com",
+    ),
+    "opsgenie": AnswerRow(
+        "Opsgenie", 30.0, "set token_env to an API key that may read, and api in the EU region",
+        needs=("token_env",), takes=("api",), accounts=_MAIL, example="ada@example.org",
+        api="https://api.opsgenie.com",
+    ),
+    "slack": AnswerRow(
+        "Slack", 30.0,
+        "set token_env to a bot token with channels:history, reactions:read and chat:write, and"
+        " invite the bot into the channel",
+        needs=("token_env", "channel"), takes=("api",),
+        accounts=late_regex(r"[UW][A-Z0-9]{5,20}"), example="U012ABCDEF",
+        api="https://slack.com/api",
+    ),
+}  # fmt: skip
+ANSWER_SETTINGS: Final = ("url_env", "token_env", "channel", "api")
+"""The settings of which each kind needs or takes some."""
 if TYPE_CHECKING:
     AnswerKind = str
 else:
@@ -155,9 +185,17 @@ class AnswerSpec(Frozen):
     """
 
     kind: AnswerKind
-    """The service: github reads comments on the run's issue."""
+    """The service; github: comments on the run's issue."""
     people: dict[str, str] = Field(default_factory=dict)
     """Whose accounts count: the account there, and the person's name in this file."""
+    url_env: str | None = None
+    """ntfy: the variable with the address of the topic for answers."""
+    token_env: str | None = None
+    """The variable with the token that may read there."""
+    channel: str | None = None
+    """slack: the id of the channel that messages go to."""
+    api: str | None = None
+    """The address of the service's API; default: the public one."""
 
 
 class NotifySpec(Frozen):

@@ -6,20 +6,23 @@ the service's own clock; whether it counts is decided in ``cockpit/services/answ
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cockpit.model.answers import FRESH, AnswerVerb
+from cockpit.model.answers import AnswerVerb, Ask, Offer
 from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
 from cockpit.model.notify import ANSWER_KINDS, AnswerRow, AnswerSpec
-from cockpit.model.run import RunSpec
-from cockpit.records.issue.text import block, prose
-from cockpit.runtime.http import Http, HttpError
-from cockpit.sources.github import Comment, GitHub
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.notify.message import answered
+from cockpit.notify.offering import TOKEN, Offers
+from cockpit.notify.routes import Channels
+from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.sources.github import GitHub
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -29,19 +32,18 @@ if TYPE_CHECKING:
 READ_WITHIN: Final = 30.0
 SAID: Final = 120
 """Characters of an answer that are kept and repeated."""
-AT_ONCE: Final = 4
-LOOK_BACK: Final = 26 * 3600.0
-"""Seconds of comments that are asked for: this machine's clock may be off, GitHub's decides."""
-ANSWER_EVENT: Final = "answer"
-"""What the events of our replies begin with."""
 
 
 class Command(NamedTuple):
-    """What an answer asks for: ``what`` is the alert of an acknowledgement, or the whole words."""
+    """What an answer asks for: ``what`` is the alert of an acknowledgement, or the whole words.
+
+    ``asks`` are the alerts that an acknowledgement is limited to, run by run.
+    """
 
     verb: AnswerVerb
     what: str = ""
     confirms: bool = False
+    asks: tuple[Ask, ...] = ()
 
 
 class BadCommandError(ValueError):
@@ -88,8 +90,9 @@ class Given(NamedTuple):
 
     ``person`` is whom the run file names for the ``account`` (``None``: nobody), ``age`` how long
     ago it was given, by the service's own clock (s). ``runs`` are the runs that it is about,
-    unless ``ref`` names the offer that it answers. ``trouble`` is why it cannot be trusted.
-    ``place`` is where a reply goes.
+    unless ``ref`` names the offer that it answers; ``token`` is all that tells whose answer it is,
+    where the service knows no accounts. An offer is used up by one answer if it is for ``once``.
+    ``trouble`` is why it cannot be trusted. ``place`` is where a reply goes.
     """
 
     source: str
@@ -100,13 +103,15 @@ class Given(NamedTuple):
     age: float
     runs: tuple[str, ...] = ()
     ref: str = ""
+    token: str = ""
+    once: bool = True
     trouble: str | None = None
     place: str = ""
 
     @property
     def said(self) -> str:
         """The text as it may be shown and kept."""
-        return shown(clean(self.text, SAID * 4), SAID)
+        return shown(TOKEN.sub("…", clean(self.text, SAID * 4)), SAID)
 
     @property
     def login(self) -> str:
@@ -115,10 +120,14 @@ class Given(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What one look has found, and one line for each place that could not be read."""
+    """What one look has found, and one line for each place that could not be read.
+
+    ``dead``: none could be.
+    """
 
     given: tuple[Given, ...]
     troubles: tuple[str, ...] = ()
+    dead: bool = False
 
 
 class Desk(NamedTuple):
@@ -129,6 +138,7 @@ class Desk(NamedTuple):
     http: Http
     github: GitHub
     issues: IssueService
+    channels: Callable[[], Channels]
 
 
 class Reader(ABC):
@@ -159,8 +169,20 @@ class Reader(ABC):
         """Return the answers about these runs that are fresh."""
 
     @abstractmethod
-    async def reply(self, run: RunSpec, given: Given, text: str, words: str) -> None:
-        """Tell who answered what became of it; ``words`` are to be sent back, if there are any."""
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
+        """Tell who answered what became of it; the words of ``offer`` are to be sent back."""
+
+    def value(self, name: str) -> str:
+        """Return the value of the variable that the setting ``name`` names."""
+        return self.desk.environ.get(getattr(self.spec, name) or "", "").strip()
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> Answer:
+        """Return a good answer; raises ``HttpError`` for any other, without its address."""
+        answer = await self.desk.http.get(url, headers)
+        if answer.status != 200:
+            words = answered(answer.status).words
+            raise HttpError(ErrorKind.BAD_ANSWER, f"{self.row.label}: {words}")
+        return answer
 
     def person(self, account: str) -> str | None:
         """Return whom the run file names for an account, whatever its case."""
@@ -168,60 +190,12 @@ class Reader(ABC):
         return known.get(account.casefold()) if account.isascii() else None
 
 
-class GitHubReader(Reader):
-    """Comments on the runs' issues; a reply is a comment."""
-
-    async def read(self, runs: Sequence[RunSpec]) -> Reading:
-        """Return the commands in comments of the last hour."""
-        few = asyncio.Semaphore(AT_ONCE)
-        found = await asyncio.gather(
-            *(self._of(run, few) for run in runs if run.records.issue is not None)
-        )
-        return Reading(
-            tuple(given for reading in found for given in reading.given),
-            tuple(trouble for reading in found for trouble in reading.troubles),
-        )
-
-    async def _of(self, run: RunSpec, few: asyncio.Semaphore) -> Reading:
-        github = self.desk.github
-        place = github.issue_place(run.records.issue)
-        if place is None:
-            return Reading((), (f"records.issue of {run.name} is not the address of an issue",))
-        try:
-            async with few, github.http.session():
-                comments = await github.comments_since(place, self.desk.clock.now() - LOOK_BACK)
-        except HttpError as error:
-            return Reading((), (str(error),))
-        return Reading(tuple(self._given(run, each) for each in comments if each.age <= FRESH))
-
-    def _given(self, run: RunSpec, comment: Comment) -> Given:
-        return Given(
-            source="github",
-            id=str(comment.id),
-            account=comment.author,
-            person=self.person(comment.author) if comment.is_person else None,
-            text=comment.body,
-            age=comment.age,
-            runs=(run.name,),
-            trouble="the comment was edited; write a new one" if comment.edited else None,
-        )
-
-    async def reply(self, run: RunSpec, given: Given, text: str, words: str) -> None:
-        """Comment on the issue, once for each answer."""
-        body = f"{prose(text)}:\n\n{block('/' + words)}" if words else prose(text)
-        await self.desk.issues.comment(run, f"{ANSWER_EVENT} {given.source} {given.id}", body)
-
-
-READERS: Final[Mapping[str, Callable[[AnswerSpec, Desk], Reader]]] = {"github": GitHubReader}
-"""How the answers of each kind are read."""
-
-
-def readers_of(answers: Sequence[AnswerSpec], desk: Desk) -> tuple[Reader, ...]:
-    """Return a reader for each entry."""
-    return tuple(READERS[spec.kind](spec, desk) for spec in answers)
-
-
-def desk_of(issues: IssueService, clock: Clock) -> Desk:
+def desk_of(file: Callable[[], CockpitFile], issues: IssueService, clock: Clock) -> Desk:
     """Return what readers work with; ``issues`` writes the replies to GitHub."""
     http = Http(clock, deadline=READ_WITHIN)
-    return Desk(clock, os.environ, http, GitHub(http, clock), issues)
+
+    def channels() -> Channels:
+        folder = str(Path(file().path).parent)
+        return Channels(file().notify, folder=folder, offers=Offers(file(), None, clock))
+
+    return Desk(clock, os.environ, http, GitHub(http, clock), issues, channels)

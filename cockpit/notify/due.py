@@ -198,6 +198,7 @@ def message_of(due: Due, second: str | None) -> Message:
         body="" if due.stage == "closed" else "\n".join(_body(due)),
         severity=due.severity,
         url=None if tracker is None or due.stage == "closed" else tracker.url,
+        subjects=_subjects([due]),
     )
 
 
@@ -282,7 +283,14 @@ def message_of_all(group: Sequence[Due], second: str | None) -> Message:
         title=f"{_head(longest, second)} {runs}: {what}",
         body="\n".join(_each_line(group)),
         severity=first.severity,
+        subjects=_subjects(group),
     )
+
+
+def _subjects(group: Sequence[Due]) -> tuple[tuple[str, str], ...]:
+    """Return what an answer to the message may acknowledge: the alerts that are open."""
+    stages = ("open", "again", "second")
+    return tuple((each.report.name, each.alert.key) for each in group if each.stage in stages)
 
 
 def _common(group: Sequence[Due]) -> str:

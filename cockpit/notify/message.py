@@ -41,8 +41,19 @@ def _address(raw: object) -> str | None:
     return None if raw is None else _one_line(raw)
 
 
+class Button(NamedTuple):
+    """A button of a message, and the text that comes back when it is pressed."""
+
+    label: str
+    body: str
+
+
 class Message(Frozen):
-    """One message about a run. ``event`` is its identity: none is sent twice by one route."""
+    """One message about a run. ``event`` is its identity: none is sent twice by one route.
+
+    ``subjects`` are the alerts that it is about, each with its run, for an answer to it;
+    ``buttons`` go with it where a route has buttons.
+    """
 
     run: Annotated[str, BeforeValidator(_one_line)]
     event: Annotated[str, BeforeValidator(_one_line)]
@@ -50,6 +61,8 @@ class Message(Frozen):
     body: Annotated[str, BeforeValidator(_lines)] = ""
     severity: Severity = Severity.INFO
     url: Annotated[str | None, BeforeValidator(_address)] = None
+    subjects: tuple[tuple[str, str], ...] = ()
+    buttons: tuple[Button, ...] = ()
 
     @property
     def text(self) -> str:

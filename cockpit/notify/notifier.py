@@ -16,6 +16,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.notify.due import Due, Now, due, message_of_all, summary_of, together
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
+from cockpit.notify.offering import Offers
 from cockpit.notify.routes import Begin, Channels, Named, Ring
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
@@ -273,6 +274,7 @@ class Notifications:
             dris=[run.dri for run in file.runs if run.dri is not None],
             ring=self._ring,
             environ=self._environ,
+            offers=Offers(file, self._store, self._clock),
         )
 
     @property

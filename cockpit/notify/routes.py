@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import PurePath
@@ -20,7 +20,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
 from cockpit.model.notify import BY_ADDRESS, ROUTE_KINDS, NotifySpec, Route, RouteRow
-from cockpit.notify.message import Delivery, Message, cut, reason_of
+from cockpit.notify.message import Button, Delivery, Message, cut, reason_of
+from cockpit.notify.offering import Attached, Offers
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import Library, LibraryError
 from cockpit.runtime.shell import Completed, run_command
@@ -139,6 +140,8 @@ _TYPES: Final = {
     Severity.CRITICAL: "failure",
 }
 _KINDS: Final = {"json": "webhook"}
+SERVICE_KEYS: Final = {"pagerduty": "dedup", "opsgenie": "alias"}
+"""How the library calls the name under which a service keeps what it is sent."""
 _MARKUP = re.compile(r"([\\*_~`|>#\[\]<])")
 _CALL = re.compile(r"@(?=\w|&|!)")
 _APART = "@\N{ZERO WIDTH SPACE}"
@@ -316,6 +319,8 @@ class Here(NamedTuple):
     folder: str | None
     """Where commands run."""
     ring: Ring | None
+    offers: Offers | None = None
+    """What makes the offers by which a message can be answered."""
 
 
 class Sender(NamedTuple):
@@ -343,11 +348,12 @@ class Channels:
         dris: Iterable[str] = (),
         ring: Ring | None = None,
         environ: Mapping[str, str] | None = None,
+        offers: Offers | None = None,
     ) -> None:
         self.spec = spec
         self.routes = routes_of(spec)
         self._dris = frozenset(dris)
-        self._here = Here(os.environ if environ is None else environ, folder, ring)
+        self._here = Here(os.environ if environ is None else environ, folder, ring, offers)
 
     def for_first(self, dri: str | None) -> tuple[Named, ...]:
         """Return the routes of a first message about a run of ``dri``."""
@@ -392,7 +398,7 @@ def _address_trouble(here: Here, route: Route) -> str | None:
 
 async def _to_address(here: Here, route: Named, message: Message, begin: Begin) -> Delivery:
     where = address(route.route, here.environ) or ""
-    sending = partial(_send_blocking, where, route, message, begin)
+    sending = partial(_send_blocking, here, where, route, message, begin)
     try:
         return await offload(sending, deadline=SEND_WITHIN)
     except (AddressError, LibraryError) as error:
@@ -402,16 +408,44 @@ async def _to_address(here: Here, route: Named, message: Message, begin: Begin) 
         return Delivery(route=route.name, ok=False, note=note, lost=True)
 
 
-def _send_blocking(where: str, route: Named, message: Message, begin: Begin) -> Delivery:
+def _send_blocking(
+    here: Here, where: str, route: Named, message: Message, begin: Begin
+) -> Delivery:
+    attached = Attached(message.buttons)
+    if here.offers is not None and not message.buttons:
+        attached = here.offers.attached(route.kind, route.name, route.route.to, message)
     extras = {
         "run": message.run,
         "event": message.event,
         "severity": message.severity.value,
         "url": message.url or "",
     }
+    topic = "" if here.offers is None else here.environ.get(here.offers.topic_env, "").strip()
+    if attached.buttons and topic:
+        where += f"{'&' if '?' in where else '?'}actions={quote(_actions(attached.buttons, topic))}"
     service = service_of(where, route.route.kind, route.route.to, extras)
+    if attached.ref:
+        message = _named(service, message, attached.ref)
     begin()
     return send(service, message, route.name)
+
+
+def _actions(buttons: Sequence[Button], topic: str) -> str:
+    """Return ntfy's short form of buttons that post to a topic."""
+    return "; ".join(
+        f'http, {each.label}, "{topic}", method=POST, body="{each.body}", clear=true'
+        for each in buttons
+    )
+
+
+def _named(service: NotifyBase, message: Message, ref: str) -> Message:
+    """Have the service keep a message under a name: as its own key, else in the text."""
+    key = SERVICE_KEYS.get(kind_of(service))
+    if key is not None:
+        setattr(service, key, ref)
+        return message
+    body = f"{message.body}\nanswers to {ref}".strip()
+    return message.model_copy(update={"body": body})
 
 
 def _terminal_trouble(here: Here, _: Route) -> str | None:

@@ -22,6 +22,7 @@ from cockpit.model.answers import (
     CODE,
     CONFIRM_LASTS,
     DONE,
+    FRESH,
     IGNORED,
     REFUSED,
     TAKEN,
@@ -43,14 +44,15 @@ from cockpit.notify.answers import (
     Reader,
     command_in,
     desk_of,
-    readers_of,
 )
+from cockpit.notify.offering import KeyFileError, key_path, signed_by_us, signing_key
+from cockpit.notify.readers import readers_of
 from cockpit.records.issue.service import IssueService
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
 from cockpit.services.service import STORE_WITHIN, ReportService
 from cockpit.store.alerts import Alerts
-from cockpit.store.answers import Answers, new_ref
+from cockpit.store.answers import Answers, FoundOffer, new_ref
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import shown
 from cockpit.watch.engine import Engine
@@ -72,8 +74,8 @@ class Ended(NamedTuple):
 
     state: str
     text: str
-    words: str = ""
-    """The words that are to be sent back, where the reply asks for them."""
+    offer: Offer | None = None
+    """What the reply asks for: its words are to be sent back."""
 
 
 class AnswerService(ReportService):
@@ -96,7 +98,7 @@ class AnswerService(ReportService):
         self._store = store
         self._answers = Answers(store)
         self._jumps = Jumps(clock)
-        self._desk: Desk = desk_of(issues, clock)
+        self._desk: Desk = desk_of(lambda: engine.file, issues, clock)
         self._specs: tuple[AnswerSpec, ...] = ()
         self._readers: tuple[Reader, ...] = ()
         self._runs: dict[str, RunReport] = {}
@@ -168,37 +170,85 @@ class AnswerService(ReportService):
             self._troubles[place] = (reader.trouble,)
             return
         specs = [report.spec for report in self._runs.values()]
+        self._troubles.pop(-1, None)
         reading = await reader.read(specs)
         self._troubles[place] = tuple(dict.fromkeys(reading.troubles))
         every = reader.row.every
         wait = min(2 * self._waits.get(place, every), LONGEST_WAIT)
-        self._waits[place] = wait if reading.troubles else every
+        self._waits[place] = wait if reading.dead else every
         for given in reading.given:
             await self._take(reader, given)
         self._begin_waiting()
 
     async def _take(self, reader: Reader, given: Given) -> None:
         """Take an answer that is a command, once; note one that counts for nothing."""
-        try:
-            command = command_in(given.text)
-        except BadCommandError as error:
-            command = Command("ack")
-            given = given._replace(trouble=given.trouble or str(error))
-        if command is None:
+        if given.age > FRESH:
             return
-        for run in given.runs:
-            if run not in self._runs:
-                continue
+        try:
+            meant = await offload(partial(self._meant, given), deadline=STORE_WITHIN)
+            if meant is None:
+                return
+            given, command = meant
+            runs = [run for run in given.runs if run in self._runs]
             nobody = given.person is None
             result = "the run file names nobody for this account" if nobody else ""
             heard = self._heard_of(given, IGNORED if nobody else TAKEN, result)
-            try:
-                take = partial(self._answers.take, self._key(run), heard)
-                taken = await offload(take, deadline=STORE_WITHIN)
-            except (StoreError, TimeoutError):
-                continue  # nothing is done for what is not surely ours
-            if taken and not nobody:
+            takes = (partial(self._answers.take, self._key(run), heard) for run in runs)
+            taken = [await offload(take, deadline=STORE_WITHIN) for take in takes]
+            if nobody or not any(taken):
+                return
+            if given.ref and given.once and not command.confirms and given.trouble is None:
+                use = partial(self._answers.use, given.ref, self._clock.now())
+                if not await offload(use, deadline=STORE_WITHIN):
+                    given = given._replace(trouble="it was used already")
+        except (StoreError, TimeoutError, KeyFileError) as error:
+            self._troubles[-1] = (f"{reader.row.label}: {error}",)
+            return  # nothing is done for what is not surely ours
+        for run, mine in zip(runs, taken, strict=True):
+            if mine:
                 self._queues.setdefault(run, []).append((reader, given, command))
+
+    def _meant(self, given: Given) -> tuple[Given, Command] | None:
+        """Return an answer with what it asks for, ``None`` if that is nothing; blocking.
+
+        What a service gives no account for counts only with a token of an offer of this store.
+        """
+        find = partial(self._answers.offered, self._key(""), given.ref)
+        found = find(moment(self._clock)) if given.ref else None
+        if found is not None:
+            runs = tuple(dict.fromkeys(each.run for each in found.offer.asks))
+            given = given._replace(runs=runs, place=given.place or found.offer.route)
+        if ANSWER_KINDS[given.source].accounts is None:
+            return self._by_token(given, found)
+        if not given.ref:
+            return _commanded(given)
+        return None if found is None else _by_reference(given, found)
+
+    def _by_token(self, given: Given, found: FoundOffer | None) -> tuple[Given, Command] | None:
+        """Return what the holder of a token asks for; note one that holds for nothing."""
+        if found is None:
+            why: str | None = "it has no token that was made by this cockpit"
+        elif not signed_by_us(given.token, found.offer, signing_key(key_path())):
+            why = "its token is forged"
+        else:
+            why = found.over
+        if found is None or why is not None:
+            self._note_foreign(given, why or "")
+            return None
+        offer = found.offer
+        given = given._replace(person=offer.person)
+        if offer.words:
+            return given, Command("relaunch", given.text, confirms=True)
+        wrong = "a button sends its token alone" if given.text else None
+        given = given._replace(age=found.age, trouble=wrong, text=f"/{offer.verb}")
+        return given, Command(offer.verb, asks=offer.asks if offer.verb == "ack" else ())
+
+    def _note_foreign(self, given: Given, why: str) -> None:
+        """Note, once an hour for each reason, what came from nobody whom we know; blocking."""
+        heard = self._heard_of(given, IGNORED, why).model_copy(
+            update={"answer": f"{why} {self._clock.now() // FRESH:.0f}", "said": "something"}
+        )
+        self._answers.take(self._key(""), heard)
 
     def _key(self, run: str) -> str:
         return run_key(self._engine.file.path, run)
@@ -226,7 +276,7 @@ class AnswerService(ReportService):
             settle = partial(self._answers.settle, self._key(run), heard)
             await offload(settle, deadline=STORE_WITHIN)
         if ended.state != IGNORED:
-            await reader.reply(report.spec, given, f"{given.person}: {ended.text}", ended.words)
+            await reader.reply(report.spec, given, f"{given.person}: {ended.text}", ended.offer)
         await self._engine.poke(run)
 
     async def _ended(self, report: RunReport, given: Given, command: Command) -> Ended:
@@ -236,7 +286,7 @@ class AnswerService(ReportService):
             return Ended(REFUSED, why)
         try:
             if command.verb == "ack":
-                return await self._acknowledge(report, given, command.what)
+                return await self._acknowledge(report, given, command)
             if command.verb == "stop":
                 return await self._end_order(report, given)
             if command.confirms:
@@ -264,8 +314,10 @@ class AnswerService(ReportService):
             self._services[who] = build_service(*parts, operator=who[0], login=who[1])
         return self._services[who]
 
-    async def _acknowledge(self, report: RunReport, given: Given, what: str) -> Ended:
+    async def _acknowledge(self, report: RunReport, given: Given, command: Command) -> Ended:
         """Acknowledge what was open when the answer was given, alert by alert."""
+        what = command.what
+        keys = {each.key for each in command.asks if each.run == report.name}
         now, key = self._clock.now(), self._key(report.name)
         kept = await offload(partial(Alerts(self._store).open, key), deadline=STORE_WITHIN)
         since = self._jumps.since
@@ -273,13 +325,14 @@ class AnswerService(ReportService):
         named = [
             each.alert
             for each in before
-            if what in ("", "all") or what.casefold() in (each.alert.id.casefold(), each.alert.key)
+            if (not keys or each.alert.key in keys)
+            and (what in ("", "all") or what in (each.alert.id, each.alert.key))
         ]
         waiting = [each for each in named if current(each.acknowledged, now) is None]
         if not waiting and named:
             by = ", ".join(sorted({each.acknowledged.by for each in named if each.acknowledged}))
             return Ended(DONE, f"acknowledged already, by {by}")
-        if not waiting or (what == "" and len(waiting) > 1):
+        if not waiting or (not what and not keys and len(waiting) > 1):
             return Ended(REFUSED, _which(what, [each.alert for each in before]))
         results = [await self._acknowledge_one(report, given, each) for each in waiting]
         states = [each.state for each in results]
@@ -327,6 +380,7 @@ class AnswerService(ReportService):
             person=given.person or "",
             words=words,
             plan_id=plan.plan_id,
+            route=given.place,
         )
         keep = partial(self._answers.offer, self._key(""), offer, moment(self._clock))
         await offload(keep, deadline=STORE_WITHIN)
@@ -335,7 +389,7 @@ class AnswerService(ReportService):
         text = (
             f"{' '.join(told)} To do it, send these words within {CONFIRM_LASTS / 60:.0f} minutes"
         )
-        return Ended(DONE, text, words)
+        return Ended(DONE, text, offer)
 
     async def _relaunch(self, report: RunReport, given: Given, words: str) -> Ended:
         """Relaunch as it was planned, if these are the words of an offer that still holds."""
@@ -369,6 +423,26 @@ def _which(what: str, open_then: list[Alert]) -> str:
     ids = ", ".join(sorted({each.id for each in open_then}))
     why = "several alerts are open" if what in ("", "all") else f"no alert {what} is open"
     return f"{why}; open then: {ids}. Say which, or all"
+
+
+def _by_reference(given: Given, found: FoundOffer) -> tuple[Given, Command] | None:
+    """Return what a person asks for who answers a message: without more, its own alerts."""
+    if given.once:
+        given = given._replace(trouble=given.trouble or found.over)
+    meant = _commanded(given)
+    if meant is None or meant[1] != Command("ack"):
+        return meant
+    given = meant[0]._replace(age=max(given.age, found.age))
+    return given, Command("ack", asks=found.offer.asks)
+
+
+def _commanded(given: Given) -> tuple[Given, Command] | None:
+    """Return an answer with the command that its text is; a bad one with what was expected."""
+    try:
+        command = command_in(given.text)
+    except BadCommandError as error:
+        return given._replace(trouble=given.trouble or str(error)), Command("ack", "?")
+    return None if command is None else (given, command)
 
 
 def _relaunch_of(run: str, given: Given) -> Request:

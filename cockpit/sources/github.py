@@ -123,7 +123,7 @@ class Tokens:
 
     async def token(self, place: GitHubPlace) -> Token | None:
         """Return the token to use at ``place``, if there is one."""
-        if not _private(place.api):
+        if not private(place.api):
             return None
         for name in self.names(place):
             value = self._env.get(name, "").strip()
@@ -157,7 +157,7 @@ class Tokens:
         return f"set {self.names(place)[0]}, or: gh auth login{host}"
 
 
-def _private(api: str) -> bool:
+def private(api: str) -> bool:
     """Tell whether what is sent there stays between the two: encrypted, or on this machine."""
     parts = urlsplit(api)
     if parts.scheme == "https":
@@ -265,7 +265,7 @@ class GitHub:
 
         Raises ``HttpError``, also where what comes back can be read by others on its way.
         """
-        if not _private(place.api):
+        if not private(place.api):
             raise HttpError(ErrorKind.TLS, f"{place.host}: answers are read over https alone")
         query = f"since={datetime.fromtimestamp(since, UTC):%Y-%m-%dT%H:%M:%SZ}&"
         url, found = f"{place.issue_url}/comments", list[Comment]()

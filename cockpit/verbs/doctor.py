@@ -23,8 +23,9 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
-from cockpit.notify.answers import Reader, desk_of, readers_of
+from cockpit.notify.answers import Reader, desk_of
 from cockpit.notify.message import Message
+from cockpit.notify.readers import readers_of
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
@@ -345,7 +346,7 @@ async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list
 async def answer_findings(file: CockpitFile, clock: Clock) -> list[DoctorFinding]:
     """Return for each of ``[notify] answers`` whether it can be read; reads, and does nothing."""
     issues = build_records(lambda: file, None, clock)[1]
-    readers = readers_of(file.notify.answers, desk_of(issues, clock))
+    readers = readers_of(file.notify.answers, desk_of(lambda: file, issues, clock))
     return list(await asyncio.gather(*(_answers_read(reader, file) for reader in readers)))
 
 
@@ -355,7 +356,8 @@ async def _answers_read(reader: Reader, file: CockpitFile) -> DoctorFinding:
     trouble = reader.trouble or "; ".join(found)
     if trouble:
         return problem(name, f"cannot be read: {trouble}", row.remedy)
-    people = ", ".join(sorted(set(reader.spec.people.values())))
+    told = [each.to for each in file.notify.routes if each.kind == reader.spec.kind and each.to]
+    people = ", ".join(sorted({*reader.spec.people.values()} or {*told}))
     return _finding(name, good=True, text=f"answers of {people} can be read from {row.label}")
 
 

@@ -173,7 +173,7 @@ def read(store: Store, key: str, run: RunSpec, until: float | None) -> Past:
         goodput=_goodput(memory, key, run, seen, until),
         agents=tuple(a.known_by(limit) for a in AgentRecords(store).acts(key) if a.at <= limit),
         calls=tuple(each for each in _calls(store, key) if each.last_at <= limit),
-        answers=tuple(each for each in Answers(store).of(key) if each.at <= limit),
+        answers=tuple(each for each in _answers(store, key) if each.at <= limit),
     )
 
 
@@ -204,6 +204,12 @@ def _calls(store: Store, key: str) -> tuple[AgentCalls, ...]:
     """Return the calls of agents about a run, and those about no run alone."""
     records, (file, _, _) = AgentRecords(store), key.rpartition("#")
     return (*records.calls(key), *records.calls(f"{file}#"))
+
+
+def _answers(store: Store, key: str) -> tuple[HeardAnswer, ...]:
+    """Return the answers about a run, and those that nobody knows what they are about."""
+    answers, (file, _, _) = Answers(store), key.rpartition("#")
+    return (*answers.of(key), *answers.of(f"{file}#"))
 
 
 def _goodput(

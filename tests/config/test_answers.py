@@ -34,9 +34,16 @@ def test_who_answers_is_somebody_who_can_be_told(tmp_path: Path) -> None:
         ('kind = "github", people = { a = "agent:x" }', "'agent:x' answers for no run"),
         ('kind = "github", people = { "a@b.org" = "ada" }', "is no account of GitHub"),
         ('kind = "github", people = { Ann = "ada", ann = "bob" }', "this account is named twice"),
+        ('kind = "github", people = { a = "ada" }, channel = "C"', "GitHub have no channel"),
+        ('kind = "ntfy"', 'expected url_env = "VARIABLE"'),
+        ('kind = "ntfy", url_env = "X"', 'expected a route of kind = "ntfy"'),
+        ('kind = "ntfy", url_env = "X", people = { a = "ada" }', 'write to = "NAME" instead'),
+        ('kind = "slack", token_env = "X", people = { U012ABC = "ada" }', 'expected channel = "…"'),
+        ('kind = "slack", token_env = "X", channel = "C", people = { a = "ada" }', "no account of"),
+        ('kind = "pagerduty", people = { "a@b.org" = "ada" }', 'expected token_env = "VARIABLE"'),
         ('kind = "github", peeple = { a = "ada" }', 'did you mean "people"?'),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_clear_line(tmp_path: Path, entry: str, said: str) -> None:
     path = tmp_path / "cockpit.toml"
     path.write_text(RUN_FILE.format(entry=entry))

@@ -12,7 +12,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.notify import ANSWER_KINDS, ROUTE_KINDS
-from cockpit.notify.answers import READERS
+from cockpit.notify.readers import READERS
 from cockpit.notify.routes import SENDERS
 from tests.notify.receivers import mail_server, webhook
 
@@ -90,6 +90,22 @@ def test_slack_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]
 
 def test_discord_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
     _demands(post, capsys, "discord")
+
+
+def test_ntfy_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "ntfy")
+
+
+def test_pushover_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "pushover")
+
+
+def test_pagerduty_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "pagerduty")
+
+
+def test_opsgenie_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "opsgenie")
 
 
 def _demands(post: Post, capsys: pytest.CaptureFixture[str], kind: str) -> None:
