@@ -31,7 +31,7 @@ from cockpit.model.observed import Triage  # noqa: E402
 from cockpit.rules.triage.classify import diagnose  # noqa: E402
 from cockpit.sources.logs.present import read_stream  # noqa: E402
 from cockpit.text.progress import LineProgress  # noqa: E402
-from cockpit.text.progress_lines import read_chunks  # noqa: E402
+from cockpit.text.progress_lines import read_training  # noqa: E402
 from cockpit.verbs.reading import opened, whole_chunks  # noqa: E402
 
 LINES: tuple[int, int] = (20, 80)
@@ -85,7 +85,7 @@ def answered(folder: Path, entry: Entry) -> Answer:
     began = time.process_time()
     last = None
     with opened(str(path)) as file:
-        for _, told in read_chunks(whole_chunks(file)):
+        for _, told in read_training(whole_chunks(file)):
             last = told
     size = max(path.stat().st_size / 1e6, 0.02)
     return Answer(entry, found, bare, last, took / size, (time.process_time() - began) / size)

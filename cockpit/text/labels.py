@@ -144,6 +144,8 @@ _LOSS_WORDS = _set(
 _LOSS_NAMES = frozenset({"loss", "entropy", "xent", "cost"})
 _CROSS_ENTROPIES: Final = frozenset((("ce",), ("train", "ce"), ("nll",), ("train", "nll")))
 """What trainers call it in short; a loss by its name comes before it."""
+_PIXEL_LOSSES: Final = frozenset((("l", "pix"), ("l", "g", "pix")))
+"""How BasicSR and KAIR name theirs: ``l_pix``."""
 _OTHER_LOSS = late_regex(
     r"(?:val|valid|validation|eval\w*|test\w*|dev|best|min|max|scal\w*|aux\w*|zloss|z|balanc\w*"
     r"|router|load|mtp|kl|reg\w*|ema|delta|change|spike|prev\w*|last|target|final|improv\w*|from)$"
@@ -218,11 +220,17 @@ def _step_rank(field: LabelledNumber) -> int:
     rank = _step_word_rank(named)
     if not rank or not field.counts or (rank < _EXACT and not (field.is_count or field.scale)):
         return 0
+    if named[-1] in _OFTEN_THE_MAXIMUM and field.maximum is None:
+        return 0
     return rank + 10 * (field.is_count or field.scale != "")
 
 
 _EXACT: Final = 4
 """The rank of a word for a step itself; ``iter: 0.41`` and ``batch: 1.2`` are times."""
+
+
+_OFTEN_THE_MAXIMUM: Final = frozenset(("iters", "iterations"))
+"""``iters: 20000`` is how many there will be; ``Iters: 10/20000`` is how many there were."""
 
 
 _MOST: Final = (("max", "steps"), ("total", "steps"))
@@ -245,7 +253,8 @@ def _step_word_rank(words: tuple[str, ...]) -> int:
     if last in ("iteration", "iter", "it"):
         return 3
     alone = not before or (last == "steps" and before[0] in ("current", "completed", "train"))
-    return 2 if last in ("steps", "update", "updates", "up", "batch") and alone else 0
+    plural = ("steps", "update", "updates", "up", "batch", *_OFTEN_THE_MAXIMUM)
+    return 2 if last in plural and alone else 0
 
 
 def _of_an_epoch(field: LabelledNumber) -> bool:
@@ -266,7 +275,7 @@ def _loss_rank(field: LabelledNumber) -> int:
 @lru_cache(maxsize=_LABELS)
 def _loss_word_rank(words: tuple[str, ...]) -> int:
     """Rank a loss by its name; an entropy is one only where it is a cross entropy."""
-    if words in _CROSS_ENTROPIES:
+    if words in _CROSS_ENTROPIES or words in _PIXEL_LOSSES:
         return 1
     named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
     if not named or any(_OTHER_LOSS.match(word) for word in words):
@@ -313,6 +322,20 @@ def _is_evaluated(words: tuple[str, ...], note: str) -> bool:
 def hints(found: Sequence[LabelledNumber]) -> int:
     """Return how many fields are of the kind that trainers log beside the step."""
     return sum(_is_hint(field.words) for field in found)
+
+
+def strong_hints(found: Sequence[LabelledNumber]) -> int:
+    """Return how many fields only a training has: a learning rate, a gradient, a perplexity."""
+    return sum(_is_strong_hint(field.words) for field in found)
+
+
+_STRONG: Final = frozenset(("lr", "gnorm", "ppl", "perplexity"))
+
+
+@lru_cache(maxsize=_LABELS)
+def _is_strong_hint(words: tuple[str, ...]) -> bool:
+    named = not _STRONG.isdisjoint(words) or words[-2:] == ("learning", "rate")
+    return (named or _is_grad_norm(words)) and _EVALUATED.isdisjoint(words)
 
 
 @lru_cache(maxsize=_LABELS)

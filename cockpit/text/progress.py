@@ -48,6 +48,7 @@ from cockpit.text.labels import (
     not_trained,
     other_metrics_in,
     other_work,
+    strong_hints,
     training_work,
 )
 from cockpit.text.safe import plain_text
@@ -124,10 +125,29 @@ def begins_block(shape: str) -> bool:
 def meaning_of(shape: str) -> Meaning | None:
     """Return what a line of this shape tells of the training, ``None`` for nothing."""
     bars = list(read_bars(shape))
-    if not bars:
-        return _from_fields(shape)
     found = [meaning for bar in bars if (meaning := _from_bar(bar)) is not None]
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    drawn = bars[-1].after.at if bars else 0
+    begun = _NOT_BEGUN.search(shape, drawn) if "<?" in shape else None
+    drawn = begun.end() if begun else drawn
+    return _behind_bars(shape, drawn) if drawn else _from_fields(shape)
+
+
+_NOT_BEGUN = late_regex(r"0/\? \[0[0:]{0,9}<\?, \?[a-z]{1,10}/s\]")
+"""A bar of an unknown total before its first step: ``0/? [00:00<?, ?it/s]``."""
+_LOGGED = late_regex(r"\s*\W?0?(?:[-/]0[-/]0|[0:]*:0\b)|\s*\W?(?:INFO|DEBUG)\b")
+"""How a logger begins its line: with a time, or a level."""
+
+
+def _behind_bars(shape: str, drawn: int) -> Meaning | None:
+    """Return what a logger's line tells that stands behind a bar: both went to one terminal.
+
+    The bar ends at ``drawn``.
+    """
+    if not _LOGGED.match(shape, drawn):
+        return None
+    return _from_fields(" " * drawn + shape[drawn:])
 
 
 def _from_bar(bar: Bar) -> Meaning | None:
@@ -262,7 +282,8 @@ def _from_labels(shape: str) -> Meaning | None:
         return _from_dict(shape, found)
     step, scope = counted
     loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
-    if not _is_training(found, scope, loss, rates) or other_work(shape[: step.at]):
+    known = _is_training(found, scope, loss, rates) or _is_counted_to_its_end(step, found)
+    if not known or other_work(shape[: step.at]):
         return None
     behind = _behind(shape, step, found)
     if not_trained(behind.text) or (loss is None and behind.is_prose):
@@ -303,7 +324,8 @@ def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNum
     """
     head = _GLOG.match(shape)
     step = next((each for each in found if head and each.at == head.end()), None)
-    if step is None and found and is_bare_count(found[0]) and (throughput(found) or hints(found)):
+    alone = found and is_bare_count(found[0]) and not any(map(is_bare_count, found[1:2]))
+    if step is None and alone and (throughput(found) or hints(found)):
         step = found[0]
     if step is None or find_loss(found) is None or evaluates(found):
         return None
@@ -322,6 +344,14 @@ def _is_training(
     if evaluates(found) and (loss is None or not (rates or hints(found) >= 2)):
         return False
     return loss is not None or bool(rates) or hints(found) >= 2
+
+
+def _is_counted_to_its_end(step: LabelledNumber, found: Sequence[LabelledNumber]) -> bool:
+    """Tell whether a step that has its maximum stands beside what only a training has.
+
+    ``Batch 40/165 | Energy: 1.45 | Perplexity: 1115.5``: the loss has a name of its own.
+    """
+    return step.maximum is not None and strong_hints(found) > 0
 
 
 def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:

@@ -140,7 +140,7 @@ _COUNTS: Final = re.compile(rb"[0-9{]")
 """Without a figure nothing is told, but for the head of a block whose figures stand below it."""
 _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
-    *(b"%|", b"it[", b"progresson:"),
+    *(b"%|", b"it[", b"progresson:", b"trl:"),
 )
 _SHORT: Final = (b"it", b"up", b"ep")
 _BESIDE: Final = (
@@ -191,6 +191,11 @@ def read_raw(lines: Iterable[bytes]) -> Iterator[ProgressAt]:
 def read_chunks(chunks: Iterable[bytes]) -> Iterator[ProgressAt]:
     """Do the same for chunks of whole lines, each without its last break."""
     return _each(read_runs(chunks))
+
+
+def read_training(chunks: Iterable[bytes]) -> Iterator[ProgressAt]:
+    """Do the same for a whole log, without the bars of evaluations in the midst of a training."""
+    return _each(without_inner_bars(read_runs(chunks)))
 
 
 def read_runs(chunks: Iterable[bytes]) -> Iterator[ProgressAt | Run]:
@@ -443,10 +448,75 @@ class _CacheSize:
 _held = _CacheSize()
 
 
+def without_inner_bars(found: Iterable[ProgressAt | Run]) -> Iterator[ProgressAt | Run]:
+    """Leave out bars that are drawn in the middle of another one's steps (``_Nesting``)."""
+    nesting = _Nesting()
+    for one in found:
+        if not isinstance(one, Run):
+            if not nesting.holds(*one):
+                yield one
+        elif not one.meaning.is_bar or len(set(one.columns[1])) == 1:
+            ends = [*islice(one.progress(), 1), *islice(one.progress(one.lines - 1), 1)]
+            if not any([nesting.holds(*each) for each in ends]):
+                yield one
+        else:  # lines of both bars
+            yield from (each for each in one.progress() if not nesting.holds(*each))
+
+
+_BETWEEN: Final = 10
+"""Lines that may stand between a bar and another one that is drawn within one of its steps."""
+_LONGER: Final = 2.0
+"""So many steps of the outer bar the inner one takes at least; an epoch's bar takes one."""
+_SECONDS_A_STEP: Final = {"it/s": (-1, 1.0), "s/it": (1, 1.0), "ms/it": (1, 1e-3)}
+
+
+class _Nesting:
+    """Tells a bar that is drawn in the middle of another one's steps from the training's.
+
+    An evaluation's bar often has no name, as Hugging Face's: what it counts is no step. It has
+    another total, begins close behind the unfinished bar of the steps, and takes far longer
+    than one of them does. The bar of an epoch's batches within one of epochs takes one of them.
+    """
+
+    def __init__(self) -> None:
+        self._outer: LineProgress | None = None
+        self._line = 0
+        self._inner: int | None = None
+        """The total of the bar that is being drawn within it."""
+
+    def holds(self, line: int, found: LineProgress) -> bool:
+        """Tell whether a line is of an inner bar; else it is of the outer one, if of any."""
+        if found.format != "tqdm" or found.scope != "run" or found.max_step is None:
+            return False
+        near, self._line = line - self._line <= _BETWEEN, line
+        if near and found.max_step == self._inner:
+            return True
+        inner = near and found.loss is None and self._is_within(found)
+        self._inner = found.max_step if inner else None
+        self._outer = self._outer if inner else found
+        return inner
+
+    def _is_within(self, found: LineProgress) -> bool:
+        outer = self._outer
+        if outer is None or outer.max_step is None or outer.max_step == found.max_step:
+            return False
+        one, other = _seconds_a_step(outer), _seconds_a_step(found)
+        if one is None or other is None or (outer.step or 0) >= outer.max_step:
+            return False
+        return (found.max_step or 0) * other > _LONGER * one
+
+
+def _seconds_a_step(bar: LineProgress) -> float | None:
+    if bar.throughput is None or bar.unit not in _SECONDS_A_STEP:
+        return None
+    power, scale = _SECONDS_A_STEP[bar.unit]
+    return scale * float(bar.throughput**power)
+
+
 def present_log(lines: Sequence[LogLine], read: Read) -> PresentLog:
     """Return lines, oldest first, as they were read."""
     told, work = None, []
-    for number, one in read_lines(line.text for line in lines):
+    for number, one in _each(without_inner_bars(read_lines(line.text for line in lines))):
         if one.step is not None:
             work.append((number - 1, f"{one.scope} {one.step} {one.loss}"))
             told = (number - 1, one.step) if one.scope == "run" else told

@@ -15,7 +15,7 @@ from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
 from cockpit.text.progress import LineProgress, progress_columns
-from cockpit.text.progress_lines import ProgressAt, Run, read_runs
+from cockpit.text.progress_lines import ProgressAt, Run, read_runs, without_inner_bars
 from cockpit.verbs.common import OK, add_config, add_json, put, put_figures
 from cockpit.verbs.reading import opened_log, whole_chunks
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read and print as it goes; return 0. Raises ``UsageError`` for what cannot be read."""
     with opened_log(args.file, args.config) as file:
-        found = read_runs(whole_chunks(file))
+        found = without_inner_bars(read_runs(whole_chunks(file)))
         if args.json:
             _print_list(found)
         else:

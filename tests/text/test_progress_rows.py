@@ -6,7 +6,7 @@ import pytest
 
 from cockpit.text.fields import shape_of
 from cockpit.text.progress import Row, plain, progress_rows
-from cockpit.text.progress_lines import read_lines
+from cockpit.text.progress_lines import read_lines, read_training
 
 EXAMPLES = [(row, example) for row in progress_rows() for example in row.examples]
 
@@ -37,6 +37,9 @@ def test_every_row_has_an_example_and_a_name_of_its_own() -> None:
         "37700 val 3.571585",
         "37700 train files",
         "[15,   250/ 2562] - test_losses - Parent Class: 1.2",
+        "s:4960 tel:3.423866",
+        "iters: 20000 lr: 0.1 loss: 1.0",
+        "Evaluating: 100%|██████████| 20/20 [00:02<00:00, 9.1it/s] step 1200 loss 2.31 lr 1e-4",
         "loaded: 5;skipped: 2:  50%|█████     | 5/10 [00:05<00:05,  1.01it/s]",
     ],
 )
@@ -48,3 +51,57 @@ def test_a_bar_that_is_described_by_metrics_alone_is_of_the_training() -> None:
     line = "d: -0.001;gen: -0.006:  96%|█████████▌| 19243/20000 [11:47:36<25:51,  2.05s/it]"
     ((_, found),) = read_lines([line])
     assert (found.step, found.max_step) == (19243, 20000)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Iters: 10/20000 || Lr: 0.0199 || Task Loss: 3.28 || KD Loss: 1.60", (10, 20000, 3.28)),
+        ("  Batch 40/165 | Batch Energy: 1.4539 | Perplexity: 1115.5", (40, 165, None)),
+        ("<epoch:  3, iter:   1,200, lr:1.000e-04> l_pix: 3.4567e-02 ", (1200, None, 0.034567)),
+        (
+            "Evaluating: 100%|██████████| 20/20 [00:02<00:00, 9.1it/s]"
+            "2024-05-01 10:00:00,123 - INFO - step 1200 loss 2.31",
+            (1200, None, 2.31),
+        ),
+        (
+            "Validation: |    | 0/? [00:00<?, ?it/s]\x1b[A[12/09/24 21:33:16] INFO   Epoch 123:"
+            " v_loss 1.9e+00  loss 4.2e-01",
+            (123, None, 0.42),
+        ),
+    ],
+)
+def test_what_the_training_says_beside_other_work_is_read(
+    line: str, told: tuple[int, int | None, float | None]
+) -> None:
+    ((_, found),) = read_lines([line])
+    assert (found.step, found.max_step, found.loss) == told
+
+
+def test_the_bar_of_an_evaluation_in_the_midst_of_the_steps_counts_no_step() -> None:
+    log = """
+  2%|1         | 500/28013 [02:59<2:41:40,  2.84it/s]
+  logits = stack(logits)
+  0%|          | 3/6226 [00:00<10:43,  9.14it/s]
+  0%|          | 11/6226 [00:01<12:43,  8.14it/s]
+  2%|1         | 501/28013 [14:59<2:41:40,  2.84it/s]
+"""
+    assert [found.step for _, found in read_training([log.encode()])] == [500, 501]
+
+
+def test_the_bar_of_batches_within_one_of_epochs_is_read() -> None:
+    log = """
+ 20%|##        | 1/5 [10:00<40:40,  600.0s/it]
+  0%|          | 3/2000 [00:00<10:43,  3.34it/s]
+  0%|          | 4/2000 [00:00<10:43,  3.34it/s]
+"""
+    assert [found.step for _, found in read_training([log.encode()])] == [1, 3, 4]
+
+
+def test_the_bar_of_a_second_stage_begins_where_the_first_is_complete() -> None:
+    log = """
+ 99%|######### | 99/100 [00:50<00:01,  2.00it/s]
+100%|##########| 100/100 [00:50<00:00,  2.00it/s]
+  0%|          | 1/6226 [00:01<12:43,  8.14it/s]
+"""
+    assert [found.step for _, found in read_training([log.encode()])] == [99, 100, 1]

@@ -113,6 +113,8 @@ _COUNT = late_regex(r"\bprogress on:\s?\w{1,40} (\d[\d.,]{0,20}[kM]?)it/", re.I)
 """How far Levanter's line says that it is, rounded."""
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 """The count of a progress bar: ``4600/5155 [12:03<``."""
+_EVALUATED = late_regex(r"\bstep\W{0,3}(\d{1,12})/\d{1,12}\b[^|]{0,3}\bval_loss\b", re.I)
+"""An evaluation on the way: ``step:2250/3175 val_loss:3.4``."""
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
 """An evaluation's loss, which is not training's: ``val_loss: 2.4``."""
 _OTHERS = late_regex(
@@ -201,11 +203,15 @@ def marks_of(
 
 
 def bars_of(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return (index, count) of every state of a progress bar, whatever it counts."""
+    """Return (index, count) of every state of a progress bar, whatever it counts.
+
+    And of every evaluation that tells at which step it is: a trainer may log nothing else.
+    """
     return [
         (index, bar[1])
         for index, line in enumerate(lines)
-        if "<" in line and (bar := _BAR.search(line))
+        if ("<" in line and (bar := _BAR.search(line)))
+        or ("loss" in line and (bar := _EVALUATED.search(line)))
     ]
 
 

@@ -79,6 +79,11 @@ _DUMPED: Final = late_regex(
     r"|^\W{0,3}(?:\+ |cmd\b|command\b|\S{0,80}python[\d.]{0,5}\b|(?:torchrun|srun|accelerate"
     r"|deepspeed)\b)(?!.*\berror\b)(?:.{0,200}?\s--[\w.-]+){3}",
 )
+_SOURCE: Final = late_regex(
+    r"^\s*(?:raise\s+[\w.]+\(|(?:if|elif|while|for|with|def|class|assert|except)\b.{0,300}:\s*$"
+    r"|from [\w.]+ import \w)"
+)
+"""A program that logs its own source, or a traceback's: what it would say is not said."""
 _HELP: Final = late_regex(
     r"^usage: |^\s+-{1,2}[\w-]{1,40}(?:[ =][A-Z_\[\]{},.]{1,40})?(?:, --[\w-]{1,40})?"
     r"(?: [A-Z_]{2,40})?\s{2,}\S"
@@ -94,6 +99,7 @@ _FIRST: Final[tuple[_Told, ...]] = (
 )
 _THEN: Final[tuple[_Told, ...]] = (
     ("configuration", _DUMPED, False),
+    ("configuration", _SOURCE, False),
     ("help", _HELP, False),
     ("warning", _REMARK, True),
     ("launcher", _LAUNCHER, False),
