@@ -39,6 +39,7 @@ from cockpit.rules.triage.exceptions import (
 from cockpit.rules.triage.log import Log, answer
 from cockpit.rules.triage.patterns import (
     BAD_ACCESS,
+    CRASH,
     DEVICE_ERROR,
     DRAIN,
     HANDLED,
@@ -78,6 +79,10 @@ _TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
 """What a launcher tells of the tasks that it ended."""
 _SYNCED = late_regex(r"^wandb: waiting for .{0,40}\bto finish\b", re.I)
 """What W&B's client says at each end, with the exit status beside: ``(failed 255)``."""
+_JOB = late_regex(r"\*{3} (?:JOB|STEP) (\d{1,12})\b")
+"""Slurm's word for a job that it ends: ``*** JOB 4711 ON n1 CANCELLED AT …``."""
+_SIGNALLED = late_regex(r"sigterm|\bsignal|signal_?exception|\bterminated?\b", re.I)
+"""What a program says of the signal by which the scheduler ends it."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 """The device and the number of an error of NVIDIA's driver: ``NVRM: Xid (PCI:0000:3b:00): 79``."""
 
@@ -112,7 +117,7 @@ def ended(
         and not (ordered and stopped and _is_consequence(log, sign, found, stopped[0]))
         and _decides(log, sign, found, raised)
     ):
-        return _unread(log, sign, found) or by_sign(log, sign, found, raised)
+        return _unread(log, sign, found) or _ended_anew(log, sign, found, raised)
     if cancelled or stopped or exit_code in INTERRUPT_CODES:
         if stopped and not cancelled and _went_wrong(log, stopped[-1], exit_code):
             return answer(log, "unknown", "escalate", "guess", stopped)
@@ -120,6 +125,29 @@ def ended(
     if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
         return by_exit(log, exit_code)
     return by_exception(log, raised)
+
+
+def _ended_anew(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> Triage:
+    """Return the answer of a sign, without a relaunch where a program ended below it once more.
+
+    A file that a second start goes on in holds the scheduler's word for the first start, too.
+    """
+    said = by_sign(log, sign, found, raised)
+    if said.action != "relaunch" or log.speaker(found[-1]) != "scheduler":
+        return said
+    own = raised is not None and bool(raised.frames) and raised.name not in WRAPPERS
+    ends = [*log.naming(CRASH), *misused(log), *_jobs_cancelled(log, found)]
+    if raised is not None and own and not is_echo(raised) and not LEAVING.search(raised.text):
+        ends.append(raised.at)
+    ends = [i for i in ends if i > found[-1] and not _SIGNALLED.search(log.lines[i])]
+    return answer(log, said.name, "escalate", "guess", [*found, *sorted(ends)]) if ends else said
+
+
+def _jobs_cancelled(log: Log, found: list[int]) -> list[int]:
+    """Return the lines by which Slurm tells that another job than that of ``found`` was stopped."""
+    jobs = {i: told[1] for i in log.naming(JOB_CANCELLED) if (told := _JOB.search(log.lines[i]))}
+    own = {told[1] for i in found if (told := _JOB.search(log.lines[i]))}
+    return [index for index, job in jobs.items() if own and job not in own]
 
 
 def _typed(log: Log, before: int) -> list[int]:

@@ -10,6 +10,9 @@ from tests.rules.triage.test_classify import TRAIN, raised
 PREEMPTED = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO PREEMPTION ***"
 LIMIT = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO TIME LIMIT ***"
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran for 600000 ms"
+CANCELLED = "slurmstepd: error: *** JOB 8 ON n5 CANCELLED AT 2026-02-02T09:10:00 ***"
+FULL = raised("OSError: [Errno 28] No space left on device")
+LOST = raised("ValueError: no such mesh: 4x8")
 SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
 REFUSED = "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host s3.lab:443"
 MORE = [f"step {step} loss 2.1" for step in (90, 91, 92)]
@@ -31,6 +34,12 @@ PIPE = [
         ([PREEMPTED, "Requeued, attempt 2", *SHAPES], 1, ("complex_code_bug", "escalate")),
         ([LIMIT, "---- job 8 begins ----", *SHAPES], 1, ("complex_code_bug", "escalate")),
         ([PREEMPTED, "Requeued, attempt 2"], 1, ("preempted", "wait")),
+        # A second start that wrote into the same file, and ended otherwise.
+        ([LIMIT, CANCELLED], 1, ("walltime", "escalate")),
+        ([LIMIT, *FULL], 1, ("walltime", "escalate")),
+        ([PREEMPTED, *LOST], 1, ("preempted", "escalate")),
+        ([LIMIT, "Segmentation fault (core dumped)"], 139, ("walltime", "escalate")),
+        ([LIMIT, *raised("RuntimeError: received SIGTERM in save")], 1, ("walltime", "relaunch")),
         # Code that is wrong is no scheduler's doing; closed files and lost objects are.
         ([PREEMPTED, *raised("KeyError: 'state'")], 1, "preempted"),
         (["INFO: may be preempted", "job 99 was preempted", *SHAPES], 1, "complex_code_bug"),

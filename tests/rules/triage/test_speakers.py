@@ -106,3 +106,21 @@ def test_metrics_still_tell_of_numbers_that_are_lost() -> None:
 def test_a_relaunch_is_sure_only_on_the_word_of_who_decides(line: str, confidence: str) -> None:
     found = triage([*(f"step {n} loss 2.{n}" for n in range(9)), line], "failed", None)
     assert (found.name, found.action, found.confidence) == ("preempted", "relaunch", confidence)
+
+
+def test_a_program_that_logs_its_own_source_says_nothing_of_what_stands_in_it() -> None:
+    source = [
+        "    if not torch.isfinite(loss):",
+        '        raise RuntimeError(f"non-finite train loss at step {step}")',
+    ]
+    told = triage([*source, *(f"step {n}/90 loss 2.{n}" for n in range(9))], "running", None)
+    assert (told.name, told.action) == ("harmless_noise", "none")
+
+
+def test_evaluations_at_later_and_later_steps_prove_that_it_runs() -> None:
+    lines = [
+        f"step:{n * 125}/3040 val_loss:3.{9 - n} train_time:{n * 48}.1s step_avg:388.3ms"
+        for n in range(1, 7)
+    ]
+    assert triage(lines, "running", None).name == "harmless_noise"
+    assert triage([lines[0]] * 6, "running", None).name == "unknown"
