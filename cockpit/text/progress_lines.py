@@ -517,8 +517,10 @@ def present_log(lines: Sequence[LogLine], read: Read) -> PresentLog:
     """Return lines, oldest first, as they were read."""
     told, work = None, []
     for number, one in _each(without_inner_bars(read_lines(line.text for line in lines))):
+        shown = one.step_shown if one.step is None else one.step
+        if shown is not None:
+            work.append((number - 1, f"{one.scope} {shown} {one.loss}"))
         if one.step is not None:
-            work.append((number - 1, f"{one.scope} {one.step} {one.loss}"))
             told = (number - 1, one.step) if one.scope == "run" else told
     return PresentLog(tuple(lines), read, told, tuple(work))
 

@@ -130,15 +130,17 @@ def ended(
 def _ended_anew(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> Triage:
     """Return the answer of a sign, without a relaunch where a program ended below it once more.
 
-    A file that a second start goes on in holds the scheduler's word for the first start, too.
+    A file that a second start goes on in holds what ended the first start, too.
     """
     said = by_sign(log, sign, found, raised)
-    if said.action != "relaunch" or log.speaker(found[-1]) != "scheduler":
+    if said.action != "relaunch":
         return said
-    own = raised is not None and bool(raised.frames) and raised.name not in WRAPPERS
-    ends = [*log.naming(CRASH), *misused(log), *_jobs_cancelled(log, found)]
-    if raised is not None and own and not is_echo(raised) and not LEAVING.search(raised.text):
-        ends.append(raised.at)
+    ends = misused(log)  # nothing is asked of a command line once a program has begun
+    if log.speaker(found[-1]) == "scheduler":
+        ends = [*ends, *log.naming(CRASH), *_jobs_cancelled(log, found)]
+        own = raised is not None and bool(raised.frames) and raised.name not in WRAPPERS
+        if raised is not None and own and not is_echo(raised) and not LEAVING.search(raised.text):
+            ends.append(raised.at)
     ends = [i for i in ends if i > found[-1] and not _SIGNALLED.search(log.lines[i])]
     return answer(log, said.name, "escalate", "guess", [*found, *sorted(ends)]) if ends else said
 

@@ -274,6 +274,8 @@ def is_echo(raised: Raised) -> bool:
 
 GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
 """Exceptions that may mean anything: without a frame their message tells the thing."""
+GONE: Final = frozenset(("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError"))
+"""What Ray raises where a worker has died: it tells possible causes, and knows none."""
 _Class = tuple[str, Action]
 AGAIN: Final = late_regex(r"\b(please )?try again\b", re.I)
 """What a server says of trouble that is its own, whatever was asked of it."""
@@ -385,7 +387,7 @@ def _is_config(own: str, message: str) -> bool:
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
-        other = raised.name in WRAPPERS or raised.name == "ActorUnavailableError"
+        other = raised.name in WRAPPERS or raised.name in GONE
         return thin or ("unknown" if other else "complex_code_bug", "escalate")
     code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)

@@ -111,8 +111,10 @@ _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)
 """Such as ``Epoch: 3.5``."""
 _COUNT = late_regex(r"\bprogress on:\s?\w{1,40} (\d[\d.,]{0,20}[kM]?)it/", re.I)
 """How far Levanter's line says that it is, rounded."""
-_BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
-"""The count of a progress bar: ``4600/5155 [12:03<``."""
+_BAR = late_regex(
+    r"\b(\d[\d.,]{0,20}[kMGT]?)(?:B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<|it \[[\d:]{2,12}, *\d)"
+)
+"""The count of a progress bar, also of one that knows no total: ``4600/5155 [12:03<``."""
 _EVALUATED = late_regex(r"\bstep\W{0,3}(\d{1,12})/\d{1,12}\b[^|]{0,3}\bval_loss\b", re.I)
 """An evaluation on the way: ``step:2250/3175 val_loss:3.4``."""
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
@@ -210,7 +212,7 @@ def bars_of(lines: Sequence[str]) -> list[tuple[int, str]]:
     return [
         (index, bar[1])
         for index, line in enumerate(lines)
-        if ("<" in line and (bar := _BAR.search(line)))
+        if (("<" in line or "it [" in line) and (bar := _BAR.search(line)))
         or ("loss" in line and (bar := _EVALUATED.search(line)))
     ]
 

@@ -11,6 +11,7 @@ PREEMPTED = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DU
 LIMIT = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO TIME LIMIT ***"
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran for 600000 ms"
 CANCELLED = "slurmstepd: error: *** JOB 8 ON n5 CANCELLED AT 2026-02-02T09:10:00 ***"
+USAGE = ["usage: train.py [-h] [--fp16 FP16]", "train.py: error: argument --fp16: bad value: s"]
 FULL = raised("OSError: [Errno 28] No space left on device")
 LOST = raised("ValueError: no such mesh: 4x8")
 SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
@@ -38,6 +39,11 @@ PIPE = [
         ([LIMIT, CANCELLED], 1, ("walltime", "escalate")),
         ([LIMIT, *FULL], 1, ("walltime", "escalate")),
         ([PREEMPTED, *LOST], 1, ("preempted", "escalate")),
+        (
+            [*raised("RuntimeError: CUDA error: uncorrectable ECC error encountered"), *USAGE],
+            2,
+            ("hardware_fault", "escalate"),
+        ),
         ([LIMIT, "Segmentation fault (core dumped)"], 139, ("walltime", "escalate")),
         ([LIMIT, *raised("RuntimeError: received SIGTERM in save")], 1, ("walltime", "relaunch")),
         # Code that is wrong is no scheduler's doing; closed files and lost objects are.

@@ -124,3 +124,28 @@ def test_evaluations_at_later_and_later_steps_prove_that_it_runs() -> None:
     ]
     assert triage(lines, "running", None).name == "harmless_noise"
     assert triage([lines[0]] * 6, "running", None).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    "moving",
+    [
+        "03:02:{n}.396 [I] Progress on: 4.4{n}kit/200kit rate:1.4it/s remaining:38:25:2{n}",
+        "{n}99it [01:0{n},  7.00s/it]",
+    ],
+)
+def test_a_rounded_step_and_a_bar_without_a_total_prove_that_it_runs(moving: str) -> None:
+    begun = ["Step 4400: loss=0.03", "ERROR: a sensor of the room fails"]
+    lines = [moving.format(n=n) for n in range(1, 9)]
+    assert triage([*begun, *lines], "running", None).name == "harmless_noise"
+    assert triage([*begun, *lines[:1] * 6], "running", None).name == "unknown"
+
+
+def test_what_ray_says_of_a_worker_that_died_names_no_cause() -> None:
+    died = raised("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing.")
+    more = [
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
+        " Worker exit detail: There are some potential root causes. (1) The process is killed by"
+        " SIGKILL by OOM killer due to high memory usage. (2) ray stop --force is called."
+    ]
+    told = triage([*died, *more], "failed", 1)
+    assert (told.name, told.action) == ("unknown", "escalate")
