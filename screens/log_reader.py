@@ -11,9 +11,10 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from cockpit.model.alert import Alert
 from cockpit.model.base import SafeText
@@ -21,7 +22,7 @@ from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.report import RunReport
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as spelled
-from cockpit.records.logbook.reading import Logbook, book_then, read_logbook
+from cockpit.records.logbook.reading import book_then, read_logbook
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub_line
@@ -140,32 +141,26 @@ async def read_book_then(path: str, at: float) -> LogbookText:
     if not raw:
         return LogbookText((), found.told, False)
     try:
-        shown = await offload(_text_of, raw, deadline=DEADLINE)
+        shown = await offload(_text_of, BytesIO(raw), len(raw), deadline=DEADLINE)
     except TimeoutError:
         return LogbookText((), "unknown: the logbook is too large", False)
     return shown._replace(note=f"{found.told} · {shown.note}")
 
 
-def _text_of(raw: bytes) -> LogbookText:
-    """Return a logbook of which all bytes are known, as it is shown."""
-    size, whole = len(raw), raw.decode("utf-8", "replace")
-    book = read_logbook(whole[:MOST])
+def _text_of(file: BinaryIO, size: int) -> LogbookText:
+    """Return a logbook of ``size`` bytes as it is shown."""
+    raw = file.read(MOST)
+    book = read_logbook(raw.decode("utf-8", "replace"))
     newest_last = book.newest_first is not True
-    if size > MOST:
-        raw = raw[-MOST:].partition(b"\n")[2] if newest_last else raw[:MOST]
+    if size > MOST and newest_last:
+        file.seek(size - MOST)
+        raw = file.read(MOST).partition(b"\n")[2]
         book = read_logbook(raw.decode("utf-8", "replace"))
-    return _shown(raw, book, newest_last, size)
-
-
-def _shown(
-    raw: bytes, book: Logbook, newest_last: bool, size: int, stamp: tuple[int, ...] = ()
-) -> LogbookText:
-    lines = tuple(scrub_line(line) for line in safe_lines(raw))
     count = len(book.entries)
     note = f"{count} entr{'y' if count == 1 else 'ies'}"
     if size > MOST:
         note += f" · only the {'end' if newest_last else 'beginning'} is shown"
-    return LogbookText(lines, note, newest_last, stamp)
+    return LogbookText(tuple(map(scrub_line, safe_lines(raw))), note, newest_last)
 
 
 def _read(path: str, former: LogbookText | None) -> LogbookText:
@@ -175,15 +170,9 @@ def _read(path: str, former: LogbookText | None) -> LogbookText:
             stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if former is not None and former.stamp == stamp:
                 return former
-            raw = file.read(MOST)
-            book = read_logbook(raw.decode("utf-8", "replace"))
-            if status.st_size > MOST and book.newest_first is not True:
-                file.seek(status.st_size - MOST)
-                raw = file.read(MOST).partition(b"\n")[2]
-                book = read_logbook(raw.decode("utf-8", "replace"))
+            return _text_of(file, status.st_size)._replace(stamp=stamp)
     except OSError as error:
         return LogbookText((), (error.strerror or "cannot be read").lower(), False)
-    return _shown(raw, book, book.newest_first is not True, status.st_size, stamp)
 
 
 EVIDENCE_TERM: Final = 60

@@ -86,19 +86,8 @@ class ChartsTab:
         change()
         self.ask()
 
-    def next_metric(self) -> None:
-        """Show the next of the usual metrics."""
-        first = self._view.look.metrics[0]
-        at = USUAL.index(first) + 1 if first in USUAL else 0
-        self._turn((USUAL[at % len(USUAL)],))
-
-    def two(self) -> None:
-        """Show a second metric below the first, or the first alone."""
-        first, *others = self._view.look.metrics
-        second = next(each for each in USUAL if each != first)
-        self._turn((first,) if others else (first, second))
-
-    def _turn(self, metrics: tuple[str, ...]) -> None:
+    def turn(self, metrics: tuple[str, ...]) -> None:
+        """Show these metrics."""
         self.change(lambda: self._view.turn(self._view.look._replace(metrics=metrics)))
 
     def typed(self, words: str) -> None:
@@ -117,7 +106,7 @@ class ChartsTab:
             self._cockpit.say(f"no metric has a name like {unknown[0]}")
         chosen = tuple(dict.fromkeys(names[0] for _, names in meant if names))
         if chosen:
-            self._turn(chosen)
+            self.turn(chosen)
 
     def leave(self) -> None:
         """End the choice of a name."""
@@ -184,12 +173,16 @@ class ChartKeys(LogKeys):
     def action_next_metric(self) -> None:
         """Show the next usual metric."""
         self.go("charts")
-        self.charts_tab.next_metric()
+        first = self.charts.look.metrics[0]
+        at = USUAL.index(first) + 1 if first in USUAL else 0
+        self.charts_tab.turn((USUAL[at % len(USUAL)],))
 
     def action_two_metrics(self) -> None:
-        """Show two metrics, or one."""
+        """Show a second metric below the first, or the first alone."""
         self.go("charts")
-        self.charts_tab.two()
+        first, *others = self.charts.look.metrics
+        second = next(each for each in USUAL if each != first)
+        self.charts_tab.turn((first,) if others else (first, second))
 
     def action_time_axis(self) -> None:
         """Change between steps and times."""

@@ -258,9 +258,7 @@ def _section(section: Section, width: int) -> list[Content]:
         does, mark, why = does.partition(NOT_NOW)
         left = text(" ", fit(text((key, f"bold {ACCENT}")), keys), fit(Content(name), names))
         said = text((does, DIM), (mark + why, "$attention"))
-        pieces = wrapped(said, width - left.cell_length, MOST_HELP_LINES) or [EMPTY]
-        lines.append(text(left, pieces[0]))
-        lines += [text(" " * left.cell_length, piece) for piece in pieces[1:]]
+        lines += hung(left, wrapped(said, width - left.cell_length, MOST_HELP_LINES) or [EMPTY])
     return [fit(line, width) for line in lines]
 
 
@@ -277,10 +275,8 @@ def _coded(codes: Sequence[tuple[str, str, str, str]], width: int, title: str) -
     lines = [text((title, STRONG))] if codes else []
     for code, what, opens, severity in codes:
         head = text(" ", (code, f"bold {ACCENT}"), "  ", what, (f"  {severity}", DIM))
-        lines += wrapped(head, width, MOST_HELP_LINES)
-        lines += [
-            text("   ", piece) for piece in wrapped(text((opens, DIM)), width - 3, MOST_HELP_LINES)
-        ]
+        below = wrapped(text((opens, DIM)), width - 3, MOST_HELP_LINES)
+        lines += [*wrapped(head, width, MOST_HELP_LINES), *(text("   ", each) for each in below)]
     return [fit(line, width) for line in lines]
 
 

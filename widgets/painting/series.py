@@ -264,37 +264,6 @@ def _log(value: float) -> float:
     return math.log(max(value, 5e-324))
 
 
-class Canvas:
-    """Braille dots, two columns and four rows a cell, each cell in one ink.
-
-    Where a line runs through a cell of the band, only the line is drawn there: it stays crisp.
-    """
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
-        self._band = [[0] * width for _ in range(height)]
-        self._main = [[0] * width for _ in range(height)]
-
-    def column(self, x: int, low: int, high: int, main: bool) -> None:
-        """Set the dots ``low`` to ``high`` (0 = bottom) of dot column ``x``."""
-        bits = self._main if main else self._band
-        for y in range(max(0, low), min(self.height * 4 - 1, high) + 1):
-            up = self.height * 4 - 1 - y
-            bits[up // 4][x // 2] |= _DOTS[x % 2][up % 4]
-
-    def cells(self, ink: str, band: str) -> list[list[Cell]]:
-        """Return the rows of cells from the top."""
-        return [
-            [
-                (chr(0x2800 + (main or around)), ink if main else band)
-                if main or around
-                else (" ", "")
-                for around, main in zip(band_row, main_row, strict=True)
-            ]
-            for band_row, main_row in zip(self._band, self._main, strict=True)
-        ]
-
-
 def plot(
     series: Series,
     scale: Scale,
@@ -316,13 +285,36 @@ def plot(
 def curve_cells(
     series: Series, scale: Scale, width: int, height: int, ink: str, band: str
 ) -> list[list[Cell]]:
-    """Return the cells of line and band alone, rows from the top."""
-    canvas = Canvas(width, height)
+    """Return the cells of line and band alone, rows from the top.
+
+    They are braille, of two columns and four rows of dots. Where a line runs through a cell of the
+    band, only the line is drawn there: it stays crisp.
+    """
     top = height * 4 - 1
+    around, line = ([[0] * width for _ in range(height)] for _ in range(2))
+
+    def dots(bits: list[list[int]], x: int, low: int, high: int) -> None:
+        for up in range(top - min(top, high), top - max(0, low) + 1):
+            bits[up // 4][x // 2] |= _DOTS[x % 2][up % 4]
+
     former: int | None = None
     for x, each in enumerate(series.line(scale)[: width * 2]):
-        former = _draw(canvas, x, each, scale, top, former)
-    return canvas.cells(ink, band)
+        if each.low is None or each.high is None or each.mean is None:
+            former = None
+            continue
+        low, high, mean = (round(scale(value) * top) for value in (each.low, each.high, each.mean))
+        dots(around, x, low, high)
+        dots(line, x, mean, mean)
+        if former is not None and abs(mean - former) > 1:
+            dots(line, x, min(mean, former + 1), max(mean, former - 1))
+        former = mean
+
+    def cell(beside: int, within: int) -> Cell:
+        inked = chr(0x2800 + (within or beside)), ink if within else band
+        return inked if within or beside else (" ", "")
+
+    rows = zip(around, line, strict=True)
+    return [[cell(*pair) for pair in zip(*row, strict=True)] for row in rows]
 
 
 def mark_edges(cells: list[list[Cell]], series: Series, scale: Scale, bad: str) -> None:
@@ -336,19 +328,6 @@ def mark_edges(cells: list[list[Cell]], series: Series, scale: Scale, bad: str) 
         if each.bad and not begun:
             cells[-1][x // 2] = (glyph("nonfinite"), bad)
         begun = each.bad or (begun and not each.seen)
-
-
-def _draw(
-    canvas: Canvas, x: int, each: Bin, scale: Scale, top: int, former: int | None
-) -> int | None:
-    if each.low is None or each.high is None or each.mean is None:
-        return None
-    low, high, mean = (round(scale(value) * top) for value in (each.low, each.high, each.mean))
-    canvas.column(x, low, high, main=False)
-    canvas.column(x, mean, mean, main=True)
-    if former is not None and abs(mean - former) > 1:
-        canvas.column(x, min(mean, former + 1), max(mean, former - 1), main=True)
-    return mean
 
 
 def row_of(cells: list[Cell]) -> Content:
