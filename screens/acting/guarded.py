@@ -141,7 +141,7 @@ class GuardedActions:
         elif not self._cockpit.watch_state.operator:
             self._cockpit.say("who are you? still looking up the operator's name")
         elif verb == "ack":
-            from screens.acting.ack import AckScreen
+            from screens.acting.form import AckScreen
 
             self._app.push_screen(AckScreen(self._cockpit, report.name))
         elif verb != "log":

@@ -10,9 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
-from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen
-from screens.acting.form import FormScreen
+from screens.acting.form import AckScreen, FormScreen
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.acting.points import PointsScreen

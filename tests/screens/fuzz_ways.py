@@ -16,9 +16,8 @@ from cockpit.model.observed import Column
 from cockpit.model.place import place_of
 from cockpit.model.plan import Request
 from cockpit.model.report import RunReport
-from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen
-from screens.acting.form import ApproveScreen, FormScreen
+from screens.acting.form import AckScreen, ApproveScreen, FormScreen
 from screens.acting.journal import JournalScreen
 from screens.acting.offers import PaletteScreen
 from screens.acting.plan import PlanScreen

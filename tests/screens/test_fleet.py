@@ -16,7 +16,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.model.alert import Severity
 from cockpit.model.report import RunReport, Verdict, View
 from screens import fleet
-from screens.acting.ack import AckScreen
+from screens.acting.form import AckScreen
 from screens.fleet import HELD, FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from screens.acting.ack import AckScreen
+from screens.acting.form import AckScreen
 from screens.hotkeys import ACTIONS
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService

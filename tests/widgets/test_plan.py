@@ -23,7 +23,7 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.records import Recorded, SaveStage
-from screens.acting.ack import alert_choice
+from screens.acting.form import alert_choice
 from tests.screens.acting.stand_in_service import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words

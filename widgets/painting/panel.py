@@ -31,9 +31,8 @@ from widgets.painting.line import (
     text,
     that_fit,
 )
-from widgets.painting.loss import LABELS, has_curve, one_row, paint_loss
 from widgets.painting.run_line import run_line
-from widgets.painting.series import loss_columns
+from widgets.painting.series import LABELS, has_curve, loss_columns, one_row, paint_loss
 
 AN_HOUR: Final = 3
 """Cells of half an hour, the first of which has hardly begun: less of a day says nothing."""

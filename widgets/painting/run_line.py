@@ -15,7 +15,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, fit, row, text
-from widgets.painting.loss import one_row
+from widgets.painting.series import one_row
 
 
 class Words(NamedTuple):

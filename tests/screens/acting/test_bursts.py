@@ -10,9 +10,8 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen, EntryArea
-from screens.acting.form import FormScreen
+from screens.acting.form import AckScreen, FormScreen
 from screens.acting.journal import JournalScreen
 from screens.acting.offers import PaletteScreen
 from screens.acting.plan import PlanScreen

@@ -16,8 +16,7 @@ from cockpit.actions.core.table import TABLE
 from cockpit.model.jobs import LaunchState, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
-from screens.acting.ack import AckScreen, end_words
-from screens.acting.form import FormScreen
+from screens.acting.form import AckScreen, FormScreen, end_words
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen

@@ -5,8 +5,7 @@ from __future__ import annotations
 from textual import events
 
 from cockpit.actions.core.action import RefuseError
-from screens.acting.ack import AckScreen
-from screens.acting.form import FormScreen
+from screens.acting.form import AckScreen, FormScreen
 from screens.acting.offers import PaletteScreen, commands_like
 from screens.acting.plan import PlanScreen
 from screens.dialog import TOO_SOON, TextLine
