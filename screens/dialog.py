@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from rich.text import Text
 from textual import events
@@ -26,6 +26,9 @@ from screens.keys import Keys, bindings
 from widgets.fleet_header import KeyLine, paint_key
 from widgets.painting.line import ACCENT, LINE, STRONG, text, that_fit, wrapped
 from widgets.scrolled import ListBody, Paged, Row, Sheet
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
 
 R = TypeVar("R")
 READ_AFTER: Final = 0.3
@@ -146,7 +149,7 @@ class RowKeys:
     @property
     def page(self) -> Paged:
         """The page on which the list stands."""
-        raise NotImplementedError
+        return cast("Screen[Any]", self).query_one(Paged)
 
     def instead(self, keys: Sequence[str], former: Sequence[str]) -> str:
         """Return which row is chosen where the one that was is gone: the one in its place."""
@@ -209,11 +212,6 @@ class ListScreen(RowKeys, ActingScreen):
             yield Prompt(self.ASKS)
         yield KeyLine()
 
-    @property
-    def page(self) -> Paged:
-        """The page."""
-        return self.query_one(Paged)
-
     def heading(self) -> Content:
         """Return what stands in the frame at the left."""
         return text((f"{self.NAME} · {self.selected}", STRONG))
@@ -255,11 +253,6 @@ class ListDialog(RowKeys, Dialog[R], inherit_bindings=False):
         """Lay out the page."""
         with DialogBox():
             yield Paged()
-
-    @property
-    def page(self) -> Paged:
-        """The page."""
-        return self.query_one(Paged)
 
     def on_mount(self) -> None:
         """Show the list."""

@@ -57,13 +57,10 @@ class Counting:
         """Take that something else is searched for, or the same anew."""
         self._counts = None
 
-    def ensure(self, reader: LogReader) -> None:
-        """Count what the view marks, unless it was begun already."""
-        if self._counts != (self._view.term, reader.floor):
-            self.begin(reader)
-
-    def begin(self, reader: LogReader) -> None:
-        """Count anew what the view marks."""
+    def begin(self, reader: LogReader, *, anew: bool = True) -> None:
+        """Count what the view marks: ``anew``, or only if that was not begun already."""
+        if not anew and self._counts == (self._view.term, reader.floor):
+            return
         self._offsets, self._at, self._seen = [], reader.floor, 0
         self._over, self._part = False, False
         term = self._view.term
@@ -432,7 +429,7 @@ class LogTab:
 
         async def next_one() -> LogPlace | None:
             hit = await reader.find(term, offset, back, self._on_progress)
-            self._counting.ensure(reader)  # not before: an expression may take too long
+            self._counting.begin(reader, anew=False)  # not before: it may take too long
             return None if hit is None else LogPlace(hit.offset, term, "")
 
         self._go_soon(next_one, "no match above" if back else "no match below")

@@ -70,12 +70,12 @@ class MetricCharts(Painted):
         return Span(self.look.by_time, low, high)
 
     @property
-    def _whole_extent(self) -> tuple[float, float] | None:
-        return whole_of(self._first, self.look.by_time)
-
-    @property
     def _first(self) -> Curve:
         return self._curve(self.look.metrics[0])
+
+    @property
+    def _whole_extent(self) -> tuple[float, float] | None:
+        return whole_of(self._first, self.look.by_time)
 
     def _curve(self, metric: str) -> Curve:
         """Return the known curve: for the loss at least the report's own rows."""

@@ -79,11 +79,8 @@ class GuardedActions:
     ) -> None:
         self._app = app
         self._cockpit = cockpit
-        self._make_service = means.service
-        self._make_books = means.books
-        self._store_version = means.version
+        self._means = means
         self._present = present
-        self._anything_left = means.left
         self._service: ActionService | None = None
         self._making = asyncio.Lock()
         self._books: Logbooks | None = None
@@ -105,26 +102,26 @@ class GuardedActions:
             return "presenting, read-only: it offers no actions"
         if self._cockpit.watch_state.read_only:
             return "read-only: it offers no actions"
-        return "" if self._make_service is not None else NO_SERVICE
+        return "" if self._means.service is not None else NO_SERVICE
 
     async def service(self) -> ActionService:
         """Return the service, made when it is first asked for; raises ``TimeoutError``."""
-        if self._make_service is None:
+        if self._means.service is None:
             raise TimeoutError(NO_SERVICE)
         async with self._making:
             if self._service is None:
                 operator = self._cockpit.watch_state.operator
-                self._service = await offload(self._make_service, operator, deadline=MAKE_WITHIN)
+                self._service = await offload(self._means.service, operator, deadline=MAKE_WITHIN)
             return self._service
 
     async def _journal_stands(self) -> object | None:
         """Return what changes whenever the journal may have; ``None`` if that is not known."""
         from cockpit.store.store import StoreError
 
-        if self._store_version is None:
+        if self._means.version is None:
             return None
         try:
-            version = await offload(self._store_version, deadline=ASK_WITHIN)
+            version = await offload(self._means.version, deadline=ASK_WITHIN)
         except (StoreError, TimeoutError):
             return None
         return version, self.running_actions.changes
@@ -155,8 +152,8 @@ class GuardedActions:
                 self._app.push_screen(EditorScreen(self._cockpit, books, report))
 
     def _logbooks(self) -> Logbooks | None:
-        if self._books is None and self._make_books is not None:
-            self._books = self._make_books()
+        if self._books is None and self._means.books is not None:
+            self._books = self._means.books()
         return self._books
 
     async def unfinished(self, report: RunReport) -> Unfinished | None:
@@ -215,7 +212,7 @@ class GuardedActions:
             self._show_journal(report)
         elif report is None:
             self._cockpit.say("no run is selected")
-        elif what == "page" and self._make_service is None:
+        elif what == "page" and self._means.service is None:
             self._cockpit.say(NO_SERVICE)
         elif what == "points":
             from screens.acting.points import PointsScreen
@@ -240,7 +237,7 @@ class GuardedActions:
         runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
         if report is not None and report.name not in runs:
             runs.append(report.name)
-        if self._make_service is None:
+        if self._means.service is None:
             self._cockpit.say(NO_SERVICE)
         elif not runs:
             self._cockpit.say("no run is selected")
@@ -252,7 +249,7 @@ class GuardedActions:
 
     def look_for_interrupted(self) -> None:
         """Ask the journal, beside everything else, what crashed cockpits have left."""
-        if self._make_service is not None:
+        if self._means.service is not None:
             self._app.set_timer(LOOK_FOR_INTERRUPTED, partial(spawn, self._app, self._interrupted))
             self._app.set_interval(LOOK_AGAIN, self._look_again)
 
@@ -264,7 +261,7 @@ class GuardedActions:
         found: list[InterruptedAction] = []
         try:
             # Making a service loads all that acts, which a window that only looks does without.
-            ask = None if self._service is not None else self._anything_left
+            ask = None if self._service is not None else self._means.left
             if ask is not None and not await offload(ask, deadline=ASK_WITHIN):
                 return
             service = await self.service()

@@ -168,11 +168,6 @@ class PaletteScreen(RowKeys, KeyedModal[str | None], inherit_bindings=False):
             yield line
             yield Paged(self._sheet())
 
-    @property
-    def page(self) -> Paged:
-        """The page."""
-        return self.query_one(Paged)
-
     def rows(self) -> list[Row]:
         """Return what is found, by group as long as nothing is typed."""
         none = [remark(text(("no match", DIM)))]
