@@ -176,6 +176,7 @@ class Tasks(Frozen):
     running: int
     total: int
     over: int = Field(default=0, exclude=True)
+    failed: int = Field(default=0, exclude=True)
 
 
 class TaskValue(Frozen):

@@ -168,15 +168,16 @@ async def test_the_tasks_of_an_array_stand_in_a_table_those_that_failed_first() 
         for name, phase in ids
     ]  # fmt: skip
     members.append(TaskValue(id="7_[3-9]", state="PENDING", phase=Phase.WAITING, count=7))
-    job = made.job(tasks=Tasks(running=1, total=10, over=2), members=tuple(members))
+    job = made.job(tasks=Tasks(running=1, total=12, over=2, failed=1), members=tuple(members))
     engine = StandIn(made.report("run-a", seen=made.facets(job=job)), made.report("run-b"))
     app = cockpit(engine=engine, service=StandInService())
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "RUNNING 1/10 · 1 failed" in text_of(app))
+        await until(pilot, lambda: "RUNNING 1/12 · 1 failed" in text_of(app))
         await pilot.press("K")
         await until(pilot, lambda: isinstance(app.screen, TasksScreen))
         shown = text_of(app)
         assert "1 failed · 1 running · 7 waiting · 1 succeeded" in shown
+        assert "only 10 of 12 tasks are listed" in shown
         places = [shown.index(f" {name} ") for name in ("7_1", "7_2", "7_[3-9]", "7_0")]
         assert places == sorted(places)
         assert "9m" in next(line for line in shown.splitlines() if "7_1" in line)

@@ -142,17 +142,13 @@ def brief_phase(report: RunReport, now: float) -> str:
 
 
 def _phase_extra(job: JobValue, now: float, just: str) -> str:
-    bad = sum(each.count for each in job.members if each.phase is Phase.FAILED)
+    tasks = job.tasks
+    bad = 0 if tasks is None else tasks.failed
     if job.phase.terminal:
         over = _ago(job.ended_at, now, just)
-        return (
-            f"{over} · {bad} of {sum(each.count for each in job.members)} tasks failed"
-            if bad
-            else over
-        )
+        return over if tasks is None or not bad else f"{over} · {bad} of {tasks.total} tasks failed"
     if job.phase is Phase.WAITING and job.pending_since is not None:
         return age(now - job.pending_since)
-    tasks = job.tasks
     failed = f" · {bad} failed" if bad else ""
     return f"{tasks.running}/{tasks.total}{failed}" if tasks is not None else ""
 

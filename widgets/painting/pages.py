@@ -296,22 +296,22 @@ TASK_MARKS: Final = {
 """By the phase of an array's task: its mark and style, in the order in which they are listed."""
 
 
-def tasks_count(job: JobValue) -> str:
-    """Return how many of an array's tasks are how: ``2 failed · 1 running · 9 succeeded``."""
-    counts = Counter[Phase]()
-    for each in job.members:
-        counts[each.phase] += each.count
-    return " · ".join(f"{counts[p]:,} {p.value}" for p in TASK_MARKS if counts[p])
-
-
 def tasks_table(job: JobValue, now: float) -> list[str]:
-    """Return a line of counts, then a line for each task, those that failed first."""
+    """Return a line of counts, then a line for each task, those that failed first.
+
+    The counts read ``2 failed · 1 running · 9 succeeded``.
+    """
     if not job.members:
         return []
-    order = list(TASK_MARKS)
+    order, counts = list(TASK_MARKS), Counter[Phase]()
+    for each in job.members:
+        counts[each.phase] += each.count
+    count = " · ".join(f"{counts[phase]:,} {phase.value}" for phase in order if counts[phase])
+    if job.tasks is not None and counts.total() < job.tasks.total:
+        count += f" · only {counts.total():,} of {job.tasks.total:,} tasks are listed"
     wide = max(len(each.id) for each in job.members)
     said = max(len(each.state) for each in job.members)
-    lines = [tasks_count(job), "", f"  {'task':<{wide}}  {'state':<{said}}  exit   started    took"
+    lines = [count, "", f"  {'task':<{wide}}  {'state':<{said}}  exit   started    took"
              "  node and output"]  # fmt: skip
     for each in sorted(job.members, key=lambda each: order.index(each.phase)):
         begun, end = each.started_at, each.ended_at if each.phase.terminal else now

@@ -126,9 +126,12 @@ def value_of(
 
 
 def _members(job: Job) -> tuple[TaskValue, ...]:
-    """Return the tasks of an array, as far as Slurm still lists them, in its order."""
+    """Return the tasks of an array that Slurm still lists; of too many those that failed first."""
     if not job.grouped or job.records[0].kind != "array":
         return ()
+    order = (Phase.FAILED, Phase.CANCELLED, Phase.UNKNOWN, Phase.RUNNING, Phase.WAITING)
+    rank = {phase: place for place, phase in enumerate(order)}
+    records = sorted(job.records, key=lambda each: rank.get(each.phase, len(rank)))
     return tuple(
         TaskValue(
             id=each.id,
@@ -141,7 +144,7 @@ def _members(job: Job) -> tuple[TaskValue, ...]:
             node=each.node or None,
             output=output_of(each),
         )
-        for each in job.records[:MOST_CHILDREN]
+        for each in records[:MOST_CHILDREN]
     )
 
 
@@ -150,7 +153,9 @@ def _tasks(job: Job) -> Tasks | None:
         return None
     running = sum(each.phase is Phase.RUNNING for each in job.records)
     over = sum(each.phase.terminal for each in job.records)
-    return Tasks(running=running, total=sum(map(count_of, job.records)), over=over)
+    failed = sum(each.phase is Phase.FAILED for each in job.records)
+    total = sum(map(count_of, job.records))
+    return Tasks(running=running, total=total, over=over, failed=failed)
 
 
 def _reason(job: Job, passed: Sequence[str]) -> str | None:

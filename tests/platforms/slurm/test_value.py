@@ -92,7 +92,9 @@ def test_each_task_of_an_array_is_told_apart_and_those_that_wait_are_counted() -
         replace(base, id="7_1", tasks="1", started=2.0, node="gpu7"),
         replace(base, id="7_[2-9]", tasks="2-9", state="PENDING"),
     )
-    found = value_of(run_of("toy", "7"), Job("7", records)).members
+    job = value_of(run_of("toy", "7"), Job("7", (*records[1:], records[0])))
+    assert job.tasks is not None and (job.tasks.failed, job.tasks.total) == (1, 10)
+    found = job.members
     assert [(each.id, each.phase, each.count) for each in found] == [
         ("7_0", Phase.FAILED, 1), ("7_1", Phase.RUNNING, 1), ("7_[2-9]", Phase.WAITING, 8),
     ]  # fmt: skip
