@@ -15,7 +15,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.jobs import Accepted, LaunchState, Live, LiveJob, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.runtime.http import HttpError
+from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.moment import Awake
 from cockpit.text.scrub import shown
 
@@ -25,6 +25,8 @@ NOTHING_STOPPED: Final = "nothing was told to stop"
 GRACE: Final = 60.0
 """Seconds that a job has to save and leave, where its run names no job."""
 NO_ANSWER: Final = "no answer in time"
+UNREACHED: Final = (LostError, HttpError, TimeoutError)
+"""What is raised where a system gave no answer."""
 MAX_POLL_GAP: Final = 16.0
 """Seconds between two looks beyond which this process was suspended; they do not count."""
 
@@ -144,6 +146,10 @@ class LaunchingPlatform(Platform):
 
     acts: ClassVar[bool] = True
 
+    async def used_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the system knows; raises as ``find`` does."""
+        return frozenset()
+
     async def find(
         self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None
     ) -> LookUp | str:
@@ -188,6 +194,13 @@ class LaunchingPlatform(Platform):
         """Return what ends exactly these jobs; raises ``CannotError`` for one that is not ours."""
         raise NotImplementedError
 
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the system itself knows; raises ``CannotError``."""
+        try:
+            return await self.used_ids(run)
+        except UNREACHED as error:
+            raise CannotError(_why(error)) from None
+
     async def look_up(
         self,
         run: RunSpec,
@@ -204,9 +217,8 @@ class LaunchingPlatform(Platform):
             if isinstance(found, str):
                 found = await self.close(run, launch_id, handle)
             return found
-        except (CannotError, LostError, HttpError, TimeoutError) as error:
-            why = shown(error, 400) or NO_ANSWER
-        text = f"cannot tell whether {launch_id} was started: {why}"
+        except (CannotError, *UNREACHED) as error:
+            text = f"cannot tell whether {launch_id} was started: {_why(error)}"
         return LookUp(found=LaunchState.UNKNOWN, text=text)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
@@ -214,7 +226,12 @@ class LaunchingPlatform(Platform):
         self.name_for(submission.launch_id)
         _sendable(submission)
         await self._check(run, submission)
-        return await self.offer(run, submission)
+        try:
+            return await self.offer(run, submission)
+        except LostAnswerError as error:
+            raise LostError(_why(error)) from error
+        except (HttpError, TimeoutError) as error:
+            raise CannotError(f"{_why(error)}; {NOTHING_STARTED}") from error
 
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Let an accepted job run, if still nothing of its lineage lives."""
@@ -230,8 +247,11 @@ class LaunchingPlatform(Platform):
             await self.check_unused(run, submission)
             await self.check_alone(run)
         except (HttpError, TimeoutError) as error:
-            why = shown(error, 400) or NO_ANSWER
-            raise CannotError(f"{why}; {NOTHING_STARTED}") from error
+            raise CannotError(f"{_why(error)}; {NOTHING_STARTED}") from error
+
+
+def _why(error: Exception) -> str:
+    return shown(error, 400) or NO_ANSWER
 
 
 def _sendable(submission: Submission) -> None:

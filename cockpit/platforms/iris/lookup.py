@@ -14,7 +14,7 @@ from cockpit.model.jobs import LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.base import LostError
 from cockpit.platforms.iris.answers import (
     PENDING,
     Job,
@@ -26,7 +26,7 @@ from cockpit.platforms.iris.answers import (
     waiting_of,
 )
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
-from cockpit.platforms.iris.rpc import AccessError, Controller, MissingMethodError, Tokens
+from cockpit.platforms.iris.rpc import Controller, MissingMethodError, Tokens
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
@@ -195,17 +195,11 @@ class IrisLookUps(LaunchingPlatform):
                 return _lookup_of(launch_id, seen)
         return await self._absent(controller, run, launch_id, closings)
 
-    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids that the controller has jobs of; raises ``CannotError``.
-
-        It forgets a job a week after its end.
-        """
-        try:
-            controller = await self._jobs.acting(run)
-            async with asyncio.timeout(LOOKUP_WITHIN):
-                listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
-        except (HttpError, AccessError, TimeoutError) as error:
-            raise CannotError(str(error) or "the controller did not answer in time") from None
+    async def used_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that the controller has jobs of; it forgets a job after a week."""
+        controller = await self._jobs.acting(run)
+        async with asyncio.timeout(LOOKUP_WITHIN):
+            listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
         ids = {launch_id_of(job.id) for job in listed if job.id.count("/") == 2}
         return frozenset(each for each in ids if each and each.startswith(f"{run.name}-i"))
 

@@ -8,18 +8,21 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, NamedJob, OwnJob, Query
+from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.kubernetes.acting import KubernetesActing
+from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.kubernetes.api import ApiError, Cluster
+from cockpit.platforms.kubernetes.launching import KubernetesLaunches
 from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_job, started
 from cockpit.platforms.kubernetes.logs import PodLogs
 from cockpit.platforms.kubernetes.objects import KINDS
 from cockpit.platforms.kubernetes.places import finding, host_of
 from cockpit.platforms.kubernetes.states import DELETED, Job
+from cockpit.platforms.kubernetes.stopping import EndingObjects, describe, gather, save, target_of
 from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
+from cockpit.platforms.protocol import EndingJobs
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
@@ -32,7 +35,7 @@ Asked = Callable[[Namespace, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 REMOVED: Final = "it was deleted, or removed some time after its end (ttlSecondsAfterFinished)"
 
 
-class KubernetesPlatform(KubernetesActing):
+class KubernetesPlatform(KubernetesLaunches):
     """Jobs of one or many clusters."""
 
     kind: ClassVar[str] = "kubernetes"
@@ -122,6 +125,33 @@ class KubernetesPlatform(KubernetesActing):
         """Return whether each cluster answers, its version and clock, and what we may do there."""
         groups = self._grouped([Query(run=run) for run in runs])
         return await asyncio.gather(*(finding(space.cluster, own) for space, own in groups.items()))
+
+    def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
+        """Return what deletes exactly these objects, and waits for their pods."""
+        return EndingObjects(self.space_of(run), [target_of(job) for job in jobs])
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that there is no way to ask the trainer, if so."""
+        spec = run.job
+        return None if spec is not None and (spec.save_command or spec.save_signal) else NO_WAY
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_command`` run here, or by a signal that `kubectl exec` sends."""
+        try:
+            await save(self.space_of(run), run, job)
+        except HttpError as error:
+            raise CannotError(str(error)) from None
+
+    async def describe(self, run: RunSpec, job_id: str) -> str:
+        """Return the object, its pods and their events."""
+        try:
+            return await describe(self.space_of(run), job_id)
+        except HttpError as error:
+            raise CannotError(str(error)) from error
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return the objects, their pods, events and logs, secrets masked."""
+        return await gather(self.space_of(run), jobs)
 
     def _space(self, job: JobSpec) -> Namespace:
         key = (job.context, job.namespace)

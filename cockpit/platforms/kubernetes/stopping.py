@@ -113,21 +113,15 @@ def _uid(body: Object) -> str:
 # Asking to save.
 
 
-def why_no_save(run: RunSpec) -> str | None:
-    """Return why a trainer cannot be asked, ``None`` if it can."""
-    job = run.job
-    return None if job is not None and (job.save_command or job.save_signal) else NO_WAY
-
-
 async def save(space: Namespace, run: RunSpec, live: LiveJob) -> None:
     """Run ``save_command`` here, or send ``save_signal`` by `kubectl exec` to the first process.
 
     Both can name the pod of rank 0: of the kinds here `kubectl exec` takes a Job alone.
     Raises ``CannotError`` and ``LostError``.
     """
-    why, job = why_no_save(run), run.job
-    if why is not None or job is None:
-        raise CannotError(why or NO_WAY)
+    job = run.job
+    if job is None or not (job.save_command or job.save_signal):
+        raise CannotError(NO_WAY)
     look = await space.look()
     own = (look.job(top, run).pods for top in look.tops if top.uid == live.handle.get(UID))
     pod = next((pod for pods in own for pod in pods if pod.runs), None)
@@ -184,13 +178,9 @@ async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
 
 
 async def describe(space: Namespace, job_id: str) -> str:
-    """Return an object, its pods and their events as text; raises ``CannotError``."""
-    cluster = space.cluster
-    try:
-        look, base = await space.look(), f"/api/v1/namespaces/{await cluster.namespace()}"
-        events = await _listed(cluster, f"{base}/events")
-    except HttpError as error:
-        raise CannotError(str(error)) from error
+    """Return an object, its pods and their events; raises ``CannotError``, ``HttpError``."""
+    look, base = await space.look(), f"/api/v1/namespaces/{await space.cluster.namespace()}"
+    events = await _listed(space.cluster, f"{base}/events")
     top = next((each for each in look.tops if each.id == job_id), None)
     if top is None:
         raise CannotError(f"the namespace has no {clean(job_id, 120) or 'job of the run'}")

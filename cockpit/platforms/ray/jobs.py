@@ -14,12 +14,62 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.lineage import LineageSign, live_of
+from cockpit.platforms.alike import Started, program_of
+from cockpit.platforms.lineage import Candidate, LineageSign, live_of, told_by, words_of
 from cockpit.platforms.ray.answers import RayJob, Supervisor, mapping, phase_of, reason_of
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.lineage import candidate_of, launch_id_of, started
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+LINEAGE: Final = ("COCKPIT_LINEAGE", "lineage")
+"""The variable of a job's environment and the key of its metadata that carry the lineage."""
+NAME_LENGTH: Final = 120
+SUBMISSION: Final = "submission_id"
+STARTED: Final = "start_time"
+OUTSIDE: Final = "it was attached from outside: only where it was started can it be ended"
+
+
+def candidate_of(job: RayJob, since: float | None) -> Candidate:
+    """Return a living job as a candidate; ``since`` is when it began, on our clock."""
+    handle = {SUBMISSION: job.submission_id, STARTED: stamp_of(job)} if job.submission_id else {}
+    live = LiveJob(
+        id=clean(job.id, 200),
+        name=shown_name(job),
+        why="",
+        launch_id=job.submission_id,
+        started_at=since,
+        beyond=OUTSIDE if job.submission_id is None else None,
+        handle=handle,
+    )
+    names = [name for name in (job.submission_id, job.job_id) if name is not None]
+    tag = job.env.get(LINEAGE[0]) or job.metadata.get(LINEAGE[1]) or ""
+    return Candidate(live, names, told_by(words_of(job.entrypoint)), started(job), tag)
+
+
+def started(job: RayJob) -> Started:
+    """Return what a job was started with."""
+    program, args = program_of(words_of(job.entrypoint))
+    return Started(program, args, labels=job.submission_id or "", variables=job.env)
+
+
+def launch_id_of(run: RunSpec, job: RayJob) -> str | None:
+    """Return the launch id that a job was submitted under, ``None`` if it is not of this run."""
+    name = job.submission_id
+    if name is None or not name.startswith(f"{run.name}-i"):
+        return None
+    return name if number_of(run.name, name) is not None else None
+
+
+def shown_name(job: RayJob) -> str:
+    """Return a job's entrypoint for people: one line, safe, scrubbed and short."""
+    return clean(scrub(clean(job.entrypoint, 2000)), NAME_LENGTH)
+
+
+def stamp_of(job: RayJob) -> str:
+    """Return when a job was submitted, as a handle holds it: it tells one execution of a name."""
+    return "" if job.submitted_at is None else f"{job.submitted_at:.3f}"
+
 
 _UNPLACED: Final = frozenset({"PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING"})
 _SHOWN: Final = 4

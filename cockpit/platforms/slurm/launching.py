@@ -276,13 +276,10 @@ class SlurmLaunches(LaunchingPlatform):
             return await self._ended(run, launch_id, held)
         return await self._by_note(run, noted)
 
-    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
-        """Return the launch ids that notes and jobs there have; raises ``CannotError``."""
-        try:
-            book = await self._jobs.book(run)
-            found = await self._act(run, ids_script(run), 0)
-        except LostError as error:
-            raise CannotError(str(error)) from error
+    async def used_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that notes and jobs there have."""
+        book = await self._jobs.book(run)
+        found = await self._act(run, ids_script(run), 0)
         if "failed" in found:
             text = "the launches that are noted there cannot be listed"
             said = last_words(found.get("ids", ""))

@@ -17,7 +17,7 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray import stopping
+from cockpit.platforms.ray import launching as stopping
 from cockpit.platforms.ray.platform import RayPlatform
 from tests.platforms.ray.real_head import TOKEN, RealHead
 from tests.platforms.ray.recorded import job_of, platform, run_of

@@ -12,7 +12,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray import stopping
+from cockpit.platforms.ray import launching as stopping
 from cockpit.platforms.ray.platform import RayPlatform
 from cockpit.sources.logs.source import Logs
 from tests.platforms.ray.recorded import Recorded, Skips, head, platform, reply, run_of
