@@ -26,7 +26,7 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping, phase_of
-from cockpit.platforms.ray.head import Tokens, base_of
+from cockpit.platforms.ray.head import COMMAND_WITHIN, RayTokens, base_of
 from cockpit.platforms.slurm.ask import PATHS
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
 from cockpit.runtime.shell import Completed
@@ -491,7 +491,8 @@ class RaySite(Site):
     async def _send(self, method: str, path: str, document: object) -> Answer:
         clock = SystemClock()
         http = Http(clock, deadline=DEADLINE, cap=CAP)
-        headers = await Tokens(clock).headers(JobSpec(kind="ray", address=self._address))
+        job = JobSpec(kind="ray", address=self._address)
+        headers = await RayTokens(clock, COMMAND_WITHIN).headers(job)
         if method == "GET":
             return await http.get(f"{self._base}{path}", headers)
         return await http.send(method, f"{self._base}{path}", document, headers)

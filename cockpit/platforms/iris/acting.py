@@ -23,7 +23,7 @@ from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
 from cockpit.platforms.iris.lineage import SUBMITTED, submitted
 from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, IrisLookUps, NamedIrisJob, find
 from cockpit.platforms.iris.memory import OFFERS
-from cockpit.platforms.iris.rpc import AccessError, Controller
+from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.spelling import (
     Spelled,
     failure_text,
@@ -100,7 +100,7 @@ class IrisLaunches(IrisLookUps):
             )
         except LostAnswerError as error:
             raise LostError(f"cannot tell whether {offering} was asked to save: {error}") from None
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             raise CannotError(f"{offering} was not asked to save: {error}") from None
         if answer.status not in (200, 202):  # what the trainer did not take in it will not do
             text = f"{offering} was not asked to save: {answer.host} answered {answer.status}"
@@ -190,7 +190,7 @@ class IrisLaunches(IrisLookUps):
             controller = await self._jobs.acting(run)
             async with asyncio.timeout(LOOKUP_WITHIN):
                 document = await controller.status(found.job_id)
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             raise LostError(f"{said}; whose {found.job_id} is cannot be told: {error}") from None
         if made_by(document) == nonce:
             return found.job_id
@@ -213,7 +213,7 @@ class IrisLaunches(IrisLookUps):
         try:
             controller = await self._jobs.acting(run)
             await controller.terminate(job_id)
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             text = f"{ahead[0].id} was there first, and whether {job_id} has ended is not known"
             raise LostError(f"{text}: {shown(error)}") from None
         raise CannotError(f"{ahead[0].id} was launched first: {launch_id} was ended again")
@@ -309,7 +309,7 @@ class EndingIrisJobs(EndingJobs):
                 if why:
                     left.append((job, why))
                     self._due += [] if phase_of(now).terminal else [job.id]
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             raise LostError(shown(error) or NO_ANSWER) from None
         self._left = [job for job, _ in left]
         return [why for _, why in left]
@@ -327,7 +327,7 @@ class EndingIrisJobs(EndingJobs):
                 self.told = True
                 text = f"cannot tell whether {job_id} was told to stop: {error}"
                 raise LostError(text) from None
-            except (HttpError, AccessError, TimeoutError) as error:
+            except (HttpError, TimeoutError) as error:
                 why = f"{job_id} was not told to stop: {shown(error) or NO_ANSWER}"
                 raise self.unreached(why) from None
             self.told = True

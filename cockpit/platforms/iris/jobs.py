@@ -21,11 +21,8 @@ from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, wa
 from cockpit.platforms.iris.lineage import FITS, OWN, LiveJobs, of_interest, roots_of
 from cockpit.platforms.iris.memory import OFFERS, Details, Memory, TreesNow
 from cockpit.platforms.iris.rpc import (
-    AccessError,
     Controller,
-    Tokens,
     address_of,
-    auth_of,
     endpoint_of,
 )
 from cockpit.platforms.iris.spelling import user_for
@@ -43,6 +40,7 @@ from cockpit.platforms.iris.trees import (
     value_of,
 )
 from cockpit.platforms.local.programs import arguments
+from cockpit.platforms.tokens import Tokens, auth_of
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -160,8 +158,6 @@ class IrisJobs:
             if place is not None and error.kind is ErrorKind.TIMEOUT:
                 place.be_patient(True)
             return self._failed(runs, endpoint, error.kind, str(error), error.retry_in)
-        except AccessError as error:
-            return self._failed(runs, endpoint, error.kind, str(error))
         except TimeoutError:
             seconds = QUICK if place is None else place.patience
             text = f"{endpoint} did not answer within {seconds:.2g} s"
@@ -186,7 +182,7 @@ class IrisJobs:
         return {run.name: facet for run in runs}
 
     async def place(self, runs: Sequence[RunSpec]) -> _Place:
-        """Return the controller of some runs; raises ``AccessError``, ``TimeoutError``."""
+        """Return the controller of some runs; raises ``HttpError``, ``TimeoutError``."""
         job = next((run.job for run in runs if run.job and auth_of(run.job)), runs[0].job)
         assert job is not None
         address = await offload(functools.partial(address_of, job), deadline=FILES)
@@ -279,7 +275,7 @@ class IrisJobs:
                     for user in sorted({user_of(_root_of(run)) for run in named})
                 }
                 followed = await _followed(controller, named, look)
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
             return found | {run.name: Live(unknown=text) for run in named}
         beside = LiveJobs(look, place.details, controller.server_date or self._clock.now())
@@ -300,7 +296,7 @@ class IrisJobs:
                 text = f"{endpoint_of(run.job) if run.job else 'iris'} does not list {job_id}"
                 return NamedJob(id=job_id, text=clean(text, 300), lives=False)
             document = await controller.status(job_id)
-        except (HttpError, AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             return NamedJob(id=job_id, text=clean(str(error) or "no answer in time", 400))
         job, request = job_of(document.get("job")), request_of(document)
         phase, launch_id = phase_of(job), launch_id_of(job_id)

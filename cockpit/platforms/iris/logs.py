@@ -20,7 +20,7 @@ from cockpit.model.run import JobSpec
 from cockpit.platforms.iris.answers import IrisLogLine, Job, phase_of
 from cockpit.platforms.iris.jobs import IrisJobs, id_of
 from cockpit.platforms.iris.memory import Memory
-from cockpit.platforms.iris.rpc import AccessError, Controller, endpoint_of
+from cockpit.platforms.iris.rpc import Controller, endpoint_of
 from cockpit.platforms.iris.trees import trains, user_of
 from cockpit.runtime.http import HttpError, TooLongError
 from cockpit.runtime.offload import offload
@@ -354,7 +354,7 @@ class IrisLogs:
             stream.offset = place.offset
             async with asyncio.timeout(min(place.patience, LONGEST)):
                 tails = dict(await stream.fetch(wanted))
-        except (HttpError, AccessError) as error:
+        except HttpError as error:
             retry_in = error.retry_in if isinstance(error, HttpError) else None
             return self._all(queries, endpoint, error.kind, str(error), retry_in)
         except TimeoutError:

@@ -26,12 +26,13 @@ from cockpit.platforms.iris.answers import (
     waiting_of,
 )
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
-from cockpit.platforms.iris.rpc import Controller, MissingMethodError, Tokens
+from cockpit.platforms.iris.rpc import COMMAND, Controller, MissingMethodError
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.protocol import LaunchingPlatform, absent, looked_up
+from cockpit.platforms.tokens import Tokens
 from cockpit.runtime.http import Answer, Http, HttpError, server_message
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
@@ -169,7 +170,7 @@ class IrisLookUps(LaunchingPlatform):
     def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:
         super().__init__(clock, logs)
         http = Http(clock, deadline=PATIENT, keep=KEEP) if http is None else http
-        self._jobs = IrisJobs(clock, http, Tokens(clock))
+        self._jobs = IrisJobs(clock, http, Tokens(clock, COMMAND))
         self._closed: set[str] = set()
 
     async def find(

@@ -21,7 +21,6 @@ from cockpit.platforms.iris.logs import IrisLogs
 from cockpit.platforms.iris.lookup import why_open
 from cockpit.platforms.iris.rpc import (
     ANYBODY,
-    AccessError,
     Controller,
     endpoint_of,
     remedy_of,
@@ -115,7 +114,7 @@ async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
             place = await asked.place([RunSpec(name="init", job=job)])
             prefix = f"/{await _user(place.controller, job)}/"
             jobs = await place.controller.jobs(prefix, pages=PAGES)
-    except (HttpError, AccessError) as error:
+    except HttpError as error:
         raise CannotError(str(error)) from None
     except TimeoutError:
         text = f"{endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
@@ -226,7 +225,7 @@ class IrisPlatform(IrisLaunches):
         try:
             place = await self._jobs.place(runs)
             return await finding(place.controller, endpoint, runs, self._clock)
-        except (AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             text = str(error) or "cannot read the configuration of its cluster"
             remedy = "set job.controller_url, or job.cluster to a configuration that is there"
             return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy)
@@ -245,7 +244,7 @@ class IrisPlatform(IrisLaunches):
                 name: safe_document(await controller.call(method, {"jobId": job_id}))
                 for method, name in ASKED
             }
-        except (AccessError, TimeoutError, HttpError) as error:
+        except (HttpError, TimeoutError) as error:
             raise CannotError(clean(str(error) or "no answer in time", 400)) from error
         return "\n".join(outlined(told))
 
@@ -255,7 +254,7 @@ class IrisPlatform(IrisLaunches):
         ids = [each for each in (*recorded, *(job.id for job in jobs)) if is_job_id(each)]
         try:
             place = await self._jobs.place([run])
-        except (AccessError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             return {"iris.txt": f"{missing(error)}\n".encode()}
         return await gather(place.controller, list(dict.fromkeys(ids)))
 

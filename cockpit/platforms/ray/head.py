@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from cockpit.model.base import Command
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.run import Auth, JobSpec
-from cockpit.platforms.base import CommandError
-from cockpit.platforms.command import words_of
+from cockpit.model.run import JobSpec
 from cockpit.platforms.ray.answers import (
     RayJob,
     Supervisor,
@@ -32,89 +29,30 @@ from cockpit.platforms.ray.answers import (
     state_rows,
     supervisors_in,
 )
+from cockpit.platforms.tokens import Tokens
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 
-HEADER: Final = "Authorization"
 COMMAND_WITHIN: Final = 3.0
-KEPT_FOR: Final = 300.0
-"""Seconds for which what a command printed is used again, unless the head refuses it."""
 FILE_WITHIN: Final = 1.0
 _LONGEST: Final = 16_384
 
 
-class Tokens:
-    """Finds the headers of a request; remembers for a while what a command printed."""
+class RayTokens(Tokens):
+    """Finds the headers of a request: as the run file says, else as Ray's own client does."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._printed: dict[tuple[str, ...], tuple[float, str]] = {}
-
-    async def headers(self, job: JobSpec) -> dict[str, str]:
-        """Return the header with the token, none where there is no token.
-
-        Raises ``HttpError`` (unauthorized) when the place that the run file names holds none.
-        """
-        auth = job.auth or Auth()
-        token = await self._from_variable(auth.token_env or job.token_env, "job.token_env")
-        command = auth.token_command or job.token_command
-        if token is None and command is not None:
-            token = await self._from_command(command)
-        if token is None:
-            token = await _rays_own()
-        if token is None:
-            return {}
-        if not token.isascii() or not token.isprintable():
-            raise _no_token("the token holds characters that no header can carry")
-        return {auth.header or HEADER: f"Bearer {token}"}
-
-    def refused(self) -> None:
-        """Forget what commands printed: the head did not take it."""
-        self._printed.clear()
-
-    async def _from_variable(self, variable: str | None, key: str) -> str | None:
-        if variable is None:
-            return None
-        token = os.environ.get(variable, "").strip()
-        if not token:
-            raise _no_token(f"the variable {clean(variable, 80)} ({key}) is not set")
-        return token
-
-    async def _from_command(self, command: Command) -> str:
-        try:
-            words = words_of(command)
-        except CommandError as error:
-            raise _no_token(f"job.token_command: {error}") from None
-        at, token = self._printed.get(words, (float("-inf"), ""))
-        if self._clock.monotonic() - at < KEPT_FOR:
+    async def own(self) -> str | None:
+        """Return the token of Ray's own variable, else of its file."""
+        token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
+        if token:
             return token
-        done = await run_command(words, deadline=COMMAND_WITHIN, cap=_LONGEST)
-        token = done.out.decode("utf-8", "replace").strip()
-        if not done.ok or not token:
-            how = "did not end in time" if done.timed_out else f"ended with {done.rc}"
-            why = how if not done.ok else "printed nothing"
-            raise _no_token(f"job.token_command ({clean(words[0], 80)}) {why}")
-        self._printed[words] = (self._clock.monotonic(), token)
-        return token
-
-
-def _no_token(why: str) -> HttpError:
-    return HttpError(ErrorKind.UNAUTHORIZED, f"no token for Ray: {why}")
-
-
-async def _rays_own() -> str | None:
-    """Return the token that Ray's own client would send, ``None`` if it has none."""
-    token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
-    if token:
-        return token
-    try:
-        found = await offload(_read_file, deadline=FILE_WITHIN)
-    except (OSError, RuntimeError, TimeoutError):  # no such file, or no home
-        return None
-    return found.decode("utf-8", "replace").strip() or None
+        try:
+            found = await offload(_read_file, deadline=FILE_WITHIN)
+        except (OSError, RuntimeError, TimeoutError):  # no such file, or no home
+            return None
+        return found.decode("utf-8", "replace").strip() or None
 
 
 def _read_file() -> bytes:
@@ -361,7 +299,7 @@ class Head:
         self._read_clock(answer)
         status = answer.status
         if status in (401, 403):
-            self._tokens.refused()
+            self._tokens.refused(self._job)
         if status == 401:
             advice = "name the variable with its token in job.token_env"
             raise self._refusal(answer, ErrorKind.UNAUTHORIZED, "wants a token", advice)

@@ -37,7 +37,7 @@ from cockpit.platforms.ray.answers import (
     phase_of,
     reason_of,
 )
-from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, Tokens, base_of
+from cockpit.platforms.ray.head import CAP, COMMAND_WITHIN, MOST_PATIENCE, Head, RayTokens, base_of
 from cockpit.platforms.ray.jobs import OUTSIDE, STARTED, SUBMISSION, RayJobs, launch_id_of, stamp_of
 from cockpit.runtime.http import Http, HttpError, LostAnswerError
 from cockpit.runtime.moment import Awake
@@ -250,7 +250,7 @@ class RayLaunches(LaunchingPlatform):
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)
-        self._tokens = Tokens(clock)
+        self._tokens = RayTokens(clock, COMMAND_WITHIN)
         self._heads: dict[object, Head] = {}
         self._jobs = RayJobs(clock)
 

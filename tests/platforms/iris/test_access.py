@@ -12,7 +12,9 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
-from cockpit.platforms.iris.rpc import AccessError, Tokens, address_of, endpoint_of
+from cockpit.platforms.iris.rpc import COMMAND, address_of, controllers, endpoint_of
+from cockpit.platforms.tokens import Tokens
+from cockpit.runtime.http import Http, HttpError
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import Later, facet, platform_of, run_of, value
 
@@ -40,7 +42,7 @@ def test_an_address_has_one_spelling(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["iris:10000", "ftp://iris", "http://", "file:///etc/passwd", ""])
 def test_what_is_no_address_is_said(url: str) -> None:
-    with pytest.raises(AccessError, match="is not an address"):
+    with pytest.raises(HttpError, match="is not an address"):
         address_of(spec(controller_url=url))
 
 
@@ -95,7 +97,7 @@ def test_a_cluster_that_cannot_be_used_says_what_to_do(
     folder.mkdir(parents=True)
     if text is not None:
         (folder / f"{name}.yaml").write_text(text)
-    with pytest.raises(AccessError) as caught:
+    with pytest.raises(HttpError) as caught:
         address_of(spec(cluster=name))
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
@@ -158,31 +160,35 @@ async def test_a_token_that_says_when_it_ends_is_made_anew_before(tmp_path: Path
     clock = Later()
     (tmp_path / "token").write_text(jwt(clock.now() + 600.0))
     job = spec(token_command=f"cat {tmp_path}/token", controller_url="http://127.0.0.1:1")
-    tokens = Tokens(clock)
-    first = await tokens.headers(job, "http://127.0.0.1:1")
+    tokens = Tokens(clock, COMMAND)
+    first = await tokens.headers(job)
     (tmp_path / "token").write_text(jwt(clock.now() + 6000.0))
-    assert await tokens.headers(job, "http://127.0.0.1:1") == first
+    assert await tokens.headers(job) == first
     clock.ahead += 545.0
-    assert await tokens.headers(job, "http://127.0.0.1:1") != first
+    assert await tokens.headers(job) != first
 
 
 @pytest.mark.parametrize(("command", "words"), [
     ("false", "ended with 1"), ("true", "printed no token"), ("/nope/nothing", "ended with 127"),
-    ("echo 'a b c'", "printed no token"), ("printf 'a\\nb: c'", "printed no token"),
-    ("echo 'open", "empty or has an open quote"), ("", "empty or has an open quote"),
+    ("echo 'a b c'", "no header can carry"), ("printf 'a\\nb: c'", "no header can carry"),
+    ("echo 'open", "not a list of shell words"), ("", "is empty"),
 ])  # fmt: skip
 async def test_a_token_command_that_gives_none_says_so(command: str, words: str) -> None:
     job = spec(token_command=command)
-    with pytest.raises(AccessError, match=words) as caught:
-        await Tokens(SystemClock()).headers(job, "https://iris.example.org")
+    with pytest.raises(HttpError, match=words) as caught:
+        await Tokens(SystemClock(), COMMAND).headers(job)
     assert caught.value.kind is ErrorKind.UNAUTHORIZED
 
 
 async def test_a_token_is_not_sent_in_clear_to_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRIS_TOKEN", SECRET)
-    tokens, job = Tokens(SystemClock()), spec(auth={"token_env": "IRIS_TOKEN"})
+    clock = SystemClock()
     for address in ("http://iris.example.org", "http://8.8.8.8:10000"):
-        with pytest.raises(AccessError, match="no token is sent there"):
-            await tokens.headers(job, address)
-    for address in ("https://iris.example.org", "http://localhost:1", "http://10.0.0.7:10000"):
-        assert await tokens.headers(job, address) == {"Authorization": f"Bearer {SECRET}"}
+        job = spec(auth={"token_env": "IRIS_TOKEN"}, controller_url=address)
+        with pytest.raises(HttpError, match="no token is sent there"):
+            await controllers(clock)(Http(clock), job).user()
+    for address in ("https://localhost:1", "http://localhost:1", "http://127.0.0.7:1"):
+        job = spec(auth={"token_env": "IRIS_TOKEN"}, controller_url=address)
+        with pytest.raises(HttpError) as tried:
+            await controllers(clock)(Http(clock), job).user()
+        assert "token" not in str(tried.value), "it was sent, had anybody listened"

@@ -51,7 +51,7 @@ async def test_a_variable_that_is_not_set_is_said_and_nothing_is_asked() -> None
         facet = await asked(ray, token_env="MY_TOKEN")
         assert not ray.asked
     assert facet.error is not None and facet.error.kind is ErrorKind.UNAUTHORIZED
-    assert "the variable MY_TOKEN (job.token_env) is not set" in facet.error.message
+    assert "$MY_TOKEN is not set" in facet.error.message
 
 
 async def test_a_command_prints_it_and_is_run_once_until_it_is_refused(tmp_path: Path) -> None:
