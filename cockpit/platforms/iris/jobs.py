@@ -7,9 +7,8 @@ no task that runs; a parent that succeeded may have a child that failed: see ``a
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.hosts.notes import number_of
 from cockpit.model.clock import Clock
@@ -40,6 +39,7 @@ from cockpit.platforms.iris.trees import (
     value_of,
 )
 from cockpit.platforms.local.programs import arguments
+from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.tokens import Tokens, auth_of
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
@@ -122,19 +122,14 @@ class IrisJobs:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name; never raises."""
-        groups: dict[str, list[RunSpec]] = {}
-        for query in queries:
-            if query.run.job is not None:
-                groups.setdefault(endpoint_of(query.run.job), []).append(query.run)
-        answers = await asyncio.gather(*(self._of_one(*group) for group in groups.items()))
-        return {name: facet for answer in answers for name, facet in answer.items()}
+        groups = by_place([query.run for query in queries], endpoint_of_run)
+        failed = unanswered(lambda endpoint: endpoint, self._clock)
+        return await ask_each(groups, self._of_one, failed)
 
     async def _of_one(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Facet[JobValue]]:
         facets = {run.name: self._unnamed(run, endpoint) for run in runs}
         asked = [run for run in runs if facets[run.name] is None]
-        found: dict[str, Facet[JobValue]] = {}
-        if asked:
-            found = await self._facets_of(endpoint, asked)
+        found = await self._facets_of(endpoint, asked) if asked else {}
         return {name: facet or found[name] for name, facet in facets.items()}
 
     def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
@@ -149,43 +144,31 @@ class IrisJobs:
     async def _facets_of(
         self, endpoint: str, runs: Sequence[RunSpec]
     ) -> dict[str, Facet[JobValue]]:
-        """Return the facets of runs of one controller: they share its fate."""
-        place: _Place | None = None
+        """Return the facets of runs of one controller; raises ``HttpError``."""
+        place = await self.place(runs)
         try:
-            place = await self.place(runs)
             asked = await self._ask_trees(place, runs)
-        except HttpError as error:
-            if place is not None and error.kind is ErrorKind.TIMEOUT:
+        except (HttpError, TimeoutError) as error:
+            late = f"{endpoint} did not answer within {place.patience:.2g} s"
+            kind = error.kind if isinstance(error, HttpError) else ErrorKind.TIMEOUT
+            text = f"{error if isinstance(error, HttpError) else late}"
+            if kind is ErrorKind.TIMEOUT:
                 place.be_patient(True)
-            return self._failed(runs, endpoint, error.kind, str(error), error.retry_in)
-        except TimeoutError:
-            seconds = QUICK if place is None else place.patience
-            text = f"{endpoint} did not answer within {seconds:.2g} s"
-            if place is not None:
-                place.be_patient(True)
-            return self._failed(runs, endpoint, ErrorKind.TIMEOUT, text)
+            if kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT):
+                text += "; is it up, and its tunnel?"
+            raise HttpError(kind, text, retry_in=getattr(error, "retry_in", None)) from None
         place.be_patient(False)
         return {run.name: self._facet(run, asked, endpoint) for run in runs}
 
-    def _failed(
-        self,
-        runs: Sequence[RunSpec],
-        endpoint: str,
-        kind: ErrorKind,
-        text: str,
-        retry_in: float | None = None,
-    ) -> dict[str, Facet[JobValue]]:
-        lost = kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
-        text += "; is it up, and its tunnel?" if lost else ""
-        facet: Facet[Any] = unknown(kind, text, endpoint, self._clock.now())
-        facet = facet.model_copy(update={"retry_after": retry_in})
-        return {run.name: facet for run in runs}
-
     async def place(self, runs: Sequence[RunSpec]) -> _Place:
-        """Return the controller of some runs; raises ``HttpError``, ``TimeoutError``."""
+        """Return the controller of some runs; raises ``HttpError``."""
         job = next((run.job for run in runs if run.job and auth_of(run.job)), runs[0].job)
         assert job is not None
-        address = await offload(functools.partial(address_of, job), deadline=FILES)
+        try:
+            address = await offload(address_of, job, deadline=FILES)
+        except TimeoutError:
+            text = "the configuration of its cluster was not read in time"
+            raise HttpError(ErrorKind.TIMEOUT, text) from None
         key = (address, repr(auth_of(job)))
         if key not in self._places:
             controller = Controller(self._http, self._tokens, job, address)
@@ -249,11 +232,7 @@ class IrisJobs:
         Unlike in a facet, every job that lives of these users is looked into: an answer that
         leaves one out would be taken for *nothing lives*.
         """
-        groups: dict[str, list[RunSpec]] = {}
-        for run in runs:
-            groups.setdefault("" if run.job is None else endpoint_of(run.job), []).append(run)
-        answers = await asyncio.gather(*(self._live(*group) for group in groups.items()))
-        return {name: live for answer in answers for name, live in answer.items()}
+        return await ask_each(by_place(runs, endpoint_of_run), self._live, unknown_lives)
 
     async def _live(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
         wrong = [run for run in runs if id_of(run) and not is_job_id(id_of(run))]
@@ -316,6 +295,11 @@ class IrisJobs:
         controller = Controller(self._http, self._tokens, run.job, place.controller.address)
         controller.deadline = PATIENT
         return controller
+
+
+def endpoint_of_run(run: RunSpec) -> str:
+    """Return the name of the controller that answers for a run; empty where it names no job."""
+    return "" if run.job is None else endpoint_of(run.job)
 
 
 def _root_of(run: RunSpec) -> str:

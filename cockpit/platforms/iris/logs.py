@@ -9,7 +9,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
@@ -18,10 +18,11 @@ from cockpit.model.observed import LogValue
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec
 from cockpit.platforms.iris.answers import IrisLogLine, Job, phase_of
-from cockpit.platforms.iris.jobs import IrisJobs, id_of
+from cockpit.platforms.iris.jobs import IrisJobs, endpoint_of_run, id_of
 from cockpit.platforms.iris.memory import Memory
-from cockpit.platforms.iris.rpc import Controller, endpoint_of
+from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.trees import trains, user_of
+from cockpit.platforms.places import ask_each, by_place, unanswered
 from cockpit.runtime.http import HttpError, TooLongError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
@@ -338,31 +339,25 @@ class IrisLogs:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by run name; never raises."""
-        groups: dict[str, list[Query]] = {}
-        for query in queries:
-            if query.run.job is not None:
-                groups.setdefault(endpoint_of(query.run.job), []).append(query)
-        answers = await asyncio.gather(*(self._of_one(*group) for group in groups.items()))
-        return {name: facet for answer in answers for name, facet in answer.items()}
+        groups = by_place(queries, lambda query: endpoint_of_run(query.run))
+        failed = unanswered(lambda endpoint: endpoint, self._clock)
+        return await ask_each(groups, self._of_one, failed)
 
     async def _of_one(self, endpoint: str, queries: list[Query]) -> dict[str, Facet[LogValue]]:
-        """Return the facets of runs of one controller: they share its fate."""
+        """Return the facets of runs of one controller; raises ``HttpError``."""
+        place = await self._jobs.place([query.run for query in queries])
+        wanted = [each for query in queries if (each := _wanted(query, place.memory))]
+        stream = self._streams.setdefault(id(place), Stream(place.controller))
+        stream.offset = place.offset
         try:
-            place = await self._jobs.place([query.run for query in queries])
-            wanted = [each for query in queries if (each := _wanted(query, place.memory))]
-            stream = self._streams.setdefault(id(place), Stream(place.controller))
-            stream.offset = place.offset
             async with asyncio.timeout(min(place.patience, LONGEST)):
                 tails = dict(await stream.fetch(wanted))
-        except HttpError as error:
-            retry_in = error.retry_in if isinstance(error, HttpError) else None
-            return self._all(queries, endpoint, error.kind, str(error), retry_in)
         except TimeoutError:
             text = f"{endpoint} did not send its lines in time: is its tunnel up?"
-            return self._all(queries, endpoint, ErrorKind.TIMEOUT, text)
+            raise HttpError(ErrorKind.TIMEOUT, text) from None
         except OSError as error:
             text = f"the lines cannot be kept here: {(error.strerror or 'no').lower()}"
-            return self._all(queries, endpoint, ErrorKind.PERMISSION, text)
+            raise HttpError(ErrorKind.PERMISSION, text) from None
         return await self._read(endpoint, queries, tails)
 
     async def _read(
@@ -387,18 +382,6 @@ class IrisLogs:
         elif tail is not None and not (tail.joined or tail.fetched):
             kind, text = ErrorKind.TIMEOUT, IN_TURN
         return unknown(kind, f"{endpoint}: {text}", endpoint, self._clock.now())
-
-    def _all(
-        self,
-        queries: Sequence[Query],
-        endpoint: str,
-        kind: ErrorKind,
-        text: str,
-        retry_in: float | None = None,
-    ) -> dict[str, Facet[LogValue]]:
-        facet: Facet[Any] = unknown(kind, text, endpoint, self._clock.now())
-        facet = facet.model_copy(update={"retry_after": retry_in})
-        return {query.name: facet for query in queries}
 
 
 def _wanted(query: Query, memory: Memory) -> Wanted | None:

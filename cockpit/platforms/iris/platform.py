@@ -16,7 +16,7 @@ from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.describing import outlined
 from cockpit.platforms.iris.acting import IrisLaunches
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
-from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.jobs import PATIENT, IrisJobs, endpoint_of_run
 from cockpit.platforms.iris.logs import IrisLogs
 from cockpit.platforms.iris.lookup import why_open
 from cockpit.platforms.iris.rpc import (
@@ -26,6 +26,7 @@ from cockpit.platforms.iris.rpc import (
     remedy_of,
 )
 from cockpit.platforms.iris.trees import belongs_to, is_job_id, user_of
+from cockpit.platforms.places import by_place
 from cockpit.platforms.reports import (
     SET_CLOCKS,
     as_evidence,
@@ -191,7 +192,7 @@ class IrisPlatform(IrisLaunches):
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
-        return super().endpoint(run) if run.job is None else endpoint_of(run.job)
+        return endpoint_of_run(run) or super().endpoint(run)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run: a handful of requests for all of one controller."""
@@ -216,9 +217,7 @@ class IrisPlatform(IrisLaunches):
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return what ``doctor`` says of each controller."""
-        groups: dict[str, list[RunSpec]] = {}
-        for run in runs:
-            groups.setdefault(self.endpoint(run), []).append(run)
+        groups = by_place(runs, self.endpoint)
         return await asyncio.gather(*(self._finding(*group) for group in groups.items()))
 
     async def _finding(self, endpoint: str, runs: list[RunSpec]) -> EndpointFinding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
@@ -22,6 +22,7 @@ from cockpit.platforms.kubernetes.places import finding, host_of
 from cockpit.platforms.kubernetes.states import DELETED, Job
 from cockpit.platforms.kubernetes.stopping import EndingObjects, describe, gather, save, target_of
 from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
+from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.protocol import EndingJobs
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
@@ -75,18 +76,14 @@ class KubernetesPlatform(KubernetesLaunches):
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, as its namespace has it now."""
-        found: dict[str, Live] = {}
-        for space, queries in self._grouped([Query(run=run) for run in runs]).items():
-            own = [query.run for query in queries]
-            try:
-                seen = lives(await space.look(), own)
-                if moves := await space.cluster.moves():
-                    update = {"unknown": f"{space.cluster.name}: {moves}"}
-                    seen = {name: live.model_copy(update=update) for name, live in seen.items()}
-                found |= seen
-            except HttpError as error:
-                found |= {run.name: Live(unknown=clean(error, 400)) for run in own}
-        return found
+        groups = by_place(runs, self.space_of)
+        return await ask_each(groups, self._live, unknown_lives)
+
+    async def _live(self, space: Namespace, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        seen = lives(await space.look(), runs)
+        moves = await space.cluster.moves()
+        update = {"unknown": f"{space.cluster.name}: {moves}"} if moves else {}
+        return {name: live.model_copy(update=update) for name, live in seen.items()}
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the jobs of the namespace, living ones first; raises ``CannotError``."""
@@ -123,7 +120,7 @@ class KubernetesPlatform(KubernetesLaunches):
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return whether each cluster answers, its version and clock, and what we may do there."""
-        groups = self._grouped([Query(run=run) for run in runs])
+        groups = by_place([Query(run=run) for run in runs], self._space_of_query)
         return await asyncio.gather(*(finding(space.cluster, own) for space, own in groups.items()))
 
     def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
@@ -159,29 +156,13 @@ class KubernetesPlatform(KubernetesLaunches):
             self._spaces[key] = Namespace(Cluster(job, self._clock), self._clock)
         return self._spaces[key]
 
-    def _grouped(self, queries: Iterable[Query]) -> dict[Namespace, list[Query]]:
-        groups: dict[Namespace, list[Query]] = {}
-        for query in queries:
-            assert query.run.job is not None
-            groups.setdefault(self._space(query.run.job), []).append(query)
-        return groups
+    def _space_of_query(self, query: Query) -> Namespace:
+        return self.space_of(query.run)
 
     async def _each(self, queries: Sequence[Query], ask: Asked) -> dict[str, Facet[Any]]:
         """Return what is read of each namespace, or what went wrong there, for all its runs."""
-
-        async def one(space: Namespace, own: list[Query]) -> dict[str, Facet[Any]]:
-            try:
-                return dict(await ask(space, own))
-            except HttpError as error:
-                name, now = space.cluster.name, self._clock.now()
-                facet: Facet[Any] = unknown(error.kind, clean(error, 400), name, now)
-                facet = facet.model_copy(update={"retry_after": error.retry_in})
-                return {query.name: facet for query in own}
-
-        asked = (one(space, own) for space, own in self._grouped(queries).items())
-        return {
-            name: facet for each in await asyncio.gather(*asked) for name, facet in each.items()
-        }
+        failed = unanswered(lambda space: space.cluster.name, self._clock)
+        return await ask_each(by_place(queries, self._space_of_query), ask, failed)
 
     async def _jobs(self, space: Namespace, queries: list[Query]) -> dict[str, Facet[JobValue]]:
         look = await space.look()

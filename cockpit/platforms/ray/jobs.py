@@ -6,7 +6,7 @@ import asyncio
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.hosts.notes import launch_id_in, number_of
 from cockpit.model.clock import Clock
@@ -184,12 +184,9 @@ class RayJobs:
         return self._last_logs.get((head.base, job_id))
 
     async def observe(self, head: Head, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
-        """Return the job facet of each run of one head, by run name."""
+        """Return the job facet of each run of one head, by run name; raises ``HttpError``."""
         runs = [query.run for query in queries]
-        try:
-            listed = await self.listed(head, runs)
-        except HttpError as error:
-            return {run.name: failed(error, head.name, self._clock.now()) for run in runs}
+        listed = await self.listed(head, runs)
         lives = self.live(head, listed.jobs, runs)
         self._keep_logs(head, [job for job in listed.current.values() if job is not None])
         now = self._clock.now()
@@ -411,12 +408,6 @@ def _newer_than(run: RunSpec, job: RayJob) -> str:
     launched = launch_id_of(run, job) is not None
     how = "found by launch id" if launched else "the newest that fits job.match,"
     return f"; {how} {clean(job.id, 120)}, newer than {clean(named, 120)}"
-
-
-def failed(error: HttpError, source: str, now: float) -> Facet[Any]:
-    """Return the facet of what a head did not answer."""
-    facet = unknown(error.kind, clean(str(error), 400), source, now)
-    return facet.model_copy(update={"retry_after": error.retry_in})
 
 
 def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:

@@ -13,7 +13,6 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue
 from cockpit.model.run import RunSpec
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.jobs import failed
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import show
@@ -177,14 +176,10 @@ class RayLogs:
         self._followed: dict[str, _Followed] = {}
 
     async def observe(self, head: Head, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
-        """Return the log facet of each run of one head, by run name."""
+        """Return the log facet of each run of one head, by run name; raises ``HttpError``."""
         found: dict[str, Facet[LogValue]] = {}
         own: dict[str, _Followed] = {}
-        try:
-            jobs = await self._jobs_of(head, queries)
-        except HttpError as error:
-            facet = failed(error, head.name, self._clock.now())
-            return {query.name: facet for query in queries}
+        jobs = await self._jobs_of(head, queries)
         for query in queries:
             job = jobs.get(query.name)
             if job is None or job.id is None or job.output is None or job.node is None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from cockpit.hosts.notes import launch_id_in
@@ -20,9 +20,10 @@ from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.describing import outlined
 from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
+from cockpit.platforms.places import ask_each, names_of, unanswered, unknown_lives
 from cockpit.platforms.ray.answers import RayJob, figure, is_closing, mapping, phase_of
 from cockpit.platforms.ray.head import SKEW, Head
-from cockpit.platforms.ray.jobs import currents_of, failed, shown_name
+from cockpit.platforms.ray.jobs import currents_of, shown_name
 from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.reports import (
@@ -53,14 +54,10 @@ class RayHosts:
         self._clock = clock
 
     async def observe(self, head: Head, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
-        """Return the host facet of each run of one head, by run name."""
-        try:
-            nodes = await _nodes(head, queries)
-            wanted = {node for node in nodes.values() if node is not None}
-            summaries = await self._summaries(head, wanted) if wanted else {}
-        except HttpError as error:
-            facet = failed(error, head.name, self._clock.now())
-            return {query.name: facet for query in queries}
+        """Return the host facet of each run of one head, by run name; raises ``HttpError``."""
+        nodes = await _nodes(head, queries)
+        wanted = {node for node in nodes.values() if node is not None}
+        summaries = await self._summaries(head, wanted) if wanted else {}
         now = self._clock.now()
         return {
             name: _unplaced(head, now)
@@ -298,28 +295,29 @@ class RayPlatform(RayLaunches):
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run, from one list of each head."""
-        found, groups = self._grouped(queries)
-        answers = (self._jobs.observe(head, own) for head, own in groups)
-        for answer in await asyncio.gather(*answers):
-            found.update(answer)
-        return found
+        return await self._each(queries, self._jobs.observe)
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return the log of each run: a file of this machine, else its driver's log on its node."""
         here = [query for query in queries if query.has_own_log]
-        found, groups = self._grouped([query for query in queries if query not in here])
-        answers = (self._tails.observe(head, own) for head, own in groups)
-        for answer in await asyncio.gather(self._logs.observe(here), *answers):
-            found.update(answer)
-        return found
+        away = [query for query in queries if not query.has_own_log]
+        files, fetched = await asyncio.gather(
+            self._logs.observe(here), self._each(away, self._tails.observe)
+        )
+        return files | fetched
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return the health of the node that each run's driver is on, as the dashboard has it."""
-        found, groups = self._grouped(queries)
-        answers = (self._hosts.observe(head, own) for head, own in groups)
-        for answer in await asyncio.gather(*answers):
-            found.update(answer)
-        return found
+        return await self._each(queries, self._hosts.observe)
+
+    async def _each(
+        self,
+        queries: Sequence[Query],
+        ask: Callable[[Head, list[Query]], Awaitable[Mapping[str, Facet[Any]]]],
+    ) -> dict[str, Facet[Any]]:
+        wrong, groups = self._grouped(queries)
+        failed = unanswered(lambda head: head.name, self._clock)
+        return wrong | await ask_each(groups, ask, failed)
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return whether each head answers, whether it takes the token, and how its clock is."""
@@ -333,7 +331,7 @@ class RayPlatform(RayLaunches):
             for name, facet in found.items()
             if facet.error is not None
         ]
-        asked = (finding(head, [query.name for query in own]) for head, own in groups)
+        asked = (finding(head, names_of(own)) for head, own in groups.items())
         return [*wrong, *await asyncio.gather(*asked)]
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
@@ -353,10 +351,7 @@ class RayPlatform(RayLaunches):
             name: Live(unknown=facet.error.message if facet.error else "unknown")
             for name, facet in wrong.items()
         }
-        asked = (self._live(head, [query.run for query in own]) for head, own in groups)
-        for answer in await asyncio.gather(*asked):
-            found.update(answer)
-        return found
+        return found | await ask_each(groups, self._live, unknown_lives)
 
     async def describe(self, run: RunSpec, job_id: str) -> str:
         """Return what the head says of a job, and of its nodes and what they have left."""
@@ -376,7 +371,7 @@ class RayPlatform(RayLaunches):
         recorded = run.job.id if run.job is not None else None
         named = [recorded] if recorded is not None else []
         ids = dict.fromkeys([*named, *(job.id for job in jobs)])
-        return await gather(groups[0][0], list(ids)) if groups else {}
+        return await gather(next(iter(groups)), list(ids)) if groups else {}
 
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what the head tells of a job by its submission id."""
@@ -399,17 +394,12 @@ class RayPlatform(RayLaunches):
             values=(*arguments(["", *words_of(job.entrypoint)]), *own),
         )
 
-    async def _live(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        try:
-            jobs = await head.jobs()
-        except HttpError as error:
-            text = clean(str(error), 400)
-            return {run.name: Live(unknown=text) for run in runs}
-        return self._jobs.live(head, jobs, runs)
+    async def _live(self, head: Head, queries: Sequence[Query]) -> dict[str, Live]:
+        return self._jobs.live(head, await head.jobs(), [query.run for query in queries])
 
     def _grouped(
         self, queries: Iterable[Query]
-    ) -> tuple[dict[str, Facet[Any]], list[tuple[Head, list[Query]]]]:
+    ) -> tuple[dict[str, Facet[Any]], dict[Head, list[Query]]]:
         """Return the queries by the head they are for, and the facets of those that name none."""
         groups: dict[Head, list[Query]] = {}
         wrong: dict[str, Facet[Any]] = {}
@@ -425,4 +415,4 @@ class RayPlatform(RayLaunches):
                 wrong[query.name] = unknown(ErrorKind.BAD_ANSWER, str(error), "run file", now)
             else:
                 groups.setdefault(head, []).append(query)
-        return wrong, list(groups.items())
+        return wrong, groups

@@ -1,4 +1,4 @@
-"""Asks a cluster once: the script for ``sh``, and records or a trouble made of its answer."""
+"""Asks a cluster once: the script for ``sh``, and the records that its answer holds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
+from cockpit.platforms.places import UnansweredError
 from cockpit.platforms.slurm.record import (
     SACCT,
     SQUEUE,
@@ -246,19 +247,6 @@ def parts_of(out: str, mark: str) -> dict[str, str]:
     return parts
 
 
-class Trouble(NamedTuple):
-    """Why a cluster could not be asked: its kind, one line, and what a person can do."""
-
-    kind: ErrorKind
-    text: str
-    remedy: str
-
-    @property
-    def line(self) -> str:
-        """All of it in one line."""
-        return "; ".join(filter(None, (self.text, self.remedy)))
-
-
 class _Sign(NamedTuple):
     pattern: re.Pattern[str]
     kind: ErrorKind
@@ -321,7 +309,7 @@ _PREFIX: Final = re.compile(r"^(squeue|scontrol|sacct|slurm_load_\w+|sh: \d+): ?
 _LONGEST: Final = 160
 
 
-def trouble_of(where: str, said: str, rc: int) -> Trouble:
+def trouble_of(where: str, said: str, rc: int) -> UnansweredError:
     """Return why a command of Slurm failed, by what it said and its exit status."""
     told = last_words(said)
     if rc == 124 and not told:
@@ -329,30 +317,32 @@ def trouble_of(where: str, said: str, rc: int) -> Trouble:
     for sign in _SIGNS:
         if sign.pattern.search(said):
             quoted = f" ({told})" if told else ""
-            return Trouble(sign.kind, f"{where}: {sign.words}{quoted}", sign.remedy)
+            return UnansweredError(sign.kind, f"{where}: {sign.words}{quoted}", sign.remedy)
     if rc == 124:
         return late(where)
     text = f"{where}: squeue ended with {rc}{': ' + told if told else ''}"
-    return Trouble(ErrorKind.BAD_ANSWER, text, "run it there by hand")
+    return UnansweredError(ErrorKind.BAD_ANSWER, text, "run it there by hand")
 
 
-def late(where: str) -> Trouble:
+def late(where: str) -> UnansweredError:
     """Return that the controller let a command wait for too long."""
     found = _SIGNS[3]
-    return Trouble(found.kind, f"{where}: {found.words}", found.remedy)
+    return UnansweredError(found.kind, f"{where}: {found.words}", found.remedy)
 
 
-def torn(where: str, size: int, cut: bool) -> Trouble:
+def torn(where: str, size: int, cut: bool) -> UnansweredError:
     """Return that an answer is not whole."""
     why = f"larger than {size // 1_000_000} MB" if cut else f"cut off after {size} bytes"
     text = f"{where}: the answer is {why}: it is ignored"
-    return Trouble(ErrorKind.BAD_ANSWER, text, "does the login shell print into every command?")
+    return UnansweredError(
+        ErrorKind.BAD_ANSWER, text, "does the login shell print into every command?"
+    )
 
 
-def garbled(where: str, said: str) -> Trouble:
+def garbled(where: str, said: str) -> UnansweredError:
     """Return that squeue has printed something else than what it was asked for."""
     text = f"{where}: squeue printed no list of jobs: {scrub(clean(said, _LONGEST))}"
-    return Trouble(ErrorKind.BAD_ANSWER, text, "is that Slurm's own squeue?")
+    return UnansweredError(ErrorKind.BAD_ANSWER, text, "is that Slurm's own squeue?")
 
 
 def last_words(said: str) -> str:
@@ -387,19 +377,19 @@ class ClusterRecords:
     """The jobs that have a step of srun now, where that was asked."""
 
 
-async def parts(
-    run: Run, host: str | None, where: str, mark: str, script: str
-) -> dict[str, str] | Trouble:
-    """Return the parts of what a script answers, or why there is no whole answer."""
+async def parts(run: Run, host: str | None, where: str, mark: str, script: str) -> dict[str, str]:
+    """Return the parts of what a script answers; raises ``UnansweredError``."""
     try:
         done = await run(host, script, deadline=DEADLINE, cap=CAP)
     except RemoteError as error:
         if not error.sent:
-            return Trouble(error.kind, f"{where}: {error}", "")
+            raise UnansweredError(error.kind, f"{where}: {error}") from error
         said = parts_of(error.out.decode("utf-8", "replace"), mark).get("squeue.err", "")
-        return trouble_of(where, said, 1) if said.strip() else late(where)
+        raise (trouble_of(where, said, 1) if said.strip() else late(where)) from error
     found = parts_of(done.text, mark)
-    return found if "end" in found else torn(where, len(done.out), done.cut)
+    if "end" not in found:
+        raise torn(where, len(done.out), done.cut)
+    return found
 
 
 async def ask(
@@ -410,29 +400,27 @@ async def ask(
     *,
     steps: bool = False,
     needles: str = "",
-) -> ClusterRecords | Trouble:
+) -> ClusterRecords:
     """Return what the cluster tells of my jobs, and of those wanted also from accounting.
 
-    ``needles`` is an expression that picks jobs of other users. Never raises.
+    ``needles`` is an expression that picks jobs of other users. Raises ``UnansweredError``.
     """
     mark = new_mark()
     script = jobs_script(mark, wanted, steps=steps, needles=needles)
     found = await parts(run, host, where, mark, script)
-    if isinstance(found, Trouble):
-        return found
     if found.get("squeue.rc", "").strip() != "0":
-        return trouble_of(where, found.get("squeue.err", ""), _number(found.get("squeue.rc", "")))
+        raise trouble_of(where, found.get("squeue.err", ""), _number(found.get("squeue.rc", "")))
     try:
         queue = squeue_records(found.get("squeue.out", ""), mark)
         queue += squeue_records(found.get("theirs.out", ""), mark)
     except ValueError as error:
-        return garbled(where, str(error))
+        raise garbled(where, str(error)) from None
     others = found.get("theirs.err", "")
     if found.get("theirs.rc", "0").strip() != "0" and not _is_empty(others):
-        return trouble_of(where, others, _number(found["theirs.rc"]))
+        raise trouble_of(where, others, _number(found["theirs.rc"]))
     shown = found.get("scontrol.out", "")
     if found.get("scontrol.rc", "").strip() != "0" and not _is_empty(shown):
-        return trouble_of(where, shown, _number(found.get("scontrol.rc", "")))
+        raise trouble_of(where, shown, _number(found.get("scontrol.rc", "")))
     date = found.get("date", "").split()
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
     return ClusterRecords(

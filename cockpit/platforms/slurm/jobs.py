@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,12 +16,11 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import LostError
+from cockpit.platforms.places import UnansweredError, ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
     ClusterRecords,
     Run,
-    Trouble,
     ask,
     is_job_id,
     new_mark,
@@ -81,17 +81,15 @@ class SlurmJobs:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name: one question per cluster."""
-        over = {query.name: query.over for query in queries}
-        groups = _by_host([query.run for query in queries])
-        asked = (self._facets(host, runs, over) for host, runs in groups.items())
-        answers = await asyncio.gather(*asked)
-        return {name: facet for answer in answers for name, facet in answer.items()}
+        groups = by_place(
+            [each for each in queries if each.run.job], lambda each: host_of(each.run)
+        )
+        return await ask_each(groups, self._facets, unanswered(where_of, self._clock))
 
     async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage, from one question per cluster."""
-        groups = _by_host(runs)
-        answers = await asyncio.gather(*(self._living(host, own) for host, own in groups.items()))
-        return {name: live for answer in answers for name, live in answer.items()}
+        groups = by_place(runs, host_of)
+        return await ask_each(groups, self._living, unknown_lives)
 
     async def named(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what a cluster tells of a job by its id, whoever's it is; never raises."""
@@ -99,10 +97,10 @@ class SlurmJobs:
         if run.job is None or not is_job_id(job_id):
             return NamedJob(id=job_id, text=_no_id(job_id), lives=False)
         spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
-        seen = await self.ask_cluster(host, [spec])
-        if isinstance(seen, Trouble):
-            return NamedJob(id=job_id, text=seen.line)
-        job = seen[1].find(job_id)
+        try:
+            job = (await self.ask_cluster(host, [spec]))[1].find(job_id)
+        except UnansweredError as error:
+            return NamedJob(id=job_id, text=str(error))
         if job is None:
             text = f"{where_of(host)}: neither squeue nor scontrol lists job {job_id}"
             return NamedJob(id=job_id, text=text, lives=False)
@@ -119,8 +117,11 @@ class SlurmJobs:
 
     async def ask_cluster(
         self, host: str | None, runs: Sequence[RunSpec], *, steps: bool = False
-    ) -> tuple[ClusterRecords, Book] | Trouble:
-        """Return what a cluster tells now, its times moved onto our clock; never raises."""
+    ) -> tuple[ClusterRecords, Book]:
+        """Return what a cluster tells now, its times moved onto our clock.
+
+        Raises ``UnansweredError``.
+        """
         cluster = self._clusters.setdefault(host, _Cluster())
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
         wanted |= {cluster.current[run.name].id for run in runs if run.name in cluster.current}
@@ -128,8 +129,6 @@ class SlurmJobs:
         known = [record for job in cluster.current.values() for record in job.records]
         needles = needles_of(runs, known) if runs else ""
         told = await ask(self._run, host, where_of(host), asked, steps=steps, needles=needles)
-        if isinstance(told, Trouble):
-            return told
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))
         told = _with_texts(told, cluster)
         book = book_of(told, tuple(cluster.ended.values()))
@@ -140,11 +139,8 @@ class SlurmJobs:
         return told, book
 
     async def book(self, run: RunSpec, runs: Sequence[RunSpec] = ()) -> Book:
-        """Return all jobs of a run's cluster; raises ``LostError`` where it gives no answer."""
-        seen = await self.ask_cluster(host_of(run), runs)
-        if isinstance(seen, Trouble):
-            raise LostError(seen.line)
-        return seen[1]
+        """Return all jobs of a run's cluster; raises ``UnansweredError``."""
+        return (await self.ask_cluster(host_of(run), runs))[1]
 
     async def _scripts(
         self, host: str | None, cluster: _Cluster, runs: Sequence[RunSpec], book: Book
@@ -164,11 +160,10 @@ class SlurmJobs:
             files = programs_of(runs, records)[:MOST_SCRIPTS]
             mark = new_mark()
             script = scripts_script(mark, newest, files)
-            found = await parts(self._run, host, where_of(host), mark, script)
-            if not isinstance(found, Trouble):
-                for base in newest:
-                    if f"job.{base}" in found:
-                        texts[keys[base]] = found[f"job.{base}"]
+            with suppress(UnansweredError):
+                found = await parts(self._run, host, where_of(host), mark, script)
+                read = [base for base in newest if f"job.{base}" in found]
+                texts |= {keys[base]: found[f"job.{base}"] for base in read}
                 texts |= {(path, None): found.get(f"file.{n}", "") for n, path in enumerate(files)}
         for old in list(texts)[: max(0, len(texts) - KEPT)]:
             del texts[old]
@@ -181,23 +176,20 @@ class SlurmJobs:
         return off if abs(off) > SKEWED else 0.0
 
     async def _facets(
-        self, host: str | None, runs: Sequence[RunSpec], over: Mapping[str, JobValue | None]
+        self, host: str | None, queries: Sequence[Query]
     ) -> dict[str, Facet[JobValue]]:
-        seen = await self.ask_cluster(host, runs)
+        runs = [query.run for query in queries]
+        told, book = await self.ask_cluster(host, runs)
         where, now = where_of(host), self._clock.now()
-        if isinstance(seen, Trouble):
-            return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
-        told, book = seen
-        facets = {}
-        claimed = _claimed(runs, self._clusters[host])
-        for run in runs:
-            found = lineage_of(run, book, self._clusters[host].chains, claimed)
-            if found.job is None:
-                facets[run.name] = _unlisted(run, where, told, found, over[run.name], now)
-            else:
-                facets[run.name] = self._facet(
-                    run, where, found, found.job, book, self._clusters[host]
-                )
+        cluster, facets = self._clusters[host], {}
+        claimed = _claimed(runs, cluster)
+        for query in queries:
+            found = lineage_of(query.run, book, cluster.chains, claimed)
+            facets[query.name] = (
+                _unlisted(query.run, where, told, found, query.over, now)
+                if found.job is None
+                else self._facet(query.run, where, found, found.job, book, cluster)
+            )
             await asyncio.sleep(0)  # hundreds of runs: others go on meanwhile
         return facets
 
@@ -215,10 +207,7 @@ class SlurmJobs:
         return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 
     async def _living(self, host: str | None, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        seen = await self.ask_cluster(host, runs, steps=True)
-        if isinstance(seen, Trouble):
-            return {run.name: Live(unknown=seen.line) for run in runs}
-        told, book = seen
+        told, book = await self.ask_cluster(host, runs, steps=True)
         cluster = self._clusters[host]
         claimed = _claimed(runs, cluster)
         return {
@@ -288,14 +277,6 @@ def _claimed(runs: Sequence[RunSpec], cluster: _Cluster) -> dict[str, str]:
     found = {each.base: name for name, job in cluster.current.items() for each in job.records}
     named = ((run.job.id, run.name) for run in runs if run.job is not None and run.job.id)
     return found | {re.split(r"[_+]", job)[0]: name for job, name in named}
-
-
-def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:
-    groups: dict[str | None, list[RunSpec]] = {}
-    for run in runs:
-        if run.job is not None:
-            groups.setdefault(run.job.host, []).append(run)
-    return groups
 
 
 def _company(found: Lineage, where: str) -> dict[str, object]:

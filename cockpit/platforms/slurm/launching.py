@@ -28,7 +28,6 @@ from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform, absent, be
 from cockpit.platforms.slurm.ask import (
     CONTROLLER,
     Run,
-    Trouble,
     ask,
     is_job_id,
     last_words,
@@ -328,8 +327,6 @@ class SlurmLaunches(LaunchingPlatform):
         """Return how a job ended that the controller has forgotten, by accounting if there is."""
         if is_job_id(job):
             told = await ask(self._run, host_of(run), where_of(host_of(run)), [job])
-            if isinstance(told, Trouble):
-                raise LostError(told.line)
             found = book_of(told).find(job)
             if found is not None:
                 return _lookup_of(found)

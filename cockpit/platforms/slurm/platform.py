@@ -24,13 +24,13 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import age
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
+from cockpit.platforms.places import UnansweredError, ask_each, by_place, unanswered
 from cockpit.platforms.reports import clock_text
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
     CONTROLLER,
     PATHS,
     Run,
-    Trouble,
     ask,
     checkup_script,
     is_job_id,
@@ -61,9 +61,10 @@ _ACCOUNTING: Final = re.compile(r"^AccountingStorageType\s*=\s*(.*)$", re.M)
 async def checkup(run: Run, host: str | None) -> list[EndpointFinding]:
     """Return what is found at one cluster, asked once; never raises."""
     where, mark = where_of(host), new_mark()
-    found = await parts(run, host, where, mark, checkup_script(mark))
-    if isinstance(found, Trouble):
-        return [_bad(where, found)]
+    try:
+        found = await parts(run, host, where, mark, checkup_script(mark))
+    except UnansweredError as error:
+        return [_bad(where, error)]
     return list(_findings(where, found, time.time()))
 
 
@@ -98,7 +99,7 @@ def _down(ping: str) -> str:
     return f"Unable to contact slurm controller: {ping.strip()}" if "DOWN" in ping else ping
 
 
-def _bad(where: str, trouble: Trouble) -> EndpointFinding:
+def _bad(where: str, trouble: UnansweredError) -> EndpointFinding:
     text, _, advice = trouble.text.rpartition("; ")
     if trouble.remedy or not text:
         text, advice = trouble.text, trouble.remedy
@@ -124,30 +125,23 @@ class Nodes:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by run name."""
-        groups: dict[str | None, list[Query]] = {}
-        for query in queries:
-            if query.run.job is not None:
-                groups.setdefault(query.run.job.host, []).append(query)
-        answers = await asyncio.gather(*(self._of(host, own) for host, own in groups.items()))
-        return {name: facet for answer in answers for name, facet in answer.items()}
+        groups = by_place(
+            [each for each in queries if each.run.job], lambda each: host_of(each.run)
+        )
+        return await ask_each(groups, self._of, unanswered(where_of, self._clock))
 
     async def _of(self, host: str | None, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         wanted = sorted({node for query in queries if (node := _node(query)) is not None})
-        where, now = where_of(host), self._clock.now()
         told = await self._ask(host, wanted) if wanted else {}
-        if isinstance(told, Trouble):
-            return {query.name: unknown(told.kind, told.line, where, now) for query in queries}
-        return {query.name: self._facet(where, query, told) for query in queries}
+        return {query.name: self._facet(where_of(host), query, told) for query in queries}
 
-    async def _ask(self, host: str | None, nodes: Sequence[str]) -> dict[str, str] | Trouble:
+    async def _ask(self, host: str | None, nodes: Sequence[str]) -> dict[str, str]:
         mark, where = new_mark(), where_of(host)
         found = await parts(self._run, host, where, mark, nodes_script(mark, nodes))
-        if isinstance(found, Trouble):
-            return found
         said = found.get("nodes.out", "")
         told = {name: text for name, text in _NODE.findall(said)}
         if not told:
-            return trouble_of(where, said, 1)
+            raise trouble_of(where, said, 1)
         return told
 
     def _facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
@@ -188,9 +182,10 @@ _LAUNCH: Final = re.compile(r"(.+)-i\d{3,6}")
 
 async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
     """Return this user's jobs, living ones and then the newest first; raises ``CannotError``."""
-    told = await ask(run, host, where_of(host), ())
-    if isinstance(told, Trouble):
-        raise CannotError(told.line)
+    try:
+        told = await ask(run, host, where_of(host), ())
+    except UnansweredError as error:
+        raise CannotError(str(error)) from error
     jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -_submitted(job)))
     return [_own_job(job) for job in jobs]
 
@@ -403,12 +398,10 @@ class SlurmPlatform(SlurmLaunches):
         if run.job is None or not is_job_id(job_id):
             raise CannotError(f"{run.name}: no job number is known")
         spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
-        seen, text = await asyncio.gather(
+        (_, book), text = await asyncio.gather(
             self._jobs.ask_cluster(host, [spec]), describe(self._run, host, job_id)
         )
-        if isinstance(seen, Trouble):
-            raise CannotError(seen.line)
-        found = seen[1].find(job_id.partition("_")[0])
+        found = book.find(job_id.partition("_")[0])
         several = found is not None and found.grouped and found.records[0].kind == "array"
         table = task_lines(found.records, self._clock.now()) if found and several else []
         return "\n".join([*table, text])

@@ -17,7 +17,7 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray import launching as stopping
+from cockpit.platforms.ray import launching
 from cockpit.platforms.ray.platform import RayPlatform
 from tests.platforms.ray.real_head import TOKEN, RealHead
 from tests.platforms.ray.recorded import job_of, platform, run_of
@@ -149,7 +149,7 @@ async def test_rays_own_client_submits(head: RealHead, monkeypatch: pytest.Monke
 async def test_a_job_that_waits_is_told_and_does_not_heed_its_stop(
     head: RealHead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "WAITS_FOR", 3.0)
+    monkeypatch.setattr(launching, "WAITS_FOR", 3.0)
     head.submit("wants-i001", "sleep 600", entrypoint_num_gpus=8)
     made = platform()
     run = named(head, "wants-i001")

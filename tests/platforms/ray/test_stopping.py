@@ -12,7 +12,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray import launching as stopping
+from cockpit.platforms.ray.jobs import OUTSIDE
 from cockpit.platforms.ray.platform import RayPlatform
 from cockpit.sources.logs.source import Logs
 from tests.platforms.ray.recorded import Recorded, Skips, head, platform, reply, run_of
@@ -69,7 +69,7 @@ async def test_a_driver_from_outside_is_beyond_us(server: Recorded) -> None:
     (driver,) = (each for each in server.documents["/api/jobs/"] if each["type"] == "DRIVER")
     driver["status"], driver["job_id"] = "RUNNING", "02000000"
     job = await live(made, run)
-    assert job.beyond == stopping.OUTSIDE
+    assert job.beyond == OUTSIDE
     with pytest.raises(CannotError, match="attached from outside"):
         await made.stop(run, [job])
 
