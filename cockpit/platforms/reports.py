@@ -17,6 +17,8 @@ ENVIRONMENTS: Final = ("envVars", "env_vars")
 """How systems call the environment of a job in their answers."""
 HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
 """Variables whose values are kept; of all others the name alone is evidence."""
+NOISE: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+"""Fields that hold a document once more, for its writers."""
 PROVENANCE: Final = "MARIN_PROVENANCE"
 """A variable that holds a document: it is masked as one."""
 SET_CLOCKS: Final = "set the clocks by NTP; its times are corrected by that much until then"
@@ -52,7 +54,10 @@ def safe_document(value: object, depth: int = 0) -> object:
     if depth > DEEPEST:
         return MASK
     if isinstance(value, dict):
-        return {clean(name, 200): _safe_field(name, each, depth) for name, each in value.items()}
+        own = {name: each for name, each in value.items() if name not in NOISE}
+        if set(own) == {"name", "value"} and not str(own["name"]).startswith(HARMLESS):
+            own["value"] = MASK  # a variable of a container
+        return {clean(name, 200): _safe_field(name, each, depth) for name, each in own.items()}
     if isinstance(value, list):
         if value and all(isinstance(each, str) for each in value):
             return list(masked(value))

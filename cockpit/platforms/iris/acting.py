@@ -18,7 +18,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import resolved
 from cockpit.platforms.iris import spelling
-from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
+from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
 from cockpit.platforms.iris.lineage import SUBMITTED, submitted
 from cockpit.platforms.iris.lookup import LOOKUP_WITHIN, IrisLookUps, NamedIrisJob, find
@@ -348,14 +348,10 @@ async def _living(controller: Controller, first: Job) -> str:
     if lives is not None:
         return f"{lives.id} is {lives.state.removeprefix('JOB_STATE_')}"
     for job in own:
-        going = [task for task in await controller.tasks(job.id) if _goes_on(task)]
-        if going:
-            return f"the worker of {going[0].id} has not said that it ended"
+        for task in await controller.tasks(job.id):
+            if task.placed and task.finished_at is None:
+                return f"the worker of {task.id} has not said that it ended"
     return ""
-
-
-def _goes_on(task: Task) -> bool:
-    return task.placed and task.finished_at is None
 
 
 def page_of(job_id: str) -> str:

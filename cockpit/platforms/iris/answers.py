@@ -100,7 +100,10 @@ def job_of(raw: object) -> Job:
         finished_at=_instant(found.get("finishedAt")),
         failures=_number(found.get("failureCount")),
         preemptions=_number(found.get("preemptionCount")),
-        counts=_counts(found.get("taskStateCounts")),
+        counts={
+            clean(name, 80): _number(count)
+            for name, count in _loose(found.get("taskStateCounts")).items()
+        },
         tasks=_number(found.get("taskCount")),
         has_children=found.get("hasChildren") is True,
     )
@@ -218,10 +221,6 @@ def _number(value: object) -> int:
     if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and abs(value) < 1 << 62 else 0
-
-
-def _counts(value: object) -> dict[str, int]:
-    return {clean(name, 80): _number(count) for name, count in _loose(value).items()}
 
 
 def _instant(value: object) -> float | None:

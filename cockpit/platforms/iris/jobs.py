@@ -399,7 +399,9 @@ async def _never(controller: Controller, look: TreesNow) -> frozenset[str]:
 
     A group that has all its slices is full and will have room; one that may have none will not.
     """
-    waiting = {job.id: waiting_of(job) for tree in look.trees.values() for job in _all(tree)}
+    waiting = {
+        job.id: waiting_of(job) for tree in look.trees.values() for job in (tree.own, *tree.below)
+    }
     never = {job_id for job_id, why in waiting.items() if why.never}
     full = {job_id: why.full_groups for job_id, why in waiting.items() if why.full_groups}
     if full:
@@ -413,10 +415,6 @@ async def _empty_groups(controller: Controller) -> set[str] | None:
         return await controller.empty_groups()
     except HttpError:
         return None
-
-
-def _all(tree: Tree) -> tuple[Job, ...]:
-    return (tree.own, *tree.below)
 
 
 def _badly_ended(runs: Sequence[RunSpec], look: TreesNow) -> Iterator[Job]:

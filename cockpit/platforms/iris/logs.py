@@ -242,12 +242,12 @@ class Stream:
         work = [(tail, tail.once(shares.get(tail.wanted.run, ()))) for tail in tails if tail.joined]
         work = [(tail, fresh) for tail, fresh in work if fresh]
         if work:
-            deal = functools.partial(self._lay_all, work, cursor)
-            await offload(deal, deadline=WRITE)
 
-    def _lay_all(self, work: Sequence[tuple[Tail, list[IrisLogLine]]], cursor: int) -> None:
-        for tail, lines in work:
-            tail.joined = self._lay(tail, lines, str(cursor))
+            def lay_all() -> None:
+                for tail, fresh in work:
+                    tail.joined = self._lay(tail, fresh, str(cursor))
+
+            await offload(lay_all, deadline=WRITE)
 
     def _lay(
         self, tail: Tail, lines: Sequence[IrisLogLine], cursor: str, *, hole: bool = False
@@ -372,7 +372,9 @@ class IrisLogs:
         named = {
             name: facet.model_copy(update={"source": endpoint}) for name, facet in answers.items()
         }
-        return found | {name: each for name, each in named.items() if _has_text(each)}
+        return found | {
+            name: each for name, each in named.items() if each.value is None or each.value.size
+        }
 
     def _why(self, endpoint: str, tail: Tail | None) -> Facet[LogValue]:
         """Return why there is no log of a run."""
@@ -390,8 +392,3 @@ def _wanted(query: Query, memory: Memory) -> Wanted | None:
     if own is None or query.run.job is None:
         return None
     return Wanted(query.name, query.run.job, own, phase_of(own).terminal)
-
-
-def _has_text(facet: Facet[LogValue]) -> bool:
-    """Tell whether a spool holds anything, or could not be read."""
-    return facet.value is None or facet.value.size > 0

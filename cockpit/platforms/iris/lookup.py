@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple
 
 from cockpit.model.clock import Clock
@@ -33,7 +32,7 @@ from cockpit.platforms.local.census import census
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.protocol import LaunchingPlatform, absent, looked_up
 from cockpit.platforms.tokens import Tokens
-from cockpit.runtime.http import Answer, Http, HttpError, server_message
+from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
@@ -86,45 +85,22 @@ HELD: Final = 86_400.0
 """Seconds for which a name is held."""
 
 
-class Fence(StrEnum):
-    """What became of closing a launch id."""
-
-    CLOSED = "closed"
-    TAKEN = "taken"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
+class TakenError(Exception):
+    """A job has the name already."""
 
 
-class Closing(NamedTuple):
-    """What became of it, and on whose word."""
+async def close(controller: Controller, job_id: str, launch_id: str, now: float) -> bool:
+    """Take a job's name by one that never runs; false where the controller may not, or will not.
 
-    fence: Fence
-    text: str = ""
-
-
-async def close(controller: Controller, job_id: str, launch_id: str, now: float) -> Closing:
-    """Take a job's name, if no job has it; ``now`` in seconds since the epoch. Never raises."""
-    try:
-        why = await why_open(controller)
-        if why is not None:
-            return Closing(Fence.REFUSED, why)
-        return _read(await controller.change("LaunchJob", _body(job_id, launch_id, now)), job_id)
-    except HttpError as error:
-        return Closing(Fence.UNKNOWN, str(error))
-
-
-def _read(answer: Answer, job_id: str) -> Closing:
-    """Return what the controller has answered; raises ``HttpError``."""
+    ``now`` is in seconds since the epoch. Raises ``TakenError`` and ``HttpError``.
+    """
+    if await why_open(controller) is not None:
+        return False
+    answer = await controller.change("LaunchJob", _body(job_id, launch_id, now))
     if answer.status == 409:
-        return Closing(Fence.TAKEN)
-    if answer.status != 200:
-        return Closing(
-            Fence.REFUSED, f"{answer.host} answered {answer.status}{server_message(answer.body)}"
-        )
-    got = answer.json()
-    if not isinstance(got, dict) or got.get("jobId") != job_id:
-        return Closing(Fence.REFUSED, "the controller gives our jobs to another user")
-    return Closing(Fence.CLOSED)
+        raise TakenError
+    got = answer.json() if answer.status == 200 else None
+    return isinstance(got, dict) and got.get("jobId") == job_id
 
 
 def _body(job_id: str, launch_id: str, now: float) -> dict[str, Any]:
@@ -186,15 +162,27 @@ class IrisLookUps(LaunchingPlatform):
         """Take the name of a launch by a job that never runs, or wait until nothing can come."""
         meant = spellings(run, launch_id)
         controller = await self._jobs.acting(run)
+        closed = all(each.own and each.certain for each in meant)
         async with asyncio.timeout(LOOKUP_WITHIN):
-            closings = await self._close(controller, launch_id, meant)
-            if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
+            try:
+                for each in meant:
+                    if each.own:
+                        now = self._clock.now()
+                        closed &= await close(controller, each.job_id, launch_id, now)
+            except TakenError:  # it has come meanwhile
                 seen = await find(controller, run, launch_id, meant)
                 if seen is None:
                     text = "the controller says that the name is taken, and lists no such job"
-                    raise LostError(text)
+                    raise LostError(text) from None
                 return _lookup_of(launch_id, seen)
-        return await self._absent(controller, run, launch_id, closings)
+        text = f"the controller has no job {launch_id}, and the name is closed: none can come"
+        if not closed:
+            came = await self._quiet(controller, run, launch_id)
+            if came is not None:
+                return came
+            text = f"the controller has answered for {QUIET:g} s, and no job {launch_id} came"
+        self._closed.add(launch_id)
+        return absent(text)
 
     async def used_ids(self, run: RunSpec) -> frozenset[str]:
         """Return the launch ids that the controller has jobs of; it forgets a job after a week."""
@@ -203,38 +191,6 @@ class IrisLookUps(LaunchingPlatform):
             listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
         ids = {launch_id_of(job.id) for job in listed if job.id.count("/") == 2}
         return frozenset(each for each in ids if each and each.startswith(f"{run.name}-i"))
-
-    async def _close(
-        self, controller: Controller, launch_id: str, meant: Sequence[Spelled]
-    ) -> list[Closing]:
-        """Close the names of a launch, as far as they are its own."""
-        ids = [each.job_id for each in meant if each.own]
-        now = self._clock.now()
-        found = [await close(controller, job_id, launch_id, now) for job_id in ids]
-        if not all(each.own and each.certain for each in meant):
-            found.append(Closing(Fence.REFUSED, "its name is not one that can be closed"))
-        return found
-
-    async def _absent(
-        self,
-        controller: Controller,
-        run: RunSpec,
-        launch_id: str,
-        closings: Sequence[Closing],
-    ) -> LookUp:
-        """Return that nothing can come any more; raises ``LostError`` while it is not proven."""
-        lost = next((each for each in closings if each.fence is Fence.UNKNOWN), None)
-        if lost is not None:
-            raise LostError(lost.text)
-        if all(each.fence is Fence.CLOSED for each in closings):
-            text = f"the controller has no job {launch_id}, and the name is closed: none can come"
-        else:
-            seen = await self._quiet(controller, run, launch_id)
-            if seen is not None:
-                return seen
-            text = f"the controller has answered for {QUIET:g} s, and no job {launch_id} came"
-        self._closed.add(launch_id)
-        return absent(text)
 
     async def _quiet(self, controller: Controller, run: RunSpec, launch_id: str) -> LookUp | None:
         """Watch for a minute, with no client of ours at it; ``None``: nothing came.

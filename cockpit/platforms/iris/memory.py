@@ -8,6 +8,7 @@ import json
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock
@@ -17,7 +18,6 @@ from cockpit.platforms.iris.answers import (
     PHASES,
     Job,
     Request,
-    Task,
     cause_in,
     is_failed,
     job_of,
@@ -344,23 +344,14 @@ async def _end(controller: Controller, job: Job) -> End:
     """Return how a job ended: the first of its tasks that failed, and the line that tells why."""
     tasks = await controller.tasks(job.id)
     failed = sorted(filter(is_failed, tasks), key=lambda task: task.finished_at or float("inf"))
-    first = failed[0] if failed else _with_code(tasks)
+    first = next(iter(failed), None) or next((task for task in tasks if task.exit_code), None)
     if first is None:
         return End(text=job.error)
-    cause = await _cause(controller, first) if is_failed(first) else None
-    text = job.error or first.error
+    cause, text = None, job.error or first.error
+    if is_failed(first):
+        with suppress(HttpError):
+            cause = cause_in(await controller.highlights(first.id))
     return End(exit_code=first.exit_code or None, text=text, cause=cause)
-
-
-async def _cause(controller: Controller, task: Task) -> str | None:
-    try:
-        return cause_in(await controller.highlights(task.id))
-    except HttpError:
-        return None
-
-
-def _with_code(tasks: Sequence[Task]) -> Task | None:
-    return next((task for task in tasks if task.exit_code), None)
 
 
 async def _config(controller: Controller, job: Job) -> dict[str, object]:

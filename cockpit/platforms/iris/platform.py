@@ -68,7 +68,8 @@ async def finding(
     job = next(run.job for run in runs if run.job is not None)
     try:
         user, role = await controller.user()
-        generation, lost = await _generation(controller), await _lost(controller)
+        generation = OCTOBER if await controller.has_endpoint_service() else JUNE
+        lost = await _lost(controller)
     except HttpError as error:
         text = clean(f"{error} ({names})", 400)
         return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy_for(error.kind, job))
@@ -82,10 +83,6 @@ async def finding(
         text += f"; jobs of {', '.join(others)} are read, and are not {user}'s to act on"
         return EndpointFinding(endpoint=endpoint, text=text, remedy=f"act as {others[0]}")
     return EndpointFinding(endpoint=endpoint, text=text)
-
-
-async def _generation(controller: Controller) -> str:
-    return OCTOBER if await controller.has_endpoint_service() else JUNE
 
 
 async def _lost(controller: Controller) -> str:

@@ -83,12 +83,10 @@ def tree_of(root: str, jobs: Iterable[Job]) -> Tree | None:
     first = next((job for job in own if job.id == root), None)
     if first is None:
         return None
-    below = sorted((job for job in own if job.id != root), key=lambda job: (_since(job), job.id))
+    below = sorted(
+        (job for job in own if job.id != root), key=lambda job: (job.submitted_at or 0.0, job.id)
+    )
     return Tree(first, tuple(below))
-
-
-def _since(job: Job) -> float:
-    return job.submitted_at or 0.0
 
 
 def family_of(tree: Tree, spec: JobSpec) -> Family:
@@ -133,6 +131,7 @@ def value_of(tree: Tree, spec: JobSpec, end: End | None = None, *, never: bool) 
     own, family = tree.own, family_of(tree, spec)
     shown = deciding(tree, spec)
     phase = _phase(tree, shown)
+    waits = phase is Phase.WAITING
     return JobValue(
         id=own.id,
         state=own.state,
@@ -140,14 +139,17 @@ def value_of(tree: Tree, spec: JobSpec, end: End | None = None, *, never: bool) 
         tasks=tasks_of(shown),
         reason=_reason(tree, family, shown, phase, end) or None,
         exit_code=_exit_code(phase, end),
-        pending_since=_pending_since(shown) if phase is Phase.WAITING else None,
+        # one that ran before waits again, since when is not known
+        pending_since=None
+        if shown.started_at or phase is not Phase.WAITING
+        else shown.submitted_at,
         started_at=own.started_at,
         ended_at=own.finished_at if phase.terminal else None,
         restarts=restarts_of(own) + (restarts_of(shown) if shown is not own else 0),
         launch_id=launch_id_of(own.id),
         children=tuple(job.id for job in family.production[-MOST:]),
         diagnostic=tuple(job.id for job in family.diagnostic[-MOST:]),
-        never=never and phase is Phase.WAITING,
+        never=never and waits,
     )
 
 
@@ -161,11 +163,6 @@ def _phase(tree: Tree, shown: Job) -> Phase:
     phase = phase_of(shown)
     coordinated = shown is not tree.own and phase_of(tree.own).lives
     return Phase.WAITING if coordinated and phase.terminal else phase
-
-
-def _pending_since(job: Job) -> float | None:
-    """Return since when a job waits; one that ran before waits again, since when is not known."""
-    return job.submitted_at if job.started_at is None else None
 
 
 def _exit_code(phase: Phase, end: End | None) -> int | None:

@@ -91,7 +91,7 @@ class Cluster:
     async def get(self, path: str, **query: str | int) -> Object:
         """Return an object, or a list with all its pages."""
         found = self._document(await self._read(path, query))
-        while more := _continued(found):
+        while more := (found.get("metadata") or {}).get("continue"):  # it was cut at ``limit``
             page = self._document(await self._read(path, {**query, "continue": more}))
             found = {**page, "items": [*found["items"], *page["items"]]}
         return found
@@ -260,8 +260,3 @@ class Cluster:
         else:
             text = f"{self.name}: {said} ({code}{f' {reason}' if reason else ''})"
         return ApiError(code, reason, text)
-
-
-def _continued(document: Object) -> str | None:
-    """Return from where a list goes on that was cut at ``limit`` objects."""
-    return (document.get("metadata") or {}).get("continue") or None

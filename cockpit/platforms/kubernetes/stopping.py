@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from cockpit.hosts.here import HERE_LINK
@@ -18,9 +17,10 @@ from cockpit.platforms.kubernetes.objects import Object, part
 from cockpit.platforms.kubernetes.pods import Pod
 from cockpit.platforms.kubernetes.view import Look, Namespace
 from cockpit.platforms.protocol import EndingJobs
+from cockpit.platforms.reports import as_evidence, missing, safe_document
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
-from cockpit.text.scrub import MASK, scrub
+from cockpit.text.scrub import scrub
 
 UID, PATH = "uid", "path"
 """What the handle of a living job holds: its uid, and the path of its API."""
@@ -142,9 +142,6 @@ async def save(space: Namespace, run: RunSpec, live: LiveJob) -> None:
 MOST: Final = 8
 LINES: Final = 1000
 """Lines of the end of a pod's log that are kept."""
-HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
-"""Variables whose values are kept; of all others the name alone is evidence."""
-NOISE: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
@@ -157,7 +154,7 @@ async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         look, base = await space.look(), f"/api/v1/namespaces/{await cluster.namespace()}"
         events = await _listed(cluster, f"{base}/events")
     except HttpError as error:
-        return {"kubernetes.txt": _file(f"missing: {error}")}
+        return {"kubernetes.txt": _file(missing(error))}
     for number, job in enumerate(jobs[:MOST], 1):
         uid = job.handle.get(UID)
         tops = [top.body for top in look.tops if top.uid == uid]
@@ -165,14 +162,14 @@ async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         names = {part(each, "metadata.name") for each in (*tops, *(pod.body for pod in own))}
         about = [each for each in events if part(each, "involvedObject.name") in names]
         whole = {"object": tops, "pods": [pod.body for pod in own], "events": about}
-        found[f"kubernetes-{number}.json"] = _file(_shown(whole))
+        found[f"kubernetes-{number}.json"] = _file(as_evidence(whole))
         for pod in own[:MOST]:
             try:
                 path = f"{base}/pods/{pod.name}/log"
                 log = await cluster.text(path, container=pod.container, tailLines=LINES)
                 text = scrub(log.decode("utf-8", "replace"))
             except HttpError as error:
-                text = f"missing: {error}"
+                text = missing(error)
             found[f"kubernetes-{number}-{clean(pod.name, 80)}.log"] = _file(text)
     return found
 
@@ -192,7 +189,7 @@ async def describe(space: Namespace, job_id: str) -> str:
         for each in events
         if part(each, "involvedObject.name") in names
     ]
-    return "\n".join(outlined(_masked({"events": said, "object": top.body, "pods": pods})))
+    return "\n".join(outlined(safe_document({"events": said, "object": top.body, "pods": pods})))
 
 
 async def _listed(cluster: Cluster, path: str) -> list[Object]:
@@ -204,20 +201,3 @@ async def _listed(cluster: Cluster, path: str) -> list[Object]:
 
 def _file(text: str) -> bytes:
     return f"{text}\n".encode("utf-8", "replace")
-
-
-def _shown(document: object) -> str:
-    return scrub(json.dumps(_masked(document), indent=1, ensure_ascii=False))
-
-
-def _masked(document: object) -> object:
-    """Return a document without its noise, and without the values of variables."""
-    if isinstance(document, list):
-        return [_masked(each) for each in document]
-    if not isinstance(document, Mapping):
-        return scrub(document) if isinstance(document, str) else document
-    own = {key: value for key, value in document.items() if key not in NOISE}
-    variable = set(own) <= {"name", "value"} and "value" in own
-    if variable and not str(own["name"]).startswith(HARMLESS):
-        return {**own, "value": MASK}
-    return {key: _masked(value) for key, value in own.items()}

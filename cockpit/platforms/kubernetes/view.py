@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RunSpec
+from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import UNREADABLE, ApiError, Cluster
-from cockpit.platforms.kubernetes.objects import KINDS, Object, ObjectKind
+from cockpit.platforms.kubernetes.objects import KINDS, Object, ObjectKind, part
 from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
 from cockpit.platforms.kubernetes.waits import Wait, about, wait_of
 from cockpit.runtime.http import HttpError
@@ -110,7 +111,7 @@ class Namespace:
         self._last: Look | None = None
         self._last_at = float("-inf")
         self._told: tuple[Look, Sequence[Object] | None, Sequence[Object] | None] | None = None
-        self._nodes: list[Object] = []
+        self._sizes: list[Object] = []
         self._sized_at = float("-inf")
 
     async def look(self, within: float = 0.0) -> Look:
@@ -196,9 +197,12 @@ class Namespace:
         own = [each for each in events or () if root_of(about(each), look.up) in uids]
         unplaced = any(not pod.node and not pod.over for pod in job.pods)
         if unplaced and self._clock.monotonic() - self._sized_at > SIZED_FOR:
-            self._nodes = [_size(node) for node in await self._items("/api/v1/nodes") or ()]
+            self._sizes = [
+                mapping(part(node, "status.allocatable"))
+                for node in await self._items("/api/v1/nodes") or ()
+            ]
             self._sized_at = self._clock.monotonic()
-        return wait_of(job, workloads, None if events is None else own, self._nodes, now)
+        return wait_of(job, workloads, None if events is None else own, self._sizes, now)
 
     async def _items(self, *paths: str) -> Sequence[Object] | None:
         """Return the list of the first path that is there, ``None`` where it cannot be read."""
@@ -210,10 +214,6 @@ class Namespace:
                 if error.status != 404:
                     return None
         return ()
-
-
-def _size(node: Object) -> Object:
-    return {"status": {"allocatable": (node.get("status") or {}).get("allocatable") or {}}}
 
 
 def _tops(row: ObjectKind, bodies: Mapping[str, Object]) -> list[Top]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.platforms.kubernetes.access import mapping
 from cockpit.platforms.kubernetes.api import ROLE
 from cockpit.platforms.kubernetes.objects import QUEUE, Object, instant, part
 from cockpit.platforms.kubernetes.pods import CONTAINERS, Pod, conditions, end_of
@@ -195,14 +194,10 @@ def plain(message: str) -> str:
 def _too_large(pod: Pod, nodes: Sequence[Object]) -> str:
     """Return what no node has so much of as one pod wants; empty where nodes are not told."""
     for name, amount in _requests(pod).items() if nodes else ():
-        most = max(quantity(_allocatable(node).get(name)) for node in nodes)
+        most = max(quantity(node.get(name)) for node in nodes)
         if amount > most:
             return f"no node has {amount:g} {clean(name, 60)} (the most: {most:g})"
     return ""
-
-
-def _allocatable(node: Object) -> Object:
-    return mapping(part(node, "status.allocatable"))
 
 
 def _requests(pod: Pod) -> dict[str, float]:

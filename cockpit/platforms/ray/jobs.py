@@ -167,8 +167,6 @@ class Listed(NamedTuple):
     current: Mapping[str, RayJob | None]
     """The current job of each run, by the run's name."""
     waits: Mapping[str, Wait]
-    session: str | None = None
-    """When the head began, where one of our jobs was missing."""
 
 
 class RayJobs:
@@ -237,11 +235,10 @@ class RayJobs:
         own = {job.id: job for job in current.values() if job is not None}
         left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))
         found: dict[str, Wait] = {}
-        session = await _session(head) if None in current.values() else None
         with suppress(HttpError, TimeoutError):
             async with asyncio.timeout(left):
                 await self._more(head, list(own.values()), found)
-        return Listed(jobs, current, found, session)
+        return Listed(jobs, current, found)
 
     async def _more(self, head: Head, own: Sequence[RayJob], found: dict[str, Wait]) -> None:
         """Learn what pending jobs wait for (into ``found``), and when drivers began."""
@@ -322,17 +319,10 @@ def _with_others(
 def _unlisted(head: Head, query: Query, listed: Listed, live: Live, now: float) -> Facet[JobValue]:
     """Return the facet of a run whose job its head does not list; an end that was seen stands."""
     if query.over is None:
-        text = _missing(head, query.run, listed)
+        text = _missing(head, query.run)
         return unknown(ErrorKind.NOT_FOUND, text, head.name, now)
     value = _with_others(query.over, head, live.jobs, live.possible)
     return known(value, f"{head.name}, as it was seen to end; not listed any more", now)
-
-
-async def _session(head: Head) -> str | None:
-    try:
-        return (await head.version(AT_LEAST))[1]
-    except HttpError:
-        return None
 
 
 def currents_of(runs: Iterable[RunSpec], jobs: Sequence[RayJob]) -> dict[str, RayJob | None]:
@@ -420,10 +410,9 @@ def _without(possible: Iterable[LiveJob], job: RayJob) -> tuple[LiveJob, ...]:
     return tuple(each for each in possible if not job.is_called(each.id))
 
 
-def _missing(head: Head, run: RunSpec, listed: Listed) -> str:
+def _missing(head: Head, run: RunSpec) -> str:
     """Return why a job that is not listed is unknown: a head's memory ends with the head."""
     recorded = run.job.id if run.job is not None else None
-    began = f" (this one began {listed.session}, its clock)" if listed.session else ""
     if recorded is None:
         return (
             f"{head.name} lists no job {clean(run.name, 80)}-i…, and job.id is not in the run "
@@ -431,5 +420,5 @@ def _missing(head: Head, run: RunSpec, listed: Listed) -> str:
         )
     return (
         f"{head.name} does not list job {clean(recorded, 120)}: that is unknown, not finished. "
-        f"A head forgets its jobs when it restarts{began} or when they are deleted"
+        f"A head forgets its jobs when it restarts or when they are deleted"
     )

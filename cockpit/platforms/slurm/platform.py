@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from cockpit.hosts.script import run_script
-from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import (
     Live,
@@ -47,7 +45,6 @@ from cockpit.platforms.slurm.launching import SlurmLaunches
 from cockpit.platforms.slurm.record import Record, count_of
 from cockpit.platforms.slurm.stopping import target_of
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
-from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
@@ -114,51 +111,6 @@ _REASON: Final = re.compile(r"^\s+Reason=(.+)$", re.M)
 _OUT: Final = re.compile(r"DRAIN|DOWN|FAIL|MAINT|INVAL|NOT_RESPONDING|[*$]")
 """Words and signs of a node's state on which nothing new is started."""
 NODE_LOST: Final = "NODE_FAIL"
-
-
-class Nodes:
-    """Observes the machines that jobs run on: one question to each cluster; never raises."""
-
-    def __init__(self, clock: Clock, run: Run) -> None:
-        self._clock = clock
-        self._run = run
-
-    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
-        """Return the host facet of each run, by run name."""
-        groups = by_place(
-            [each for each in queries if each.run.job], lambda each: host_of(each.run)
-        )
-        return await ask_each(groups, self._of, unanswered(where_of, self._clock))
-
-    async def _of(self, host: str | None, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
-        wanted = sorted({node for query in queries if (node := _node(query)) is not None})
-        told = await self._ask(host, wanted) if wanted else {}
-        return {query.name: self._facet(where_of(host), query, told) for query in queries}
-
-    async def _ask(self, host: str | None, nodes: Sequence[str]) -> dict[str, str]:
-        mark, where = new_mark(), where_of(host)
-        found = await parts(self._run, host, where, mark, nodes_script(mark, nodes))
-        said = found.get("nodes.out", "")
-        told = {name: text for name, text in _NODE.findall(said)}
-        if not told:
-            raise trouble_of(where, said, 1)
-        return told
-
-    def _facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
-        now, node = self._clock.now(), _node(query)
-        if query.job is None:
-            text = "its machine is unknown, since its job is"
-            return unknown(ErrorKind.NOT_FOUND, text, where, now)
-        if node is None:
-            return known(HostValue(), f"{where}: the job is on no machine now", now)
-        text = told.get(node, "")
-        load, state = _LOAD.search(text), _STATE.search(text)
-        word = clean(state[1], 60) if state is not None else "not listed"
-        value = HostValue(
-            load=float(load[1]) if load is not None else None,
-            out_of_service=_out_of_service(node, word, _REASON.search(text)),
-        )
-        return known(value, f"{where}: {clean(node, 100)} {word}", now)
 
 
 def _out_of_service(node: str, state: str, reason: re.Match[str] | None) -> str | None:
@@ -329,10 +281,6 @@ class SlurmPlatform(SlurmLaunches):
 
     log_needs_job: ClassVar[bool] = True
 
-    def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
-        super().__init__(clock, logs, run)
-        self._nodes = Nodes(clock, run)
-
     def endpoint(self, run: RunSpec) -> str:
         """Return the cluster, by the machine that its commands are run on."""
         return where_of(host_of(run))
@@ -376,7 +324,36 @@ class SlurmPlatform(SlurmLaunches):
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return how the machine of each job is, as far as Slurm tells."""
-        return await self._nodes.observe(queries)
+        groups = by_place(queries, lambda query: host_of(query.run))
+        return await ask_each(groups, self._nodes, unanswered(where_of, self._clock))
+
+    async def _nodes(
+        self, host: str | None, queries: Sequence[Query]
+    ) -> dict[str, Facet[HostValue]]:
+        wanted = sorted({node for query in queries if (node := _node(query)) is not None})
+        mark, where, told = new_mark(), where_of(host), dict[str, str]()
+        if wanted:
+            found = await parts(self._run, host, where, mark, nodes_script(mark, wanted))
+            told |= {name: text for name, text in _NODE.findall(found.get("nodes.out", ""))}
+            if not told:
+                raise trouble_of(where, found.get("nodes.out", ""), 1)
+        return {query.name: self._node_facet(where, query, told) for query in queries}
+
+    def _node_facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
+        now, node = self._clock.now(), _node(query)
+        if query.job is None:
+            text = "its machine is unknown, since its job is"
+            return unknown(ErrorKind.NOT_FOUND, text, where, now)
+        if node is None:
+            return known(HostValue(), f"{where}: the job is on no machine now", now)
+        text = told.get(node, "")
+        load, state = _LOAD.search(text), _STATE.search(text)
+        word = clean(state[1], 60) if state is not None else "not listed"
+        value = HostValue(
+            load=float(load[1]) if load is not None else None,
+            out_of_service=_out_of_service(node, word, _REASON.search(text)),
+        )
+        return known(value, f"{where}: {clean(node, 100)} {word}", now)
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return what each cluster behind these runs says of itself, asked once."""
