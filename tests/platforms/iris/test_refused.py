@@ -101,8 +101,8 @@ async def cut(writer: asyncio.StreamWriter) -> None:
 async def test_who_hangs_is_given_up_and_found_again(
     iris: Controller, fault: Fault, kind: ErrorKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(iris_jobs, "QUICK", 0.6)
-    monkeypatch.setattr(iris_jobs, "PATIENT", 1.0)
+    monkeypatch.setattr(iris_jobs, "QUICK", 1.5)
+    monkeypatch.setattr(iris_jobs, "PATIENT", 2.5)
     platform, run = platform_of(), run_of(iris.url, "/ada/x")
     iris.fault = fault
     found = await facet(platform, run)
