@@ -20,8 +20,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Submission
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.kubernetes.access import find_access
-from cockpit.platforms.kubernetes.api import ApiError, Cluster
+from cockpit.platforms.kubernetes.api import ApiError, Cluster, find_access
 from cockpit.platforms.kubernetes.objects import KINDS, Object
 from cockpit.platforms.kubernetes.platform import KubernetesPlatform
 from cockpit.platforms.kubernetes.states import Job, Top

@@ -11,7 +11,7 @@ from cockpit.hosts.notes import number_of
 from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.alike import Started, program_of
-from cockpit.platforms.kubernetes.access import document_of, mapping
+from cockpit.platforms.kubernetes.api import document_of, mapping
 from cockpit.platforms.kubernetes.objects import LINEAGE, Object, is_held, part, pod_templates
 from cockpit.platforms.kubernetes.states import Job, Top, owner_of
 from cockpit.platforms.kubernetes.view import Look

@@ -4,29 +4,298 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
+from cockpit.hosts.here import HERE_LINK
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
-from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
+from cockpit.model.observed import Gpu, HostValue, JobValue, LogValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.command import NO_WAY
-from cockpit.platforms.kubernetes.api import ApiError, Cluster
-from cockpit.platforms.kubernetes.launching import KubernetesLaunches
+from cockpit.platforms.base import CannotError, EndpointFinding, LostError
+from cockpit.platforms.command import NO_WAY, save_by_command
+from cockpit.platforms.describing import outlined
+from cockpit.platforms.kubernetes.api import STEADY, ApiError, Cluster, mapping
+from cockpit.platforms.kubernetes.launching import CHANGED, KubernetesLaunches
 from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_job, started
 from cockpit.platforms.kubernetes.logs import PodLogs
-from cockpit.platforms.kubernetes.objects import KINDS
-from cockpit.platforms.kubernetes.places import finding, host_of
+from cockpit.platforms.kubernetes.objects import KINDS, Object, part
+from cockpit.platforms.kubernetes.pods import ACCELERATORS, Pod, conditions
 from cockpit.platforms.kubernetes.states import DELETED, Job
-from cockpit.platforms.kubernetes.stopping import EndingObjects, describe, gather, save, target_of
 from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
+from cockpit.platforms.kubernetes.waits import quantity
 from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.protocol import EndingJobs
+from cockpit.platforms.reports import as_evidence, missing, safe_document
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub, shown
+
+VERBS: Final = (
+    ("", "pods", "", "list watch"), ("", "pods", "log", "get"), ("", "events", "", "list"),
+    ("", "configmaps", "", "list get create patch"), ("kueue.x-k8s.io", "workloads", "", "list"),
+    ("", "nodes", "", "get list"),
+)  # fmt: skip
+"""What is needed beside the kinds of objects: group, resource, part of it, verbs."""
+OF_KINDS: Final = "list watch create get patch delete"
+SEEN: Final = "list watch"
+"""The verbs for the other kinds: an object of any kind may write to a run's output root."""
+CHECK: Final = "check the context with kubectl; docs/kubernetes.md says what is read"
+ASK: Final = "ask for the role in docs/kubernetes.md"
+
+
+def host_of(node: Object) -> HostValue:
+    """Return a node's health: why nothing is started there, and its accelerators."""
+    spec, status = mapping(node.get("spec")), mapping(node.get("status"))
+    wrong = [
+        f"{each['type']}: {shown(each.get('message'), 160)}"
+        for each in conditions(node)
+        if each["type"].endswith(("Pressure", "Unavailable"))
+    ]
+    ready = [each for each in status.get("conditions") or () if each["type"] == "Ready"]
+    if ready and ready[0].get("status") != "True":
+        wrong.insert(0, f"not ready: {shown(ready[0].get('message'), 160)}")
+    if spec.get("unschedulable"):
+        why = [clean(each.get("value"), 80) for each in spec.get("taints") or ()]
+        wrong.append(" ".join(filter(None, ("cordoned", *why))))
+    there, usable = mapping(status.get("capacity")), mapping(status.get("allocatable"))
+    names = [name for name in there if name.startswith(ACCELERATORS)]
+    counts = [int(sum(quantity(each.get(name)) for name in names)) for each in (there, usable)]
+    product = mapping(node["metadata"].get("labels")).get("nvidia.com/gpu.product")
+    name = clean(product or next(iter(names), ""), 80)
+    return HostValue(
+        out_of_service="; ".join(wrong) or None,
+        gpus=tuple(Gpu(index=number, name=name) for number in range(counts[1])),
+        gpus_lost=counts[0] - counts[1] if names else None,
+    )
+
+
+async def finding(cluster: Cluster, queries: Sequence[Query]) -> EndpointFinding:
+    """Return whether a cluster answers for its runs, and which verbs our role lacks."""
+    names = ", ".join(query.name for query in queries[:5])
+    try:
+        version = clean((await cluster.get("/version")).get("gitVersion"), 40)
+        space = await cluster.namespace()
+        lacks = await _lacking(cluster, space, queries)
+    except HttpError as error:
+        text = f"{clean(error, 400)} ({names})"
+        return EndpointFinding(endpoint=cluster.name, text=text, remedy=CHECK)
+    text = f"Kubernetes {version}, namespace {space}; for {names}"
+    if abs(cluster.skew) > STEADY:
+        way = "ahead of" if cluster.skew > 0 else "behind"
+        text += f"; its clock is {abs(cluster.skew):.0f} s {way} ours"
+    if lacks:
+        text += f"; not allowed: {', '.join(lacks)}"
+    return EndpointFinding(endpoint=cluster.name, text=text, remedy=ASK if lacks else None)
+
+
+async def _lacking(cluster: Cluster, space: str, queries: Sequence[Query]) -> list[str]:
+    """Return the verbs that we may not use, each with its resource."""
+    words = {
+        ((query.run.job and query.run.job.id) or "job/").partition("/")[0] for query in queries
+    }
+    served = [(word, row) for word, row in KINDS.items() if await cluster.serves(row)]
+    verbs = ((row, OF_KINDS if word in words else SEEN) for word, row in served)
+    wanted = [*((row.group, row.plural, "", each) for row, each in verbs), *VERBS]
+    asked = [(verb, *row) for row in wanted for verb in row[3].split()]
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+    async def allowed(verb: str, group: str, plural: str, below: str) -> bool:
+        about = {"verb": verb, "group": group, "resource": plural, "subresource": below}
+        about |= {} if plural == "nodes" else {"namespace": space}
+        kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        found = await cluster.review({**kind, "spec": {"resourceAttributes": about}}, path)
+        return part(found, "status.allowed") is True
+
+    answers = await asyncio.gather(*(allowed(*each[:4]) for each in asked))
+    return [
+        f"{verb} {plural}{f'/{below}' if below else ''}"
+        for (verb, _, plural, below, _), may in zip(asked, answers, strict=True)
+        if not may
+    ]
+
+
+UID, PATH = "uid", "path"
+"""What the handle of a living job holds: its uid, and the path of its API."""
+NO_HANDLE: Final = "no object of this cluster: only what stands at the top of its owners is deleted"
+
+
+class Target(NamedTuple):
+    """One object: what people call it, its path and its uid."""
+
+    id: str
+    path: str
+    uid: str
+
+
+def target_of(job: LiveJob) -> Target:
+    """Return what a job is ended by; raises ``CannotError`` for one that is not ours to end."""
+    path, uid = job.handle.get(PATH), job.handle.get(UID)
+    if not path or not uid:
+        raise CannotError(f"{job.id}: {job.beyond or NO_HANDLE}")
+    return Target(job.id, path, uid)
+
+
+class EndingObjects(EndingJobs):
+    """Objects of one namespace that are deleted, each by its uid, after all that they own."""
+
+    slack: ClassVar[float] = 60.0
+
+    def __init__(self, space: Namespace, targets: Sequence[Target]) -> None:
+        self._space = space
+        self._left = list(targets)
+        self._pods: dict[Target, set[str]] = {each: {each.uid} for each in targets}
+        """The uids of the pods that each was seen to have: they are waited for once it is gone."""
+        self._going: set[Target] = set()
+
+    async def left(self) -> Sequence[str]:
+        """Return those that are still there, and the pods that have outlived theirs."""
+        try:
+            look = await self._space.look()
+        except HttpError as error:
+            raise LostError(clean(error, 400)) from error
+        self._going.clear()
+        said = [(target, self._state(target, look)) for target in self._left]
+        self._left = [target for target, text in said if text]
+        return [text for _, text in said if text]
+
+    def _state(self, target: Target, look: Look) -> str:
+        """Return how one lives; nothing once it and its pods are gone, or it is over."""
+        word = target.id.partition("/")[0]
+        if word in look.errors:
+            raise LostError(clean(look.errors[word], 400))
+        top = next((top for top in look.tops if top.uid == target.uid), None)
+        self._pods[target] |= {_uid(body) for body in look.pods.get(target.uid, ())}
+        every = [body for bodies in look.pods.values() for body in bodies]
+        pods = [Pod.of(body, None) for body in every if _uid(body) in self._pods[target]]
+        pods = [pod for pod in pods if not pod.over]
+        state = None if top is None else look.job(top).state
+        if not pods and (state is None or state.phase.terminal):
+            return ""
+        body = top.body if top is not None else pods[0].body
+        if (top is None and _uid(body) != target.uid) or body["metadata"].get("deletionTimestamp"):
+            self._going.add(target)
+        names = ", ".join(clean(pod.name, 80) for pod in pods[:5]) or "none"
+        how = "being deleted" if target in self._going else state.word if state else "running"
+        return f"{target.id} ({how}; pods: {names})"
+
+    async def tell(self, *, late: bool) -> None:
+        """Delete each that is there and not being deleted, what it owns first."""
+        for target in self._left:
+            if target in self._going:
+                continue
+            body = {"preconditions": {"uid": target.uid}, "propagationPolicy": "Foreground"}
+            try:
+                await self._space.cluster.delete(target.path, body)
+            except LostError:
+                self.told = True
+                raise
+            except ApiError as error:
+                if error.status in CHANGED:
+                    continue  # it has gone meanwhile: the next look tells
+                raise self.unreached(f"{target.id} was not deleted: {error}") from error
+            except CannotError as error:
+                raise self.unreached(error) from error
+            self.told = True
+
+
+def _uid(body: Object) -> str:
+    return str(body["metadata"]["uid"])
+
+
+# Asking to save.
+
+
+async def save(space: Namespace, run: RunSpec, live: LiveJob) -> None:
+    """Run ``save_command`` here, or send ``save_signal`` by `kubectl exec` to the first process.
+
+    Both can name the pod of rank 0: of the kinds here `kubectl exec` takes a Job alone.
+    Raises ``CannotError`` and ``LostError``.
+    """
+    job = run.job
+    if job is None or not (job.save_command or job.save_signal):
+        raise CannotError(NO_WAY)
+    look = await space.look()
+    own = (look.job(top, run).pods for top in look.tops if top.uid == live.handle.get(UID))
+    pod = next((pod for pods in own for pod in pods if pod.runs), None)
+    if pod is not None:
+        live = live.model_copy(update={"handle": {**live.handle, "pod": pod.name}})
+    if job.save_command is None:
+        if pod is None:
+            raise CannotError(f"{live.id}: no pod of it runs that could be asked to save")
+        words = ["kubectl", "exec", pod.name, "-n", await space.cluster.namespace()]
+        words += ["--context", job.context] if job.context else []
+        words += ["-c", pod.container, "--", "kill", f"-{job.save_signal}", "1"]
+        job = job.model_copy(update={"save_command": tuple(words)})
+    await save_by_command(HERE_LINK, run.model_copy(update={"job": job}), live)
+
+
+# Evidence.
+
+MOST: Final = 8
+LINES: Final = 1000
+"""Lines of the end of a pod's log that are kept."""
+
+
+async def gather(space: Namespace, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+    """Return the objects, their pods, events and the ends of their logs, by file name.
+
+    Never raises: what could not be had is said in the file.
+    """
+    cluster, found = space.cluster, dict[str, bytes]()
+    try:
+        look, base = await space.look(), f"/api/v1/namespaces/{await cluster.namespace()}"
+        events = await _listed(cluster, f"{base}/events")
+    except HttpError as error:
+        return {"kubernetes.txt": _file(missing(error))}
+    for number, job in enumerate(jobs[:MOST], 1):
+        uid = job.handle.get(UID)
+        tops = [top.body for top in look.tops if top.uid == uid]
+        own = [Pod.of(body, None) for body in look.pods.get(uid or "", ())]
+        names = {part(each, "metadata.name") for each in (*tops, *(pod.body for pod in own))}
+        about = [each for each in events if part(each, "involvedObject.name") in names]
+        whole = {"object": tops, "pods": [pod.body for pod in own], "events": about}
+        found[f"kubernetes-{number}.json"] = _file(as_evidence(whole))
+        for pod in own[:MOST]:
+            try:
+                path = f"{base}/pods/{pod.name}/log"
+                log = await cluster.text(path, container=pod.container, tailLines=LINES)
+                text = scrub(log.decode("utf-8", "replace"))
+            except HttpError as error:
+                text = missing(error)
+            found[f"kubernetes-{number}-{clean(pod.name, 80)}.log"] = _file(text)
+    return found
+
+
+async def describe(space: Namespace, job_id: str) -> str:
+    """Return an object, its pods and their events; raises ``CannotError``, ``HttpError``."""
+    look, base = await space.look(), f"/api/v1/namespaces/{await space.cluster.namespace()}"
+    events = await _listed(space.cluster, f"{base}/events")
+    top = next((each for each in look.tops if each.id == job_id), None)
+    if top is None:
+        raise CannotError(f"the namespace has no {clean(job_id, 120) or 'job of the run'}")
+    pods = [Pod.of(body, None).body for body in look.pods.get(top.uid, ())]
+    names = {part(each, "metadata.name") for each in (top.body, *pods)}
+    said = [
+        f"{each.get('lastTimestamp') or each.get('eventTime') or ''} {each.get('type', '')} "
+        f"{each.get('reason', '')} {part(each, 'involvedObject.name')}: {each.get('message', '')}"
+        for each in events
+        if part(each, "involvedObject.name") in names
+    ]
+    return "\n".join(outlined(safe_document({"events": said, "object": top.body, "pods": pods})))
+
+
+async def _listed(cluster: Cluster, path: str) -> list[Object]:
+    try:
+        return list((await cluster.get(path))["items"])
+    except HttpError:
+        return []
+
+
+def _file(text: str) -> bytes:
+    return f"{text}\n".encode("utf-8", "replace")
+
 
 RECENT: Final = 30.0
 """Seconds for which a look serves the logs and the nodes."""

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RunSpec
-from cockpit.platforms.kubernetes.access import mapping
-from cockpit.platforms.kubernetes.api import UNREADABLE, ApiError, Cluster
+from cockpit.platforms.kubernetes.api import UNREADABLE, ApiError, Cluster, mapping
 from cockpit.platforms.kubernetes.objects import KINDS, Object, ObjectKind, part
 from cockpit.platforms.kubernetes.states import Job, Top, by_owner, is_child, owner_of, root_of
 from cockpit.platforms.kubernetes.waits import Wait, about, wait_of

@@ -213,12 +213,9 @@ class RayJobs:
             found[run.name] = live_of(run, candidates, own and started(own), others)
             matched = _matched(run, jobs)
             if matched is not None and phase_of(matched).lives:
-                found[run.name] = _with(found[run.name], self._fitting(head, run, matched))
+                fitting = candidate_of(matched, self._since(head, matched))
+                found[run.name] = _with(found[run.name], fitting.live(run, LineageSign(FITS)))
         return found
-
-    def _fitting(self, head: Head, run: RunSpec, job: RayJob) -> LiveJob:
-        """Return the living job that fits ``job.match`` as one of the lineage."""
-        return candidate_of(job, self._since(head, job)).live(run, LineageSign(FITS))
 
     async def wait_of(self, head: Head, job: RayJob) -> str | None:
         """Return what a pending job waits for, as far as the head tells."""
@@ -282,7 +279,8 @@ class RayJobs:
         rivals = [each for each in live.jobs if not job.is_called(each.id)]
         value = self._value(head, run, job, listed.waits.get(job.id))
         source = head.name + _newer_than(run, job)
-        return known(_with_others(value, head, rivals, _without(live.possible, job)), source, now)
+        possible = [each for each in live.possible if not job.is_called(each.id)]
+        return known(_with_others(value, head, rivals, possible), source, now)
 
     def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
         phase = phase_of(job)
@@ -404,10 +402,6 @@ def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:
     if job.ended_at is None or not phase.terminal:
         return None
     return head.on_our_clock(job.ended_at)
-
-
-def _without(possible: Iterable[LiveJob], job: RayJob) -> tuple[LiveJob, ...]:
-    return tuple(each for each in possible if not job.is_called(each.id))
 
 
 def _missing(head: Head, run: RunSpec) -> str:

@@ -60,7 +60,7 @@ class RayHosts:
         summaries = await self._summaries(head, wanted) if wanted else {}
         now = self._clock.now()
         return {
-            name: _unplaced(head, now)
+            name: unknown(ErrorKind.NOT_FOUND, "the job's node is unknown", head.name, now)
             if node is None
             else _facet(head, node, summaries.get(node), now)
             for name, node in nodes.items()
@@ -86,10 +86,6 @@ async def _nodes(head: Head, queries: Sequence[Query]) -> dict[str, str | None]:
         current = currents_of(unknown_jobs, await head.recent_jobs())
         nodes |= {name: job.node if job is not None else None for name, job in current.items()}
     return nodes
-
-
-def _unplaced(head: Head, now: float) -> Facet[HostValue]:
-    return unknown(ErrorKind.NOT_FOUND, "the job's node is unknown", head.name, now)
 
 
 def _facet(

@@ -27,6 +27,7 @@ from cockpit.text.scrub import scrub
 CONTROLLER: Final = 11
 """Seconds for a question to the controller: Slurm's own patience (MessageTimeout) is 10."""
 ACCOUNTING: Final = 6
+SILENT: Final = "accounting did not answer in time"
 MOST_ASKED: Final = 500
 """Jobs that accounting is asked about at once."""
 _JOB_ID: Final = re.compile(r"\d{1,12}(_\d{1,8}|\+\d{1,4})?")
@@ -422,23 +423,17 @@ async def ask(
     if found.get("scontrol.rc", "").strip() != "0" and not _is_empty(shown):
         raise trouble_of(where, shown, _number(found.get("scontrol.rc", "")))
     date = found.get("date", "").split()
+    alone = {name[6:]: text for name, text in found.items() if name.startswith("twice.")}
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
     return ClusterRecords(
         queue=tuple(queue),
-        shown=tuple(scontrol_records(shown, _alone(found))),
+        shown=tuple(scontrol_records(shown, alone)),
         accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),
         host_now=float(date[0]) if date and date[0].isdecimal() else None,
         uid=date[1] if len(date) > 1 else "",
-        no_accounting=_without_accounting(found) if failed else None,
+        no_accounting=(last_words(found.get("sacct.err", "")) or SILENT) if failed else None,
         stepped=frozenset(_STEP.findall(found.get("steps.out", ""))),
     )
-
-
-def _alone(found: dict[str, str]) -> dict[str, str]:
-    """Return what is known of a job that was asked for alone, by its number."""
-    return {
-        name.removeprefix("twice."): text for name, text in found.items() if name[:6] == "twice."
-    }
 
 
 def _is_empty(shown: str) -> bool:
@@ -448,7 +443,3 @@ def _is_empty(shown: str) -> bool:
 
 def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 1
-
-
-def _without_accounting(found: dict[str, str]) -> str:
-    return last_words(found.get("sacct.err", "")) or "accounting did not answer in time"

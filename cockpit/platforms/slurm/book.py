@@ -218,7 +218,8 @@ class Chains:
             next_job = book.find(number) if link is not None and number not in own else None
             if next_job is None or link is None:
                 continue
-            if link.kind == "singleton" and not _waits_its_turn(next_job, name):
+            turn = next_job.records[0].name == name and next_job.main.phase is Phase.WAITING
+            if link.kind == "singleton" and not turn:
                 continue
             found[next_job.id] = (next_job, link)
         return list(found.values())
@@ -226,10 +227,6 @@ class Chains:
 
 def _follows(link: Link, own: set[str], name: str) -> bool:
     return link.before in own or (link.kind == "singleton" and bool(name))
-
-
-def _waits_its_turn(job: Job, name: str) -> bool:
-    return job.records[0].name == name and job.main.phase.value == "waiting"
 
 
 def queued_after(chains: Chains, book: Book, job: Job) -> list[LiveJob]:
@@ -263,8 +260,12 @@ def waiting_tasks(job: Job) -> Iterator[LiveJob]:
 
 
 def live_job(job: Job, why: str, launch_id: str | None = None, proven: bool = True) -> LiveJob:
-    """Return a job of Slurm as actions and people see it; its handle is its exact number."""
+    """Return a job of Slurm as actions and people see it.
+
+    Its handle is what it is stopped by: its exact number, and since when it is that number's.
+    """
     main = job.main
+    since = {} if main.submitted is None else {"submitted": f"{main.submitted:.0f}"}
     return LiveJob(
         id=job.id,
         name=scrub(clean(main.name or job.id, 120)),
@@ -272,15 +273,8 @@ def live_job(job: Job, why: str, launch_id: str | None = None, proven: bool = Tr
         launch_id=launch_id,
         started_at=main.started,
         proven=proven,
-        handle=_handle(job),
+        handle={"job": job.id, "state": clean(main.word, 40), **since},
     )
-
-
-def _handle(job: Job) -> dict[str, str]:
-    """Return what a job is stopped by: its number, and since when it is that number's."""
-    submitted = job.main.submitted
-    more = {} if submitted is None else {"submitted": f"{submitted:.0f}"}
-    return {"job": job.id, "state": clean(job.main.word, 40), **more}
 
 
 _BY_US: Final = "JobHeldUser"

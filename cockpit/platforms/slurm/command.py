@@ -158,16 +158,12 @@ def command_checks(words: Sequence[str]) -> list[Check]:
 
 def _of_wrapper(words: Sequence[str]) -> Check:
     name = PurePosixPath(words[0]).name
-    if name in _ELSEWHERE or (name in _SHELLS and not _runs_a_script(words)):
+    runs_a_script = len(words) > 1 and not words[1].startswith("-")
+    if name in _ELSEWHERE or (name in _SHELLS and not runs_a_script):
         text = f"{name} does not say how it submits: name sbatch, or a script that calls it"
         return blocked(rows.SBATCH, f"{text} (job.host is where that is run)")
     text = f"{name} calls sbatch itself: it finds one that holds its job, once; any other call of"
     return warned(rows.SBATCH, f"{text} sbatch is refused. It must not start anything else")
-
-
-def _runs_a_script(words: Sequence[str]) -> bool:
-    """Tell whether a shell is given a file, and no command line of its own."""
-    return len(words) > 1 and not words[1].startswith("-")
 
 
 def with_names(words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -130,7 +130,10 @@ class SlurmJobs:
         needles = needles_of(runs, known) if runs else ""
         told = await ask(self._run, host, where_of(host), asked, steps=steps, needles=needles)
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))
-        told = _with_texts(told, cluster)
+        # accounting is not asked for a comment or a command, by which alone a job may be known
+        former = {record.id: record for record in known}
+        texted = tuple(_texted(each, former.get(each.id)) for each in told.accounted)
+        told = replace(told, accounted=texted)
         book = book_of(told, tuple(cluster.ended.values()))
         cluster.chains.learn(book)
         _remember(cluster, told, book, wanted)
@@ -211,33 +214,19 @@ class SlurmJobs:
         cluster = self._clusters[host]
         claimed = _claimed(runs, cluster)
         return {
-            run.name: _misnamed(run)
-            or _live(lineage_of(run, book, cluster.chains, claimed), told, book)
+            run.name: _live(lineage_of(run, book, cluster.chains, claimed), told, book)
+            if run.job is None or run.job.id is None or is_job_id(run.job.id)
+            else Live(unknown=_no_id(run.job.id))
             for run in runs
         }
 
 
-def _with_texts(told: ClusterRecords, cluster: _Cluster) -> ClusterRecords:
-    """Return an answer whose ended jobs have the texts that they had when they were listed.
-
-    Accounting is not asked for a comment or a command, by which alone a job may be known.
-    """
-    known = {each.id: each for job in cluster.current.values() for each in job.records}
-    return replace(told, accounted=tuple(_texted(each, known) for each in told.accounted))
-
-
-def _texted(record: Record, known: Mapping[str, Record]) -> Record:
-    former = known.get(record.id)
+def _texted(record: Record, former: Record | None) -> Record:
+    """Return an ended job with the texts that it had when it was listed."""
     if former is None:
         return record
     texts = {name: getattr(record, name) or getattr(former, name) for name in TEXTS}
     return replace(record, **texts)
-
-
-def _misnamed(run: RunSpec) -> Live | None:
-    """Return that nothing is known of a run whose job name no job has."""
-    named = run.job.id if run.job is not None else None
-    return None if named is None or is_job_id(named) else Live(unknown=_no_id(named))
 
 
 def _no_id(named: str) -> str:

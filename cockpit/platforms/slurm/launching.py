@@ -42,18 +42,19 @@ from cockpit.platforms.slurm.command import (
     with_names,
 )
 from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, host_of, where_of
-from cockpit.platforms.slurm.ordering import ORDERS, order_words
 from cockpit.platforms.slurm.record import Record, in_words
 from cockpit.platforms.slurm.scripts import (
     CLOSED,
     COMES_WITHIN,
     LOOSE,
+    ORDERS,
     PERHAPS,
     RUNNING,
     SENDING,
     SLACK,
     SUBMIT,
     WRAPPER,
+    EndingSlurmJobs,
     accept_script,
     acted,
     cancel_script,
@@ -61,11 +62,14 @@ from cockpit.platforms.slurm.scripts import (
     go_script,
     heard,
     ids_script,
+    is_same,
+    job_now,
     not_cancelled,
     order_script,
+    order_words,
     save_script,
+    target_of,
 )
-from cockpit.platforms.slurm.stopping import EndingSlurmJobs, is_same, job_now, target_of
 from cockpit.runtime.moment import Awake
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean

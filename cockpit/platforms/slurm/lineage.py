@@ -220,7 +220,8 @@ def lineage_of(
     former, matched = job, _matched(run, book)
     if matched is not None and (job is None or _was_submitted_after(matched, job)):
         job, passed, freed = _moved_on(run, book, chains, matched.id, matched)
-        why = f"the newest of your jobs that fits job.match{'' if named is None else _than(named)}"
+        than = "" if named is None else f", newer than {named}"
+        why = f"the newest of your jobs that fits job.match{than}"
     if job is None:
         beside = _other_jobs(run, book, None, set(), claimed or {})
         return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
@@ -311,11 +312,8 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
     living = [one for one in freed if one.lives]
     if len(living) > 1:
         return None  # which of them goes on for the run is not known
-    return living[0] if living else max(freed, key=_number, default=None)
-
-
-def _number(job: Job) -> int:
-    return _raw_number(job.records[0])
+    newest = max(freed, key=lambda one: _raw_number(one.records[0]), default=None)
+    return living[0] if living else newest
 
 
 def _raw_number(record: Record) -> int:
@@ -340,7 +338,10 @@ def _was_submitted_by(run: RunSpec, former: Record, record: Record) -> bool:
     if submitted is None or ended is None or not former.node or record.uid != former.uid:
         return False
     node = _short(former.node)
-    if _short(record.submit_host) != node or _from_one_session(former, record):
+    one_session = former.submit_host == record.submit_host and (
+        "" != former.submit_session == record.submit_session
+    )
+    if _short(record.submit_host) != node or one_session:  # from no session of the former one
         return False
     came = max(former.started or ended, ended - LAST_MOMENTS) <= submitted <= ended
     if not came or _raw_number(record) <= _raw_number(former) or (began or ended) < ended:
@@ -353,11 +354,6 @@ def _was_submitted_by(run: RunSpec, former: Record, record: Record) -> bool:
 
 def _short(machine: str) -> str:
     return machine.partition(".")[0]
-
-
-def _from_one_session(one: Record, other: Record) -> bool:
-    """Tell whether two jobs come from one session, and so neither from a session of the other."""
-    return one.submit_host == other.submit_host and "" != one.submit_session == other.submit_session
 
 
 def _matched(run: RunSpec, book: Book) -> Job | None:
@@ -377,10 +373,6 @@ def _matched(run: RunSpec, book: Book) -> Job | None:
 
 def _was_submitted_after(one: Job, job: Job) -> bool:
     return one.id != job.id and (one.main.submitted or 0.0) > (job.main.submitted or 0.0)
-
-
-def _than(named: str) -> str:
-    return f", newer than {named}"
 
 
 def _launched_since(run: RunSpec, book: Book, job: Job | None) -> Job | None:

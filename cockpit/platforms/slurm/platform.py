@@ -43,7 +43,7 @@ from cockpit.platforms.slurm.command import script_words
 from cockpit.platforms.slurm.jobs import host_of, where_of
 from cockpit.platforms.slurm.launching import SlurmLaunches
 from cockpit.platforms.slurm.record import Record, count_of
-from cockpit.platforms.slurm.stopping import target_of
+from cockpit.platforms.slurm.scripts import target_of
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
@@ -71,7 +71,8 @@ def _findings(where: str, found: dict[str, str], now: float) -> Iterator[Endpoin
         yield _bad(where, trouble_of(where, version or ping, 127))
         return
     if not _UP.search(ping):
-        yield _bad(where, trouble_of(where, _down(ping), 1))
+        down = f"Unable to contact slurm controller: {ping.strip()}" if "DOWN" in ping else ping
+        yield _bad(where, trouble_of(where, down, 1))
         return
     yield EndpointFinding(endpoint=where, text=f"{clean(version, 60)}; {last_words(ping)}")
     accounting = _ACCOUNTING.search(found.get("config", ""))
@@ -89,11 +90,6 @@ def _findings(where: str, found: dict[str, str], now: float) -> Iterator[Endpoin
         text = clock_text(-off)
         remedy = "set the clocks by NTP; until then its times are moved onto ours"
         yield EndpointFinding(endpoint=where, text=text, remedy=remedy)
-
-
-def _down(ping: str) -> str:
-    """Return the words for a controller that ``scontrol ping`` calls down."""
-    return f"Unable to contact slurm controller: {ping.strip()}" if "DOWN" in ping else ping
 
 
 def _bad(where: str, trouble: UnansweredError) -> EndpointFinding:
@@ -138,12 +134,11 @@ async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
         told = await ask(run, host, where_of(host), ())
     except UnansweredError as error:
         raise CannotError(str(error)) from error
-    jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -_submitted(job)))
+    last = {
+        job.id: max(each.submitted or 0.0 for each in job.records) for job in book_of(told).jobs
+    }
+    jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -last[job.id]))
     return [_own_job(job) for job in jobs]
-
-
-def _submitted(job: Job) -> float:
-    return max(record.submitted or 0.0 for record in job.records)
 
 
 def _own_job(job: Job) -> OwnJob:
@@ -297,7 +292,11 @@ class SlurmPlatform(SlurmLaunches):
         """Return what each run's log tells: ``job.log``, else the file of the job's output."""
         places = {query.name: place for query in queries if (place := _log(query)) is not None}
         found = await self._logs.observe(
-            [query for query in queries if query.name in places or _names_log(query)],
+            [
+                each
+                for each in queries
+                if each.name in places or (each.run.job and each.run.job.log)
+            ],
             places,
             others={query.name: _error_places(query) for query in queries},
         )
@@ -386,10 +385,6 @@ class SlurmPlatform(SlurmLaunches):
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""
         return await gather(self._run, host_of(run), jobs)
-
-
-def _names_log(query: Query) -> bool:
-    return query.run.job is not None and query.run.job.log is not None
 
 
 def _log(query: Query) -> Place | None:

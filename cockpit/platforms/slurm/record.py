@@ -179,7 +179,7 @@ def _squeued(told: dict[str, str]) -> Record:
         base=het[1] if het else base,
         kind="het" if het else "array" if tasks else "",
         tasks=tasks,
-        throttle=_throttle(shown),
+        throttle=_number(shown.partition("%")[2].rstrip("]")),
         state=told["%T"],
         reason=told["%r"],
         name=told["%j"],
@@ -404,10 +404,6 @@ def first_node(nodes: str) -> str:
     """Return the first machine of a list such as ``gpu[003-007,9],login1``."""
     found = re.match(r"([^\[,]*)(?:\[([^\],-]+)[^\]]*\])?([^\[,]*)", nodes)
     return "" if found is None else "".join(filter(None, found.groups()))
-
-
-def _throttle(shown: str) -> int | None:
-    return _number(shown.partition("%")[2].rstrip("]"))
 
 
 _LIMIT: Final = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)")

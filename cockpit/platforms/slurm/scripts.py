@@ -1,22 +1,30 @@
-"""What is run by ``sh`` on a cluster to submit, release, close, cancel and order; and how it ended.
+"""What is run by ``sh`` on a cluster to submit, release, close, cancel, stop and order.
 
 A launch is submitted in two steps: a held job that nobody starts, then that of its launch id is
-released. What was let go or closed is noted beside the output root.
+released. What was let go or closed is noted beside the output root. A stop ends exactly the jobs
+that are named; an order is a row of ``ORDERS``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
 
+from cockpit.model.jobs import LiveJob, SchedulerOrder
+from cockpit.model.observed import Phase
 from cockpit.model.place import FILE, SSH
 from cockpit.model.run import RunSpec
+from cockpit.model.wording import duration
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.protocol import EndingJobs
 from cockpit.platforms.slurm.ask import CONTROLLER, PATHS, Run, last_words, new_mark, parts_of
+from cockpit.platforms.slurm.book import Book, Job, is_held, is_held_by_person, never_let_go
 from cockpit.platforms.slurm.command import for_shell, sbatch_at, variables_of
-from cockpit.platforms.slurm.jobs import where_of
+from cockpit.platforms.slurm.jobs import SlurmJobs, host_of, where_of
+from cockpit.platforms.slurm.record import Record, task_numbers
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
+from cockpit.text.safe import clean
 
 SLACK: Final = 15.0
 CAP: Final = 200_000
@@ -278,3 +286,226 @@ def heard(found: Mapping[str, str], lost: str, refused: str) -> None:
     if code == "124" or PERHAPS.search(said):
         raise LostError(f"{lost}: {last_words(said)}")
     raise CannotError(f"{refused}: {last_words(said) or f'it ended with {code}'}")
+
+
+KILL_WAIT: Final = 120.0
+"""Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
+SAME_WITHIN: Final = 30.0
+"""Seconds by which the submit time of one job may seem to differ between two looks."""
+_STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")
+"""What scancel may be given: a job, a task, some tasks, a part: ``70_[3-7]``."""
+
+
+class EndingSlurmJobs(EndingJobs):
+    """Jobs of one cluster that are cancelled until none of them runs, waits or is ending.
+
+    Those that only were accepted and never let go are not touched once they are.
+    """
+
+    slack: ClassVar[float] = KILL_WAIT
+
+    def __init__(
+        self, run: RunSpec, jobs: Sequence[LiveJob], ask: Run, cluster: SlurmJobs, every: float
+    ) -> None:
+        self._spec = run
+        self._ids = {job.id: target_of(job) for job in jobs}
+        self._left = list(jobs)
+        self._ask = ask
+        self._cluster = cluster
+        self._book = Book({})
+        self.every = every
+
+    async def left(self) -> Sequence[str]:
+        """Return those that the cluster lists as living."""
+        self._book = await self._cluster.book(self._spec, [self._spec])
+        self._left = _living(self._book, self._left)
+        return [f"{job.id} ({_state_word(self._book, job)})" for job in self._left]
+
+    async def tell(self, *, late: bool) -> None:
+        """Cancel those that are not ending, one that has come back by itself too."""
+        again = [job for job in self._left if not _is_ending(job, self._book)]
+        if not again:
+            return
+        host, self.told = host_of(self._spec), True
+        held = all("held" in job.handle for job in again)
+        script = cancel_script([self._ids[job.id] for job in again], pending=held)
+        try:
+            why = not_cancelled(await acted(self._ask, host, script, CONTROLLER + SLACK))
+        except CannotError as error:
+            raise LostError(str(error)) from error
+        if why is not None and "denied" in why:
+            raise CannotError(f"{where_of(host)}: {why}")
+        if why is not None:
+            raise LostError(why)
+
+
+def target_of(job: LiveJob) -> str:
+    """Return what scancel is given for a job: its number, exact; raises ``CannotError``."""
+    told = re.sub(r"%\d+(?=\])", "", job.handle.get("job", ""))
+    found = _STOPPABLE.fullmatch(told)
+    if found is None:
+        raise CannotError(f"{clean(job.id, 60)} is not a Slurm job")
+    part = found[2] or ""
+    return found[1] if part.startswith("+") else told
+
+
+def job_now(book: Book, job: LiveJob) -> Job | None:
+    """Return what stands under the job's number now; ``None`` where nothing does."""
+    found = book.find(job.handle["job"])
+    if found is None:  # a task that stood for others may be a record of its own by now
+        wanted = target_of(job).partition("_")[0]
+        rest = tuple(each for each in book.records.values() if _same_tasks(each, job, wanted))
+        found = Job(job.id, rest) if rest else None
+    return found
+
+
+def is_same(job: LiveJob, now: Job) -> bool:
+    """Tell whether a number still is the same job's; raises ``LostError`` where that is not known.
+
+    One that was requeued is: it was submitted anew under its number.
+    """
+    submitted = job.handle.get("submitted")
+    times = {each.submitted for each in now.records}
+    if submitted is None or None in times:
+        return True
+    if any(at is not None and abs(at - float(submitted)) <= SAME_WITHIN for at in times):
+        return True
+    restarts = [each.restarts for each in now.records]
+    if not any(restarts) and None in restarts:
+        text = "was submitted at another time than before: cannot tell whether it is the same job"
+        raise LostError(f"{job.id} {text}")
+    return any(restarts)
+
+
+def _same_tasks(record: Record, job: LiveJob, base: str) -> bool:
+    """Tell whether a living record is, or stands for, one of the tasks that a job names."""
+    wanted = task_numbers(target_of(job).partition("_")[2])
+    if record.base != base or record.kind != "array" or not record.phase.lives:
+        return False
+    return any(
+        max(mine.start, its.start) < min(mine.stop, its.stop)
+        for mine in wanted
+        for its in task_numbers(record.tasks)
+    )
+
+
+def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
+    """Return those that still live; of what was never let go only while it still is not."""
+    found = []
+    for job in jobs:
+        now = job_now(book, job)
+        if now is None or not now.lives or not is_same(job, now):
+            continue
+        if "held" in job.handle and now.main.phase is Phase.RUNNING:
+            raise CannotError(f"job {job.id} runs: it was released; it was not touched")
+        found.append(job)
+    return found
+
+
+def _is_ending(job: LiveJob, book: Book) -> bool:
+    now = job_now(book, job)
+    return now is not None and all(
+        each.word == "COMPLETING" or not each.phase.lives for each in now.records
+    )
+
+
+def _state_word(book: Book, job: LiveJob) -> str:
+    now = job_now(book, job)
+    return "gone" if now is None else now.main.word
+
+
+SHOWN_WITHIN: Final = 20.0
+"""Seconds in which a controller that has accepted an order shows what it did."""
+MINUTE: Final = 60.0
+"""Slurm keeps a time limit in whole minutes."""
+
+
+class OrderRow(NamedTuple):
+    """One order: the words for scontrol, the states it is for, and what shows that it was done."""
+
+    words: tuple[str, ...]
+    states: tuple[str, ...]
+    why_not: Callable[[Record, SchedulerOrder], str | None]
+    shown: Callable[[Record, LiveJob, SchedulerOrder], bool]
+    done: str
+    within: float = SHOWN_WITHIN
+
+
+def _not_to_hold(record: Record, order: SchedulerOrder) -> str | None:
+    if record.phase is not Phase.WAITING:
+        return f"it is {record.word}: only a job that waits can be held"
+    return "it is held already" if _held(record) else None
+
+
+def _not_to_release(record: Record, order: SchedulerOrder) -> str | None:
+    if not _held(record):
+        return f"it is {record.word}, and not held"
+    if record.said_by != "scontrol":
+        return "scontrol does not list it: whether a launch ever released it is unknown"
+    if never_let_go(record):
+        return "a launch submitted it and never released it: its outcome decides, not this verb"
+    if record.reason.startswith("JobHeldAdmin"):
+        return "an administrator holds it: ask them"
+    return None
+
+
+def _not_to_requeue(record: Record, order: SchedulerOrder) -> str | None:
+    if record.word != "RUNNING":
+        return f"it is {record.word}: only a running job is requeued"
+    if record.may_requeue is False:
+        return "it was submitted with --no-requeue, or the cluster's default says so"
+    return None
+
+
+def _not_to_extend(record: Record, order: SchedulerOrder) -> str | None:
+    if not record.phase.lives:
+        return f"it is {record.word}"
+    if record.limit is None:
+        return "no time limit of it is known that could be lengthened"
+    if order.limit is None or order.limit <= record.limit:
+        return f"its time limit is {duration(record.limit)}: this would not lengthen it"
+    return None
+
+
+def _held(record: Record) -> bool:
+    return is_held(record) or is_held_by_person(record)
+
+
+def _begun_anew(record: Record, job: LiveJob, order: SchedulerOrder) -> bool:
+    """Tell whether a job that ran waits again, or has begun since."""
+    if record.phase is Phase.WAITING:
+        return True
+    began, before = record.started, job.started_at
+    return record.word == "RUNNING" and None not in (began, before) and began > before + 1  # type: ignore[operator]
+
+
+def _has_limit(record: Record, job: LiveJob, order: SchedulerOrder) -> bool:
+    limit, asked = record.limit, order.limit
+    return limit is not None and asked is not None and abs(limit - asked) < MINUTE
+
+
+ORDERS: Final = {
+    "hold": OrderRow(
+        ("uhold",), ("PENDING",), _not_to_hold, lambda record, *_: _held(record), "is held"
+    ),
+    "release": OrderRow(
+        ("release",), ("PENDING",), _not_to_release, lambda record, *_: not _held(record),
+        "is released",
+    ),
+    "requeue": OrderRow(
+        ("requeue",), ("RUNNING",), _not_to_requeue, _begun_anew, "is requeued", KILL_WAIT
+    ),
+    "extend": OrderRow(
+        ("update",), ("PENDING", "RUNNING", "SUSPENDED"), _not_to_extend, _has_limit,
+        "has its new time limit",
+    ),
+}  # fmt: skip
+"""What scontrol is asked for, by the verb of the action. Its ``hold`` by an operator is a hold
+that the owner of the job may not undo: ``uhold`` is one that they may."""
+
+
+def order_words(row: OrderRow, target: str, order: SchedulerOrder) -> tuple[str, ...]:
+    """Return what scontrol is given for one order about a job."""
+    if order.limit is None:
+        return (*row.words, target)
+    return (*row.words, f"JobId={target}", f"TimeLimit={round(order.limit / MINUTE)}")

@@ -170,7 +170,7 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
     if main.dependency and main.phase is Phase.WAITING:
         said.append(main.dependency)
     if main.phase is Phase.WAITING and main.restarts:
-        said.append(f"requeued {_times(main.restarts)}")
+        said.append("requeued once" if main.restarts == 1 else f"requeued {main.restarts} times")
     if passed:
         said.append(f"follows {', '.join(passed[-3:])}")
     said.append(_of_tasks(job))
@@ -224,10 +224,6 @@ def _of_tasks(job: Job) -> str | None:
     named = ", ".join(f"{each.id} {each.word}" for each in bad[:3])
     more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
     return f"{len(bad)} of {sum(map(count_of, job.records))} tasks did not succeed: {named}{more}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _exit_code(record: Record, phase: Phase) -> int | None:

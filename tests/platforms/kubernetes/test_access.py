@@ -13,8 +13,8 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
-from cockpit.platforms.kubernetes import access
-from cockpit.platforms.kubernetes.access import Access, Credentials, find_access
+from cockpit.platforms.kubernetes import api
+from cockpit.platforms.kubernetes.api import Access, Credentials, find_access
 from cockpit.runtime.http import HttpError
 
 SECRET = "k8s-secret-token"
@@ -100,7 +100,7 @@ def test_a_file_that_is_none_and_no_file_at_all_are_one_sentence(home: Path) -> 
 def test_a_pod_uses_its_own_account(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "token").write_text(SECRET)
     (home / "namespace").write_text("training\n")
-    monkeypatch.setattr(access, "ACCOUNT", home)
+    monkeypatch.setattr(api, "ACCOUNT", home)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     found = find_access(job())
@@ -152,7 +152,7 @@ async def test_a_plugin_is_asked_once_until_its_token_ends(tmp_path: Path) -> No
 async def test_a_plugin_that_gives_nothing_is_one_sentence(
     text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "PLUGIN_WITHIN", 0.5 if "sleep" in text else 30.0)
+    monkeypatch.setattr(api, "PLUGIN_WITHIN", 0.5 if "sleep" in text else 30.0)
     with pytest.raises(HttpError, match=said) as raised:
         await plugin(tmp_path, text).headers()
     assert raised.value.kind is ErrorKind.UNAUTHORIZED

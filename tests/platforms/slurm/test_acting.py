@@ -23,7 +23,7 @@ from cockpit.model.jobs import Accepted, LaunchState, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm import scripts, stopping
+from cockpit.platforms.slurm import scripts
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.sources.logs.source import Logs
 from tests.platforms.slurm.asking import run_of
@@ -142,7 +142,7 @@ async def test_a_job_that_was_requeued_since_it_was_seen_is_stopped(
     slurm: Rig, toy: RunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its number stays, and its submit time moves; Slurm counts whole seconds."""
-    monkeypatch.setattr(stopping, "SAME_WITHIN", 0.5)
+    monkeypatch.setattr(scripts, "SAME_WITHIN", 0.5)
     own = quick()
     job = await own.go(toy, await own.accept(toy, submission(toy, 1)))
     slurm.wait_for(job, "RUNNING")
