@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import cockpit.hosts.acting  # noqa: F401 - its functions are calls of the agent
@@ -25,6 +25,7 @@ from cockpit.text.scrub import shown as safe_line
 
 PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
 _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
+"""A placeholder; ``${NAME}`` is a variable, and resolves where the command runs."""
 _PLAIN: Final = re.compile(r"[\w@%+=:,./${}~^-]+", re.ASCII)
 LONGEST: Final = 8000
 
@@ -50,20 +51,26 @@ def places_in(words: Sequence[str]) -> frozenset[str]:
     return frozenset(name for word in words for name in _PLACE.findall(word))
 
 
-def fill(words: Sequence[str], values: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the words with every placeholder filled; raises ``CommandError``.
+def fill(
+    words: Sequence[str],
+    values: Mapping[str, str | None],
+    places: Collection[str] = PLACEHOLDERS,
+    what: str = "resubmit",
+) -> tuple[str, ...]:
+    """Return the words of the setting ``what`` with every placeholder filled.
 
-    A value is put in as it is and never read again, so that it stays one word.
+    A value is put in as it is and never read again, so that it stays one word. Raises
+    ``CommandError`` for one that is none of ``places``, or has no value.
     """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        if name not in PLACEHOLDERS:
-            known = " ".join(f"{{{each}}}" for each in PLACEHOLDERS)
-            raise CommandError(f"resubmit names {{{name}}}, which is none of {known}")
+        if name not in places:
+            known = " ".join(f"{{{each}}}" for each in places)
+            raise CommandError(f"{what} names {{{name}}}, which is none of {known}")
         told = values.get(name)
         if told is None:
-            raise CommandError(f"resubmit names {{{name}}}, which is not known for this run")
+            raise CommandError(f"{what} names {{{name}}}, which is not known for this run")
         return told
 
     return tuple(_PLACE.sub(value, word) for word in words)
@@ -148,8 +155,6 @@ NOT_ASKED: Final = "it was not asked to save"
 WITHIN: Final = 120
 """Seconds for the command: it asks, the save itself is waited for elsewhere."""
 NO_WAY: Final = "the trainer has no way to save on request (job.save_signal, job.save_command)"
-_SAVE_PLACE: Final = re.compile(r"(?<!\$)\{(\w+)\}")
-"""A placeholder; ``${NAME}`` is a variable, and resolves where the command runs."""
 
 
 def save_words(
@@ -169,14 +174,9 @@ def save_words(
         "pod": live.handle.get("pod"),
     }
 
-    def fill(match: re.Match[str]) -> str:
-        value = known.get(match[1])
-        if value is None:
-            raise CannotError(f"job.save_command: {{{match[1]}}} is not known here")
-        return value
-
+    what = "job.save_command"
     try:
-        return [_SAVE_PLACE.sub(fill, word) for word in words_of(command, "job.save_command")]
+        return list(fill(words_of(command, what), known, known, what))
     except CommandError as error:
         raise CannotError(str(error)) from error
 

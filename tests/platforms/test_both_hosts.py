@@ -111,7 +111,7 @@ async def test_a_save_command_runs_there_and_its_failure_is_told(
     assert words[:4] == ["toy", "toy-i001", job.handle["pid"], job.id] and words[4][0] == "/"
     for command, said in (
         ("sh -c 'echo no >&2; exit 3'", "ended with 3: no"),
-        ("save {step}", r"\{step\} is not known"),
+        ("save {step}", r"\{step\}, which is none of"),
         ("save $NOT_SET_HERE", r"uses \$NOT_SET_HERE, which is not set"),
         ("there-is-no-such-program", "No such file or directory"),
         (None, "neither job.save_signal nor job.save_command"),

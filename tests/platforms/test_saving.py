@@ -23,8 +23,8 @@ def test_what_is_known_is_filled_in_and_variables_stay() -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("ask {wandb_id}", "{wandb_id} is not known here"),
-        ("ask {step}", "{step} is not known here"),
+        ("ask {wandb_id}", "names {wandb_id}, which is not known for this run"),
+        ("ask {step}", "names {step}, which is none of {run} {launch_id}"),
         ("ask 'x", "job.save_command is not a list of shell words"),
         ("", "job.save_command is empty"),
         (("ask", "\0"), "job.save_command holds a NUL character"),

@@ -192,13 +192,18 @@ class RayJobs:
             each.name: self._facet(head, each, listed, lives[each.name], now) for each in queries
         }
 
-    async def recent(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, JobValue]:
-        """Return the jobs of runs of which the watch knows none yet; raises ``HttpError``."""
-        current = currents_of(runs, await head.recent_jobs())
-        found = ((run, current[run.name]) for run in runs)
-        return {
-            run.name: self._value(head, run, job, None) for run, job in found if job is not None
-        }
+    async def known(self, head: Head, queries: Sequence[Query]) -> dict[str, JobValue]:
+        """Return each run's job as the watch knows it; at its first look, as the head lists it.
+
+        Raises ``HttpError``.
+        """
+        found = {query.name: query.job for query in queries if query.job is not None}
+        runs = [query.run for query in queries if query.job is None]
+        current = currents_of(runs, await head.recent_jobs()) if runs else {}
+        for run in runs:
+            if (job := current[run.name]) is not None:
+                found[run.name] = self._value(head, run, job, None)
+        return found
 
     def live(self, head: Head, jobs: Sequence[RayJob], runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage among the jobs of its head, by run name."""

@@ -11,7 +11,6 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue
-from cockpit.model.run import RunSpec
 from cockpit.platforms.ray.head import Head
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
@@ -159,8 +158,8 @@ PATIENT: Final = 4.0
 SPOOLING: Final = 3.0
 AHEAD: Final = 4
 """A look asks for so many times the lines that the former one has found new."""
-Jobs = Callable[[Head, Sequence[RunSpec]], Awaitable[Mapping[str, JobValue]]]
-"""Returns the jobs of runs, by name, from the head's list; raises ``HttpError``."""
+Jobs = Callable[[Head, Sequence[Query]], Awaitable[Mapping[str, JobValue]]]
+"""Returns the jobs of runs, by name; raises ``HttpError``."""
 Kept = Callable[[Head, str], str | None]
 """Returns what a head has kept of a job's log with the state of the job."""
 
@@ -179,7 +178,7 @@ class RayLogs:
         """Return the log facet of each run of one head, by run name; raises ``HttpError``."""
         found: dict[str, Facet[LogValue]] = {}
         own: dict[str, _Followed] = {}
-        jobs = await self._jobs_of(head, queries)
+        jobs = await self._jobs(head, queries)
         for query in queries:
             job = jobs.get(query.name)
             if job is None or job.id is None or job.output is None or job.node is None:
@@ -192,12 +191,6 @@ class RayLogs:
         read = await self._logs.observe(spooled, places)
         now = self._clock.now()
         return found | {name: each.facet(head, read.get(name), now) for name, each in own.items()}
-
-    async def _jobs_of(self, head: Head, queries: Sequence[Query]) -> dict[str, JobValue]:
-        """Return each run's job as the watch knows it; at its first look, as the head lists it."""
-        known = {query.name: query.job for query in queries if query.job is not None}
-        rest = [query.run for query in queries if query.job is None]
-        return {**known, **(await self._jobs(head, rest) if rest else {})}
 
     async def _fetch_due(self, head: Head, due: Sequence[_Followed]) -> None:
         turn = asyncio.Semaphore(TOGETHER)

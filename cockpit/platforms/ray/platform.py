@@ -23,7 +23,7 @@ from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.places import ask_each, names_of, unanswered, unknown_lives
 from cockpit.platforms.ray.answers import RayJob, figure, is_closing, mapping, phase_of
 from cockpit.platforms.ray.head import SKEW, Head
-from cockpit.platforms.ray.jobs import currents_of, shown_name
+from cockpit.platforms.ray.jobs import RayJobs, shown_name
 from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.reports import (
@@ -50,12 +50,14 @@ _MOST_GPUS: Final = 64
 class RayHosts:
     """Reads the nodes of heads."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, jobs: RayJobs) -> None:
         self._clock = clock
+        self._jobs = jobs
 
     async def observe(self, head: Head, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run of one head, by run name; raises ``HttpError``."""
-        nodes = await _nodes(head, queries)
+        jobs = await self._jobs.known(head, queries)
+        nodes = {name: jobs[name].node if name in jobs else None for name in names_of(queries)}
         wanted = {node for node in nodes.values() if node is not None}
         summaries = await self._summaries(head, wanted) if wanted else {}
         now = self._clock.now()
@@ -76,16 +78,6 @@ class RayHosts:
             await self._clock.sleep(GATHERING)
             found = {_id(each): each for each in await head.summaries()}
         return found
-
-
-async def _nodes(head: Head, queries: Sequence[Query]) -> dict[str, str | None]:
-    """Return the node of each run's job, by the job as it is known, else by the head's list."""
-    nodes = {query.name: query.job.node for query in queries if query.job is not None}
-    unknown_jobs = [query.run for query in queries if query.job is None]
-    if unknown_jobs:
-        current = currents_of(unknown_jobs, await head.recent_jobs())
-        nodes |= {name: job.node if job is not None else None for name, job in current.items()}
-    return nodes
 
 
 def _facet(
@@ -286,8 +278,8 @@ class RayPlatform(RayLaunches):
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)
-        self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
-        self._hosts = RayHosts(clock)
+        self._tails = RayLogs(clock, logs, self._jobs.known, self._jobs.last_log)
+        self._hosts = RayHosts(clock, self._jobs)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run, from one list of each head."""

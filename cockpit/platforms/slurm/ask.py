@@ -249,56 +249,52 @@ def parts_of(out: str, mark: str) -> dict[str, str]:
 
 
 class _Sign(NamedTuple):
-    pattern: re.Pattern[str]
+    pattern: str
     kind: ErrorKind
     words: str
     remedy: str
 
 
-def _sign(pattern: str, kind: ErrorKind, words: str, remedy: str) -> _Sign:
-    return _Sign(re.compile(pattern, re.I), kind, words, remedy)
-
-
 _SIGNS: Final = (
-    _sign(
+    _Sign(
         "munge|authentication error|auth_g_|invalid authentication|Protocol authentication",
         ErrorKind.UNAUTHORIZED,
         "munge does not vouch for us",
         "is munged up there, and does its clock agree with the controller's?",
     ),
-    _sign(
+    _Sign(
         "Could not establish a configuration source|Unable to process configuration file"
         "|cannot stat file|resolve_ctls_from_dns_srv|fetch_config",
         ErrorKind.NOT_FOUND,  # "not configured" would say that the run file names no job
         "no Slurm: its commands find no configuration",
         "run them on a login node (job.host), or set SLURM_CONF",
     ),
-    _sign(
+    _Sign(
         r"(squeue|scontrol|sacct): (command )?not found",
         ErrorKind.NOT_FOUND,
         "no Slurm: its commands are not installed, or not on PATH",
         "name a login node as job.host, or put them on the PATH of a plain ssh command",
     ),
-    _sign(
+    _Sign(
         "Socket timed out|timed out|Message receive failure",
         ErrorKind.TIMEOUT,
         "the controller did not answer in time",
         "retried automatically; sinfo there shows whether it is up",
     ),
-    _sign(
+    _Sign(
         "Unable to contact slurm controller|Connection refused|Connection reset|No route to host"
         "|Zero Bytes were transmitted|Unexpected message received",
         ErrorKind.REFUSED,
         "the controller cannot be reached",
         "ask who runs the cluster; jobs go on without it",
     ),
-    _sign(
+    _Sign(
         "accounting storage is disabled",
         ErrorKind.NOT_FOUND,
         "accounting is off",
         "how a job ended is only known while the controller remembers it",
     ),
-    _sign(
+    _Sign(
         "Access/permission denied|Permission denied|Invalid user|not permitted",
         ErrorKind.PERMISSION,
         "Slurm refuses our query",
@@ -316,7 +312,7 @@ def trouble_of(where: str, said: str, rc: int) -> UnansweredError:
     if rc == 124 and not told:
         return late(where)
     for sign in _SIGNS:
-        if sign.pattern.search(said):
+        if re.search(sign.pattern, said, re.I):
             quoted = f" ({told})" if told else ""
             return UnansweredError(sign.kind, f"{where}: {sign.words}{quoted}", sign.remedy)
     if rc == 124:

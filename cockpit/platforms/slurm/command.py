@@ -318,7 +318,7 @@ def needles_of(runs: Iterable[RunSpec], records: Iterable[Record] = ()) -> str:
         found |= dict.fromkeys(
             f"Command={_escaped(each.program)}" for each in starts if each.program
         )
-        found |= dict.fromkeys(f"Comment=[^ ]*{_escaped(run.name)}-i[0-9]" for _ in (1,))
+        found[f"Comment=[^ ]*{_escaped(run.name)}-i[0-9]"] = None
         if run.output_root is not None:
             root = run.output_root.normal().seen_from(run.job)
             if posixpath.dirname(root) not in ("", "/"):

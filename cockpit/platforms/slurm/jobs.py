@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from cockpit.hosts.notes import launch_id_in
 from cockpit.model.clock import Clock
@@ -39,6 +39,9 @@ SKEWED: Final = 5.0
 """Seconds by which a host's clock may differ before its times are moved onto ours."""
 STEPS: Final = "steps"
 """The word of a job's handle that tells whether a step of srun runs in it."""
+INSTANTS: Final = (
+    *("submitted", "eligible", "started", "ended", "suspended", "expected", "until", "preempted"),
+)
 TEXTS: Final = ("comment", "command", "script", "name", "workdir", "output")
 KEPT: Final = 5000
 """Ends of jobs that are remembered after the controller has forgotten them."""
@@ -235,13 +238,14 @@ def _no_id(named: str) -> str:
 
 def _live(found: Lineage, told: ClusterRecords, book: Book) -> Live:
     """Return what lives of a lineage; what starts after it by itself is shown by its job (J)."""
-    jobs = [*found.rivals]
+    jobs = [*found.beside.rivals]
     if found.job is not None and found.job.lives:
         why = found.mark.why if found.mark is not None else "the recorded job"
         launch = found.mark.launch_id if found.mark is not None else None
         jobs.insert(0, live_job(found.job, why, launch))
     stepped = (_stepped(job, told, book) for job in jobs)
-    return Live(jobs=tuple(stepped), possible=found.possible, spared=found.spared, held=found.held)
+    beside = {name: tuple(getattr(found.beside, name)) for name in ("possible", "spared", "held")}
+    return Live(jobs=tuple(stepped), **beside)
 
 
 def _stepped(live: LiveJob, told: ClusterRecords, book: Book) -> LiveJob:
@@ -271,10 +275,10 @@ def _claimed(runs: Sequence[RunSpec], cluster: _Cluster) -> dict[str, str]:
 def _company(found: Lineage, where: str) -> dict[str, object]:
     """Return what else there is of a lineage beside its job, as the fields that tell it."""
     return {
-        "rivals": found.rivals,
-        "possible": found.possible,
-        "held": found.held,
-        "diagnostic": tuple(job.id for job in found.spared),
+        "rivals": tuple(found.beside.rivals),
+        "possible": tuple(found.beside.possible),
+        "held": tuple(found.beside.held),
+        "diagnostic": tuple(job.id for job in found.beside.spared),
         "rivals_source": where,
     }
 
@@ -297,7 +301,7 @@ def _unlisted(
         value = over.model_copy(update={**_company(found, where), "queued": found.queued})
         return known(value, f"{where}, as it was seen to end; not listed any more", now)
     kind, text = _absent(run, where, told)
-    left = "".join(f"; {job.id}: {job.why}" for job in found.held)
+    left = "".join(f"; {job.id}: {job.why}" for job in found.beside.held)
     return unknown(kind, text + left, where, now)
 
 
@@ -352,24 +356,14 @@ def _on_our_clock(told: ClusterRecords, off: float) -> ClusterRecords:
     """Return an answer with all of its times moved by ``off`` seconds."""
     if not off:
         return told
-    return replace(
-        told,
-        queue=tuple(_moved(each, off) for each in told.queue),
-        shown=tuple(_moved(each, off) for each in told.shown),
-        accounted=tuple(_moved(each, off) for each in told.accounted),
-    )
+    parts = ("queue", "shown", "accounted")
+    moved: dict[str, Any] = {each: _moved(getattr(told, each), off) for each in parts}
+    return replace(told, **moved)
 
 
-def _moved(record: Record, off: float) -> Record:
-    def on_ours(at: float | None) -> float | None:
-        return None if at is None else at + off
-
-    return replace(
-        record,
-        submitted=on_ours(record.submitted),
-        eligible=on_ours(record.eligible),
-        started=on_ours(record.started),
-        ended=on_ours(record.ended),
-        expected=on_ours(record.expected),
-        until=on_ours(record.until),
+def _moved(records: Sequence[Record], off: float) -> tuple[Record, ...]:
+    times = [{name: getattr(each, name) for name in INSTANTS} for each in records]
+    return tuple(
+        replace(each, **{name: at + off for name, at in own.items() if at is not None})
+        for each, own in zip(records, times, strict=True)
     )

@@ -162,30 +162,13 @@ LAST_MOMENTS: Final = 300.0
 """Seconds before a job's end in which it submits the job that goes on for it."""
 
 
-@dataclass(frozen=True)
-class Lineage:
-    """What an answer tells of a run: its current job, what came before it, and what else lives.
+@dataclass
+class OtherJobs:
+    """What lives beside the current job, sorted by what it is.
 
     ``possible`` can never start by itself; ``held`` were accepted for a launch and never released;
-    ``spared`` are diagnostic (C-21). ``why`` tells how the current job was found where it is not
-    the one that the run file names.
+    ``spared`` are diagnostic (C-21).
     """
-
-    job: Job | None
-    passed: tuple[str, ...] = ()
-    freed: float | None = None
-    queued: tuple[LiveJob, ...] = ()
-    rivals: tuple[LiveJob, ...] = ()
-    possible: tuple[LiveJob, ...] = ()
-    spared: tuple[LiveJob, ...] = ()
-    held: tuple[LiveJob, ...] = ()
-    mark: LineageSign | None = None
-    why: str = ""
-
-
-@dataclass
-class _OtherJobs:
-    """What lives beside the current job, sorted by what it is."""
 
     rivals: list[LiveJob] = field(default_factory=list)
     possible: list[LiveJob] = field(default_factory=list)
@@ -197,6 +180,23 @@ class _OtherJobs:
         self.possible = [each for each in self.possible if each.id != job.id]
         if all(each.id != job.id for each in self.rivals):
             self.rivals.append(job)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What an answer tells of a run: its current job, what came before it, and what else lives.
+
+    ``why`` tells how the current job was found where it is not
+    the one that the run file names.
+    """
+
+    job: Job | None
+    passed: tuple[str, ...] = ()
+    freed: float | None = None
+    queued: tuple[LiveJob, ...] = ()
+    beside: OtherJobs = field(default_factory=OtherJobs)
+    mark: LineageSign | None = None
+    why: str = ""
 
 
 def lineage_of(
@@ -224,7 +224,7 @@ def lineage_of(
         why = f"the newest of your jobs that fits job.match{than}"
     if job is None:
         beside = _other_jobs(run, book, None, set(), claimed or {})
-        return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
+        return Lineage(None, beside=beside)
     queued = tuple(queued_after(chains, book, job))
     own = {*passed, *(each.id for each in queued)}
     beside = _other_jobs(run, book, job, own, claimed or {})
@@ -238,10 +238,7 @@ def lineage_of(
         passed=passed,
         freed=freed,
         queued=queued,
-        rivals=tuple(beside.rivals),
-        possible=tuple(beside.possible),
-        spared=tuple(beside.spared),
-        held=tuple(beside.held),
+        beside=beside,
         mark=mark,
         why=why,
     )
@@ -426,9 +423,9 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
 
 def _other_jobs(
     run: RunSpec, book: Book, job: Job | None, own: set[str], claimed: Mapping[str, str]
-) -> _OtherJobs:
+) -> OtherJobs:
     """Return the other living jobs of the run's lineage, and those that may be (C-25)."""
-    beside = _OtherJobs()
+    beside = OtherJobs()
     records = () if job is None else job.records
     bases = {each.base for each in records}
     named = run.job.id if run.job is not None else None

@@ -90,7 +90,7 @@ async def test_a_save_is_asked_for_by_a_command_run_here(server: Recorded, tmp_p
     assert (tmp_path / "asked").read_text() == ID
     for command, said in (
         (("sh", "-c", "echo no such actor >&2; exit 3"), "ended with 3: no such actor"),
-        (("x", "{pid}"), r"\{pid\} is not known"),
+        (("x", "{pid}"), r"\{pid\}, which is not known"),
         (("x", "$NOT_SET_AT_ALL"), "which is not set"),
         ("'", "shell words"),
     ):

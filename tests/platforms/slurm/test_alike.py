@@ -56,8 +56,8 @@ def found(*records: Record, run: RunSpec = TOY, claimed: dict[str, str] | None =
 )
 def test_a_job_that_may_be_the_run_a_second_time(more: dict[str, str]) -> None:
     lineage = found(PLAIN, record("13", **more))
-    assert [(job.id, job.alike) for job in lineage.possible] == [("13", True)]
-    assert lineage.rivals == ()
+    assert [(job.id, job.alike) for job in lineage.beside.possible] == [("13", True)]
+    assert lineage.beside.rivals == []
 
 
 @pytest.mark.parametrize(
@@ -77,22 +77,22 @@ def test_a_job_that_may_be_the_run_a_second_time(more: dict[str, str]) -> None:
 )
 def test_a_job_of_another_run_stands_in_nobodys_way(more: dict[str, str]) -> None:
     lineage = found(PLAIN, record("13", **more))
-    assert (lineage.possible, lineage.rivals) == ((), ())
+    assert (lineage.beside.possible, lineage.beside.rivals) == ([], [])
 
 
 def test_the_other_tasks_of_an_array_are_no_second_run() -> None:
     run = run_of("toy", "20_3", root="/runs/toy")
     tasks = [record(f"2{n}", id=f"20_{n}", base="20", kind="array", tasks=str(n)) for n in range(5)]
-    assert found(*tasks, run=run).possible == ()
+    assert found(*tasks, run=run).beside.possible == []
 
 
 def test_what_another_run_names_as_its_job_is_that_runs() -> None:
-    assert found(PLAIN, record("13"), claimed={"13": "other"}).possible == ()
+    assert found(PLAIN, record("13"), claimed={"13": "other"}).beside.possible == []
 
 
 def test_one_that_is_held_is_shown_and_blocks_nothing() -> None:
     held = record("13", state="PENDING", reason="JobHeldUser")
-    (job,) = found(PLAIN, held).possible
+    (job,) = found(PLAIN, held).beside.possible
     assert not job.alike and "never starts by itself" in job.why
 
 
@@ -107,13 +107,13 @@ def test_the_run_file_alone_tells_the_script() -> None:
         record("13", script="/home/ada/train.sh --resume /old", name="mine"),
         record("14", name="x", script="/x.sh"),
     )
-    assert [job.id for job in found(*jobs, run=run).possible] == ["13"]
+    assert [job.id for job in found(*jobs, run=run).beside.possible] == ["13"]
 
 
 def test_another_users_job_is_not_ours_to_stop() -> None:
-    (job,) = found(PLAIN, record("13", uid="1001")).possible
+    (job,) = found(PLAIN, record("13", uid="1001")).beside.possible
     assert "1001" in job.why and job.beyond is not None
-    (rival,) = found(PLAIN, record("13", uid="1001", comment="toy-i003")).rivals
+    (rival,) = found(PLAIN, record("13", uid="1001", comment="toy-i003")).beside.rivals
     assert rival.beyond is not None
 
 
@@ -150,7 +150,7 @@ def test_a_batch_script_is_known_by_what_it_calls(text: str, similar: bool) -> N
     files = {"/home/ada/train.sh": TRAIN.format(wandb="abc123", config="toy.yaml"), "13": text}
     book = Book({each.raw: each for each in (PLAIN, other)}, "1000", files)
     found = lineage_of(TOY, book, Chains())
-    assert [job.id for job in found.possible] == (["13"] if similar else [])
+    assert [job.id for job in found.beside.possible] == (["13"] if similar else [])
 
 
 # On a real Slurm.

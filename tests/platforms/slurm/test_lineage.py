@@ -67,19 +67,19 @@ def test_what_does_not(more: dict[str, str]) -> None:
 def test_another_living_job_of_the_lineage_is_a_rival() -> None:
     other = record("13", comment="toy-i004")
     lineage = found(record(), other, record("14"), record("15", "COMPLETED", comment="toy-i001"))
-    (rival,) = lineage.rivals
+    (rival,) = lineage.beside.rivals
     assert (rival.id, rival.launch_id, rival.handle["job"]) == ("13", "toy-i004", "13")
 
 
 def test_one_that_never_starts_by_itself_is_only_possible() -> None:
     held = record("13", "PENDING", reason="JobHeldUser", comment="toy-i004")
     lineage = found(record(), held)
-    assert lineage.rivals == () and [job.id for job in lineage.possible] == ["13"]
+    assert lineage.beside.rivals == [] and [job.id for job in lineage.beside.possible] == ["13"]
 
 
 def test_a_diagnostic_job_stands_apart() -> None:
     lineage = found(record(), record("13", name="toy-eval-100", output="/runs/toy/eval.out"))
-    assert lineage.rivals == () and [job.id for job in lineage.spared] == ["13"]
+    assert lineage.beside.rivals == [] and [job.id for job in lineage.beside.spared] == ["13"]
 
 
 def test_without_an_id_the_newest_launch_is_the_job() -> None:
@@ -134,7 +134,7 @@ def test_all_that_waits_comes_next_in_order() -> None:
     assert [(job.id, job.why) for job in lineage.queued] == [
         ("13", "afterany 12"), ("14", "afternotok 13"),
     ]  # fmt: skip
-    assert lineage.rivals == ()
+    assert lineage.beside.rivals == []
 
 
 def test_what_waits_for_a_success_never_starts_behind_a_stop() -> None:
@@ -253,7 +253,7 @@ def test_the_newest_launch_wins_over_a_named_job_that_is_over() -> None:
     old = record("12", "CANCELLED", submitted=100.0, ended=200.0)
     new = record("15", comment="toy-i002", submitted=210.0)
     seen = found(old, new)
-    assert seen.job is not None and seen.job.id == "15" and not seen.rivals
+    assert seen.job is not None and seen.job.id == "15" and not seen.beside.rivals
     assert seen.why == "found by launch id toy-i002, newer than 12"
     ended = replace(new, state="FAILED", ended=300.0, node="n1")
     seen = found(old, ended)
@@ -281,7 +281,7 @@ def test_what_was_never_let_go_or_came_before_is_not_the_newest(launch: dict[str
 def test_a_named_job_that_lives_stays_the_current_one_beside_a_launch() -> None:
     seen = found(record("12", submitted=100.0), record("15", comment="toy-i002", submitted=210.0))
     assert seen.job is not None and seen.job.id == "12"
-    assert [job.id for job in seen.rivals] == ["15"]
+    assert [job.id for job in seen.beside.rivals] == ["15"]
 
 
 def ended_at(raw: str, submitted: float, eligible: float, ended: float | None) -> Record:
@@ -301,7 +301,7 @@ def test_the_newest_link_of_a_chain_is_the_job_however_short_the_links_were(long
     ]
     seen = found(*links)
     assert seen.job is not None and seen.job.id == "15" and seen.job.lives
-    assert seen.passed[0] == "12" and not seen.possible
+    assert seen.passed[0] == "12" and not seen.beside.possible
 
 
 def test_a_chain_beside_it_goes_its_own_way() -> None:
@@ -311,7 +311,7 @@ def test_a_chain_beside_it_goes_its_own_way() -> None:
         ended_at("22", 1.0, 1.0, 130.0), ended_at("23", 3.0, 130.0, None),
     )  # fmt: skip
     assert seen.job is not None and seen.job.id == "13"
-    assert [job.id for job in seen.possible] == ["23"]  # alike: a person says what it is
+    assert [job.id for job in seen.beside.possible] == ["23"]  # alike: a person says what it is
 
 
 def test_a_job_that_completes_for_minutes_holds_up_the_next() -> None:
@@ -332,7 +332,7 @@ def test_the_newest_of_mine_that_fits_the_pattern_is_the_current_job() -> None:
     seen = matching(old, new, record("15", name="llama-7b", submitted=200.0, uid="1000"))
     assert seen.job is not None and seen.job.id == "20"
     assert seen.why == "the newest of your jobs that fits job.match, newer than 12"
-    assert [job.id for job in seen.rivals] == ["12"]
+    assert [job.id for job in seen.beside.rivals] == ["12"]
     assert seen.mark is not None and seen.mark.why == "its name fits job.match"
     alone = matching(new, job=None)
     assert alone.job is not None and alone.job.id == "20"
