@@ -157,8 +157,11 @@ class IrisLaunches(IrisLookUps):
             seen = await find(controller, run, launch_id, [meant])
             if seen is None and not meant.own:
                 seen = await _of_fixed_name(controller, meant)
+        if seen is not None and is_closing(seen.request):
+            raise CannotError(f"{launch_id} was looked up and closed: it is never started")
         if seen is not None:
-            raise CannotError(_name_taken_text(launch_id, seen))
+            word = seen.job.state.removeprefix("JOB_STATE_")
+            raise CannotError(f"not started: the name is taken: {seen.job.id} is {word}")
 
     async def _outcome(
         self, run: RunSpec, submission: Submission, meant: Spelled, nonce: str, done: Completed
@@ -250,13 +253,6 @@ async def _of_fixed_name(controller: Controller, meant: Spelled) -> NamedIrisJob
     return NamedIrisJob(job, request_of(document)) if lives else None
 
 
-def _name_taken_text(launch_id: str, seen: NamedIrisJob) -> str:
-    if is_closing(seen.request):
-        return f"{launch_id} was looked up and closed: it is never started"
-    word = seen.job.state.removeprefix("JOB_STATE_")
-    return f"not started: the name is taken: {seen.job.id} is {word}"
-
-
 def _with_words(text: str, err: str, out: str) -> str:
     said = shown(failure_text(err, out), 400)
     return f"{text}: {said}" if said else text
@@ -305,7 +301,10 @@ class EndingIrisJobs(EndingJobs):
             for job in self._left:
                 async with asyncio.timeout(ASK_WITHIN):
                     now = job_of((await controller.status(job.id)).get("job"))
-                    why = await _living(controller, now) if _same(job, now) else ""
+                    # names are used again: by another execution this one has ended
+                    told = job.handle.get(SUBMITTED)
+                    same = not told or now.submitted_at is None or told == submitted(now)
+                    why = await _living(controller, now) if same else ""
                 if why:
                     left.append((job, why))
                     self._due += [] if phase_of(now).terminal else [job.id]
@@ -332,12 +331,6 @@ class EndingIrisJobs(EndingJobs):
                 raise self.unreached(why) from None
             self.told = True
             self._heard.add((job_id, late))
-
-
-def _same(job: LiveJob, now: Job) -> bool:
-    """Tell whether the job of that name is still the same execution: names are used again."""
-    told = job.handle.get(SUBMITTED)
-    return not told or now.submitted_at is None or told == submitted(now)
 
 
 async def _living(controller: Controller, first: Job) -> str:

@@ -405,16 +405,12 @@ async def _never(controller: Controller, look: TreesNow) -> frozenset[str]:
     never = {job_id for job_id, why in waiting.items() if why.never}
     full = {job_id: why.full_groups for job_id, why in waiting.items() if why.full_groups}
     if full:
-        empty = await _empty_groups(controller)
-        never |= {each for each, groups in full.items() if empty is None or empty >= set(groups)}
+        try:
+            empty = await controller.empty_groups()
+            never |= {each for each, groups in full.items() if empty >= set(groups)}
+        except HttpError:
+            never |= full.keys()
     return frozenset(never)
-
-
-async def _empty_groups(controller: Controller) -> set[str] | None:
-    try:
-        return await controller.empty_groups()
-    except HttpError:
-        return None
 
 
 def _badly_ended(runs: Sequence[RunSpec], look: TreesNow) -> Iterator[Job]:

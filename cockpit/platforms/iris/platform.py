@@ -75,7 +75,8 @@ async def finding(
         return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy_for(error.kind, job))
     text = f"answers as {user} ({role}), {generation}; for {names}; {lost}"
     off = 0.0 if controller.server_date is None else controller.server_date - clock.now()
-    others = sorted({_owner(run) for run in runs} - {user, ""})
+    ids = (run.job.id or "" for run in runs if run.job is not None)
+    others = sorted({user_of(each) for each in ids if is_job_id(each)} - {user})
     if abs(off) >= SKEW:
         text += f"; {clock_text(off)}"
         return EndpointFinding(endpoint=endpoint, text=text, remedy=SET_CLOCKS)
@@ -91,11 +92,6 @@ async def _lost(controller: Controller) -> str:
     if why is None:
         return "a launch that is lost is closed by a job that never runs"
     return f"a launch that is lost is settled by a minute of answers ({why})"
-
-
-def _owner(run: RunSpec) -> str:
-    job_id = (run.job.id if run.job is not None else None) or ""
-    return user_of(job_id) if is_job_id(job_id) else ""
 
 
 PAGES: Final = 1

@@ -35,6 +35,7 @@ COMMAND: Final = 10.0
 BIGGEST: Final = 1 << 20
 USERS: Final = "~/.config/marin/clusters"
 IN_TREE: Final = "lib/iris/config"
+IN_PACKAGE: Final = "lib/python3*/site-packages/iris/config"
 _NAME: Final = re.compile(r"[\w.-]{1,100}")
 _TUNNEL: Final = "keep a tunnel open (iris --cluster {0} cluster dashboard) and set controller_url"
 
@@ -101,25 +102,13 @@ def _candidates(name: str, workdir: str | None) -> Iterator[Path]:
         return
     if not _NAME.fullmatch(name):
         return
-    for folder in (Path(USERS).expanduser(), *_trees(start), *_packages()):
+    checkouts = (each / IN_TREE for each in (start, *start.parents))
+    checkout = next((each for each in checkouts if each.is_dir()), None)
+    program = shutil.which("iris")  # its package has configurations, too
+    own = Path(program).parent.parent.glob(IN_PACKAGE) if program is not None else ()
+    for folder in (Path(USERS).expanduser(), *([checkout] if checkout else ()), *own):
         yield folder / f"{name}.yaml"
         yield folder / f"{name}.yml"
-
-
-def _trees(start: Path) -> Iterator[Path]:
-    """Yield the folder of configurations in the first checkout at or above a folder."""
-    for folder in (start, *start.parents):
-        if (folder / IN_TREE).is_dir():
-            yield folder / IN_TREE
-            return
-
-
-def _packages() -> Iterator[Path]:
-    """Yield the folder of configurations beside the ``iris`` that stands on the search path."""
-    program = shutil.which("iris")
-    if program is not None:
-        prefix = Path(program).parent.parent
-        yield from prefix.glob("lib/python3*/site-packages/iris/config")
 
 
 def _read(path: Path, name: str) -> object:

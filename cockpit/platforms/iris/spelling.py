@@ -44,26 +44,22 @@ class Parts(NamedTuple):
         """True if options can be added to it."""
         return bool(self.begin)
 
+    def values(self, option: str) -> list[str]:
+        """Return every value that an option is given; the last one counts."""
+        named = [(place, word.partition("=")) for place, word in enumerate(self.options)]
+        return [
+            value if sign else "".join(self.options[place + 1 : place + 2])
+            for place, (name, sign, value) in named
+            if name == option
+        ]
+
     def value(self, option: str) -> str | None:
-        """Return what an option is given, the last one that counts; ``None`` without it."""
-        found = None
-        for place, word in enumerate(self.options):
-            name, sign, value = word.partition("=")
-            if name == option:
-                found = value if sign else "".join(self.options[place + 1 : place + 2])
-        return found
+        """Return the value that counts; ``None`` without the option."""
+        return next(reversed(self.values(option)), None)
 
     def has(self, option: str) -> bool:
         """Tell whether an option is among the words."""
-        return any(word.partition("=")[0] == option for word in self.options)
-
-    def values(self, option: str) -> list[str]:
-        """Return every value that an option is given."""
-        return [
-            word.partition("=")[2] or "".join(self.options[place + 1 : place + 2])
-            for place, word in enumerate(self.options)
-            if word.partition("=")[0] == option
-        ]
+        return bool(self.values(option))
 
 
 class Spelled(NamedTuple):

@@ -82,6 +82,17 @@ SKEW: Final = 30.0
 """Seconds by which the head's clock may be off before its times are corrected."""
 STEADY: Final = 5.0
 """Seconds by which two estimates of that may differ and are one: a start keeps its time."""
+REFUSALS: Final = {
+    401: (
+        ErrorKind.UNAUTHORIZED, "wants a token",
+        "name the variable with its token in job.token_env",
+    ),
+    403: (ErrorKind.FORBIDDEN, "refuses the token", "is it the token of this cluster?"),
+    404: (
+        ErrorKind.NOT_FOUND, "has no such page", "job.address must be the dashboard of a Ray head",
+    ),
+}  # fmt: skip
+"""What a status means, and what a person can do."""
 _SESSION: Final = re.compile(r"session_(\d{4})-(\d\d)-(\d\d)_(\d\d)-(\d\d)-(\d\d)")
 """Such as ``session_2026-03-11_08-41-07_123456_1``."""
 
@@ -298,24 +309,14 @@ class Head:
         """Return an answer that is one; raises ``HttpError`` for what the head refuses."""
         self._read_clock(answer)
         status = answer.status
+        if status == 200:
+            return answer
         if status in (401, 403):
             self._tokens.refused(self._job)
-        if status == 401:
-            advice = "name the variable with its token in job.token_env"
-            raise self._refusal(answer, ErrorKind.UNAUTHORIZED, "wants a token", advice)
-        if status == 403:
-            advice = "is it the token of this cluster?"
-            raise self._refusal(answer, ErrorKind.FORBIDDEN, "refuses the token", advice)
-        if status == 404:
-            advice = "job.address must be the dashboard of a Ray head"
-            raise self._refusal(answer, ErrorKind.NOT_FOUND, "has no such page", advice)
-        if status != 200:
-            raise self._refusal(answer, ErrorKind.BAD_ANSWER, f"answers with status {status}", "")
-        return answer
-
-    def _refusal(self, answer: Answer, kind: ErrorKind, what: str, advice: str) -> HttpError:
+        unexpected = (ErrorKind.BAD_ANSWER, f"answers with status {status}", "")
+        kind, what, advice = REFUSALS.get(status, unexpected)
         text = f"{self.name} {what}{server_message(answer.body)}{f'; {advice}' if advice else ''}"
-        return HttpError(kind, text, status=answer.status)
+        raise HttpError(kind, text, status=status)
 
     async def _document(self, answer: Answer) -> Any:  # noqa: ANN401 - its reader checks it
         if len(answer.body) < LARGE:
