@@ -9,11 +9,44 @@ from typing import Any, Final, Protocol, TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live
+from cockpit.model.observed import JobValue
 from cockpit.platforms.base import LostError
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
 LONGEST: Final = 400
+
+
+CLOCK_OFF: Final = 60.0
+"""Seconds by which the clock of a place may differ from ours, and is right."""
+STEADY: Final = 30.0
+"""Seconds by which an offset must change before it is another one: starts must not move."""
+_INSTANTS: Final = (
+    *("pending_since", "started_at", "ended_at", "expected_start", "ends_by", "preempted_at"),
+)
+
+
+class PlaceClock:
+    """The clock of a place beside ours: it is ``off`` seconds ahead, 0 where it is right."""
+
+    def __init__(self) -> None:
+        self.off = 0.0
+
+    def learn(self, date: float | None, now: float) -> None:
+        """Take note of the time that it shows, if it does, by a figure that does not wobble."""
+        if date is not None:
+            off = date - now if abs(date - now) >= CLOCK_OFF else 0.0
+            self.off = off if abs(off - self.off) >= STEADY else self.off
+
+    def ours(self, at: float) -> float:
+        """Return one of its times on our clock."""
+        return at - self.off
+
+    def value(self, job: JobValue) -> JobValue:
+        """Return a job with all of its times on our clock."""
+        own = {name: getattr(job, name) for name in _INSTANTS} if self.off else {}
+        moved = {name: self.ours(at) for name, at in own.items() if at is not None}
+        return job.model_copy(update=moved)
 
 
 class UnansweredError(LostError):

@@ -7,7 +7,7 @@ no task that runs; a parent that succeeded may have a child that failed: see ``a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.hosts.notes import number_of
@@ -39,7 +39,7 @@ from cockpit.platforms.iris.trees import (
     value_of,
 )
 from cockpit.platforms.local.programs import arguments
-from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
+from cockpit.platforms.places import PlaceClock, ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.tokens import Tokens, auth_of
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
@@ -53,10 +53,6 @@ SPARE: Final = 0.3
 DETAILS: Final = 1.0
 """Seconds that a look waits for what single jobs tell; what comes later is shown later."""
 FILES: Final = 2.0
-SKEW: Final = 60.0
-"""Seconds from which a controller's clock is taken for wrong."""
-STEADY: Final = 30.0
-"""Seconds by which an offset must change before it is another one: starts must not move."""
 LIVE_DEADLINE: Final = 20.0
 MOST_ASKED: Final = 200
 CONTROL: Final = "training_control"
@@ -73,20 +69,13 @@ class _Place:
         self.memory = Memory(clock)
         self.details = Details(clock)
         self.be_patient(False)
-        self.offset = 0.0
+        self.clock = PlaceClock()
         self._asking: asyncio.Task[None] | None = None
 
     def be_patient(self, patient: bool) -> None:
         """Say how long a look may take; a request takes less, so that its own error is reported."""
         self.patience = PATIENT if patient else QUICK
         self.controller.deadline = self.patience - SPARE
-
-    def heed_clock(self, now: float) -> None:
-        """Take the controller's clock for wrong where it is, by a figure that does not wobble."""
-        date = self.controller.server_date
-        off = 0.0 if date is None or abs(date - now) < SKEW else date - now
-        if abs(off - self.offset) >= STEADY:
-            self.offset = off
 
     async def ask(self, runs: Sequence[RunSpec], look: TreesNow) -> None:
         """Ask about single jobs, and wait a moment for it: the rest comes with a later look."""
@@ -180,7 +169,7 @@ class IrisJobs:
         async with asyncio.timeout(place.patience):
             look = await place.memory.refresh(place.controller, ids)
             never = await _never(place.controller, look)
-        place.heed_clock(self._clock.now())
+        place.clock.learn(place.controller.server_date, self._clock.now())
         await place.ask(runs, look)
         now = place.controller.server_date or self._clock.now()
         return TreesAnswer(place, look, never, LiveJobs(look, place.details, now))
@@ -222,9 +211,7 @@ class IrisJobs:
             "held": live.held,
             "rivals_source": endpoint if live.jobs or live.possible or live.held else "",
         }
-        return known(
-            _on_our_clock(value.model_copy(update=update), asked.place.offset), source, now
-        )
+        return known(asked.place.clock.value(value.model_copy(update=update)), source, now)
 
     async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage, from a fresh look; never raises.
@@ -421,14 +408,3 @@ def _badly_ended(runs: Sequence[RunSpec], look: TreesNow) -> Iterator[Job]:
         shown = deciding(tree, run.job)
         if phase_of(shown) in (Phase.FAILED, Phase.CANCELLED):
             yield shown
-
-
-def _on_our_clock(value: JobValue, offset: float) -> JobValue:
-    """Return a job whose instants are by this machine's clock, ``offset`` behind the other."""
-    if not offset:
-        return value
-    names = ("pending_since", "started_at", "ended_at")
-    told: Mapping[str, float | None] = {name: getattr(value, name) for name in names}
-    return value.model_copy(
-        update={name: None if at is None else at - offset for name, at in told.items()}
-    )

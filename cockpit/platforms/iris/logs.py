@@ -348,7 +348,7 @@ class IrisLogs:
         place = await self._jobs.place([query.run for query in queries])
         wanted = [each for query in queries if (each := _wanted(query, place.memory))]
         stream = self._streams.setdefault(id(place), Stream(place.controller))
-        stream.offset = place.offset
+        stream.offset = place.clock.off
         try:
             async with asyncio.timeout(min(place.patience, LONGEST)):
                 tails = dict(await stream.fetch(wanted))

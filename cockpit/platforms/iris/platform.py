@@ -26,7 +26,7 @@ from cockpit.platforms.iris.rpc import (
     remedy_of,
 )
 from cockpit.platforms.iris.trees import belongs_to, is_job_id, user_of
-from cockpit.platforms.places import by_place
+from cockpit.platforms.places import CLOCK_OFF, by_place
 from cockpit.platforms.reports import (
     SET_CLOCKS,
     as_evidence,
@@ -41,7 +41,6 @@ from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-SKEW: Final = 60.0
 OCTOBER: Final = "of October 2026 or later"
 JUNE: Final = "of June 2026"
 REMEDIES: Final = {
@@ -77,7 +76,7 @@ async def finding(
     off = 0.0 if controller.server_date is None else controller.server_date - clock.now()
     ids = (run.job.id or "" for run in runs if run.job is not None)
     others = sorted({user_of(each) for each in ids if is_job_id(each)} - {user})
-    if abs(off) >= SKEW:
+    if abs(off) >= CLOCK_OFF:
         text += f"; {clock_text(off)}"
         return EndpointFinding(endpoint=endpoint, text=text, remedy=SET_CLOCKS)
     if others and user != ANYBODY:

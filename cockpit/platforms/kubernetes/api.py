@@ -31,6 +31,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kubernetes.objects import Object, ObjectKind, instant
+from cockpit.platforms.places import PlaceClock
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, Route, date_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
@@ -320,8 +321,6 @@ MOST_PATIENCE: Final = 15.0
 """The same where the server was too slow before."""
 FILES_WITHIN: Final = 3.0
 KEEP: Final = 90.0
-STEADY: Final = 30.0
-"""Seconds by which the server's clock may be off before that is said."""
 UNREADABLE: Final = "what it answers is not as Kubernetes describes it"
 ROLE: Final = "docs/kubernetes.md has the role to ask for"
 NO_RIGHT: Final = " cannot "
@@ -350,8 +349,7 @@ class Cluster:
 
     def __init__(self, job: JobSpec, clock: Clock) -> None:
         self.name = f"Kubernetes {clean(job.context or 'current context', 200)}"
-        self.skew = 0.0
-        """The server's clock minus ours (s), as its last answer told."""
+        self.clock = PlaceClock()
         self._job = job
         self._clock = clock
         self._patience = PATIENCE
@@ -360,11 +358,6 @@ class Cluster:
         self._access: Access | None = None
         self._credentials: Credentials | None = None
         self._http: Http | None = None
-
-    @property
-    def steady_skew(self) -> float:
-        """The skew where it is worth correcting times by, else 0."""
-        return self.skew if abs(self.skew) > STEADY else 0.0
 
     async def namespace(self) -> str:
         """Return the namespace of the job: the run file's, else the context's."""
@@ -519,9 +512,7 @@ class Cluster:
         return self._credentials is not None and self._credentials.refused()
 
     def _checked(self, answer: Answer) -> Answer:
-        date = date_of(answer.headers)
-        if date is not None:
-            self.skew = date - self._clock.now()
+        self.clock.learn(date_of(answer.headers), self._clock.now())
         if answer.status < 300:
             return answer
         try:

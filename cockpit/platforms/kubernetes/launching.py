@@ -364,7 +364,7 @@ class KubernetesLaunches(LaunchingPlatform):
         job = look.job(top, run)
         lives, reason = not job.state.phase.terminal, None
         if job.state.phase is Phase.WAITING:
-            now = self._clock.now() + space.cluster.steady_skew
+            now = self._clock.now() + space.cluster.clock.off
             reason = (await space.wait(look, job, now)).text or job.state.reason
         text = f"{space.cluster.name}: {top.id} is {job.state.word}"
         return looked_up(top.id, text, lives=lives, waits_for=reason)

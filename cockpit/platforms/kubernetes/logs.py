@@ -125,7 +125,7 @@ class Tail:
         cursor = found.cursor
         if not found.lines and since is not None:  # one second that is longer than an answer
             cursor = f"{int(since.partition('.')[0]) + 1:011d}.{0:09d}"
-        at = float(cursor or now) - cluster.skew
+        at = cluster.clock.ours(float(cursor or now))
         hole = found.hole or not found.lines or (since is None and len(found.lines) >= FIRST)
         put = partial(self._spool.append, found.lines, cursor, at, since=since, hole=hole)
         self.any = await offload(put, deadline=WRITE) or self.any

@@ -15,7 +15,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
 from cockpit.platforms.command import NO_WAY, save_by_command
 from cockpit.platforms.describing import outlined
-from cockpit.platforms.kubernetes.api import STEADY, ApiError, Cluster, mapping
+from cockpit.platforms.kubernetes.api import ApiError, Cluster, mapping
 from cockpit.platforms.kubernetes.launching import CHANGED, KubernetesLaunches
 from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_job, started
 from cockpit.platforms.kubernetes.logs import PodLogs
@@ -26,7 +26,7 @@ from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
 from cockpit.platforms.kubernetes.waits import quantity
 from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.protocol import EndingJobs
-from cockpit.platforms.reports import as_evidence, missing, safe_document
+from cockpit.platforms.reports import as_evidence, clock_text, missing, safe_document
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
@@ -82,9 +82,8 @@ async def finding(cluster: Cluster, queries: Sequence[Query]) -> EndpointFinding
         text = f"{clean(error, 400)} ({names})"
         return EndpointFinding(endpoint=cluster.name, text=text, remedy=CHECK)
     text = f"Kubernetes {version}, namespace {space}; for {names}"
-    if abs(cluster.skew) > STEADY:
-        way = "ahead of" if cluster.skew > 0 else "behind"
-        text += f"; its clock is {abs(cluster.skew):.0f} s {way} ours"
+    if cluster.clock.off:
+        text += f"; {clock_text(cluster.clock.off)}"
     if lacks:
         text += f"; not allowed: {', '.join(lacks)}"
     return EndpointFinding(endpoint=cluster.name, text=text, remedy=ASK if lacks else None)
@@ -383,7 +382,7 @@ class KubernetesPlatform(KubernetesLaunches):
             text=f"{top.id} is {job.state.word}",
             lives=phase.lives if phase is not Phase.UNKNOWN else None,
             launch_id=top.launch_id,
-            started_at=job.value().started_at,
+            started_at=space.cluster.clock.value(job.value()).started_at,
             values=(*told, *start.variables.items()),
         )
 
@@ -447,7 +446,7 @@ class KubernetesPlatform(KubernetesLaunches):
         gone = None if top is not None else by_id(look.gone, run.job.id if run.job else None)
         if gone is not None:
             job, source = look.job(gone, run), f"{name}, as it was when it was deleted"
-            value = job.value(space.cluster.steady_skew)
+            value = space.cluster.clock.value(job.value())
             if not value.phase.terminal:
                 at = gone.body[SEEN_GONE]
                 ended = {"phase": Phase.CANCELLED, "state": "Deleted", "ended_at": at}
@@ -466,11 +465,11 @@ class KubernetesPlatform(KubernetesLaunches):
         return known(value.model_copy(update=update), source, now)
 
     async def _value(self, space: Namespace, look: Look, job: Job) -> JobValue:
-        skew = space.cluster.steady_skew
+        clock = space.cluster.clock
         if job.state.phase is not Phase.WAITING or job.state.word == "Terminating":
-            return job.value(skew)
-        wait = await space.wait(look, job, self._clock.now() + skew)
-        return job.value(skew, wait.text, never=wait.never)
+            return clock.value(job.value())
+        wait = await space.wait(look, job, self._clock.now() + clock.off)
+        return clock.value(job.value(wait.text, never=wait.never))
 
     def _missing(self, space: Namespace, look: Look, query: Query, now: float) -> Facet[JobValue]:
         recorded = query.run.job.id if query.run.job else None

@@ -282,8 +282,8 @@ class Job(NamedTuple):
         ends = [*inside, *(end_of(pod) for pod in self.former)]
         return max(filter(None, ends), key=lambda end: end.at, default=None)
 
-    def value(self, skew: float = 0.0, wait: str = "", *, never: bool = False) -> JobValue:
-        """Return the job's value; ``skew`` is the server's clock minus ours, ``wait`` why it waits.
+    def value(self, wait: str = "", *, never: bool = False) -> JobValue:
+        """Return the job's value, by the server's clock; ``wait`` is why it waits.
 
         Of an object that is gone the last state counts that was seen of it.
         """
@@ -306,9 +306,6 @@ class Job(NamedTuple):
         if state.phase is Phase.RUNNING and self._wanted > len(self.pods):
             reasons.append(f"only {len(self.pods)} of {self._wanted} pods are there")
 
-        def ours(at: float | None) -> float | None:
-            return None if at is None else at - skew
-
         holds = [pod.accelerators for pod in self.pods if not pod.over and pod.node]
         return JobValue(
             id=self.top.id,
@@ -317,17 +314,17 @@ class Job(NamedTuple):
             tasks=self._tasks() if self.pods else None,
             reason=clean("; ".join(filter(None, reasons)), 600) or None,
             exit_code=0 if state.phase is Phase.SUCCEEDED else end.code if end else None,
-            pending_since=ours(self._pending_since()) if waiting else None,
-            started_at=ours(min(begun, default=None)) if not waiting else None,
-            ended_at=ours(state.at) if over else None,
+            pending_since=self._pending_since() if waiting else None,
+            started_at=min(begun, default=None) if not waiting else None,
+            ended_at=state.at if over else None,
             restarts=self.restarts,
             accelerators=sum(holds) or None,
             launch_id=self.top.launch_id,
             children=tuple(pod.name for pod in self.pods),
             never=never and waiting,
             node=None if first is None else first.node,
-            ends_by=ours(self._ends_by(begun)),
-            preempted_at=ours(self._preempted_at()) if not over else None,
+            ends_by=self._ends_by(begun),
+            preempted_at=self._preempted_at() if not over else None,
         )
 
     def _tasks(self) -> Tasks:

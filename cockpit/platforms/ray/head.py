@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
+from cockpit.platforms.places import PlaceClock
 from cockpit.platforms.ray.answers import (
     RayJob,
     Supervisor,
@@ -30,7 +30,7 @@ from cockpit.platforms.ray.answers import (
     supervisors_in,
 )
 from cockpit.platforms.tokens import Tokens
-from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, server_message
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, date_of, server_message
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -78,10 +78,6 @@ RECENT: Final = 60.0
 TAIL_WITHIN: Final = 4.0
 LARGE: Final = 300_000
 """Bytes from which an answer is read into values in a thread."""
-SKEW: Final = 30.0
-"""Seconds by which the head's clock may be off before its times are corrected."""
-STEADY: Final = 5.0
-"""Seconds by which two estimates of that may differ and are one: a start keeps its time."""
 REFUSALS: Final = {
     401: (
         ErrorKind.UNAUTHORIZED, "wants a token",
@@ -103,8 +99,7 @@ class Head:
     def __init__(self, base: str, job: JobSpec, http: Http, tokens: Tokens, clock: Clock) -> None:
         self.base = base
         self.name = f"Ray {clean(urlsplit(base).netloc.rpartition('@')[2], 200)}"
-        self.skew: float | None = None
-        """The head's clock minus ours (s), as its last answer told; 0 where they agree."""
+        self.clock = PlaceClock()
         self._job = job
         self._http = http
         self._acts = Http(clock, deadline=ACT_WITHIN)  # a new connection for each: none is stale
@@ -239,7 +234,7 @@ class Head:
             name: seconds(mapping(found.get(actor)).get("startTime"))
             for name, actor in actors.items()
         }
-        return {name: self.on_our_clock(at) for name, at in began.items() if at is not None}
+        return {name: self.clock.ours(at) for name, at in began.items() if at is not None}
 
     async def nodes(self) -> list[dict[str, float]]:
         """Return what each node that lives has of each resource, in all."""
@@ -282,10 +277,6 @@ class Head:
             raise self._bad("a web page came instead of the log: a proxy or a login?")
         return answer.body
 
-    def on_our_clock(self, at: float) -> float:
-        """Return a time of the head's clock on ours."""
-        return at - (self.skew or 0.0)
-
     async def _silent(self) -> HttpError:
         """Return what it means that the jobs did not answer in time, and be more patient."""
         waited = self._patience
@@ -307,7 +298,7 @@ class Head:
 
     def _checked(self, answer: Answer) -> Answer:
         """Return an answer that is one; raises ``HttpError`` for what the head refuses."""
-        self._read_clock(answer)
+        self.clock.learn(date_of(answer.headers), self._clock.now())
         status = answer.status
         if status == 200:
             return answer
@@ -328,17 +319,6 @@ class Head:
 
     def _bad(self, text: str) -> HttpError:
         return HttpError(ErrorKind.BAD_ANSWER, f"{self.name}: {text}")
-
-    def _read_clock(self, answer: Answer) -> None:
-        """Learn how far the head's clock is off, from the date of its answer."""
-        try:
-            date = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return
-        skew = date - self._clock.now()
-        skew = skew if abs(skew) > SKEW else 0.0
-        if self.skew is None or abs(skew - self.skew) > STEADY:
-            self.skew = skew
 
 
 def _retrieve_error(task: asyncio.Task[tuple[RayJob, ...]]) -> None:

@@ -273,7 +273,7 @@ class RayJobs:
         began = self._began.get((head.base, job.id))
         if began is not None or job.submitted_at is None:
             return began
-        return head.on_our_clock(job.submitted_at)
+        return head.clock.ours(job.submitted_at)
 
     def _facet(
         self, head: Head, query: Query, listed: Listed, live: Live, now: float
@@ -290,7 +290,7 @@ class RayJobs:
     def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
         phase = phase_of(job)
         waiting = phase is Phase.WAITING
-        submitted = None if job.submitted_at is None else head.on_our_clock(job.submitted_at)
+        submitted = None if job.submitted_at is None else head.clock.ours(job.submitted_at)
         began = self._began.get((head.base, job.id))
         if job.submission_id is None:
             began = submitted  # a driver from outside waits for nobody
@@ -406,7 +406,7 @@ def _newer_than(run: RunSpec, job: RayJob) -> str:
 def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:
     if job.ended_at is None or not phase.terminal:
         return None
-    return head.on_our_clock(job.ended_at)
+    return head.clock.ours(job.ended_at)
 
 
 def _missing(head: Head, run: RunSpec) -> str:

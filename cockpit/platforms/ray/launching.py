@@ -388,7 +388,7 @@ class RayLaunches(LaunchingPlatform):
     def _is_young(self, head: Head, job: RayJob) -> bool:
         if job.submitted_at is None:
             return False
-        return self._clock.now() - head.on_our_clock(job.submitted_at) < STARTS_WITHIN
+        return self._clock.now() - head.clock.ours(job.submitted_at) < STARTS_WITHIN
 
     async def _came(self, head: Head, job: RayJob) -> LookUp:
         phase, text = phase_of(job), f"{head.name}: {job.id} is {_state_text(job)}"

@@ -22,7 +22,7 @@ from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.places import ask_each, names_of, unanswered, unknown_lives
 from cockpit.platforms.ray.answers import RayJob, figure, is_closing, mapping, phase_of
-from cockpit.platforms.ray.head import SKEW, Head
+from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import RayJobs, shown_name
 from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
 from cockpit.platforms.ray.logs import RayLogs
@@ -103,7 +103,7 @@ def _facet(
 
 def _age(head: Head, summary: Mapping[str, object], now: float) -> float | None:
     at = figure(summary.get("now"))
-    return None if at is None else now - head.on_our_clock(at)
+    return None if at is None else now - head.clock.ours(at)
 
 
 def value_of(summary: Mapping[str, object]) -> HostValue:
@@ -191,10 +191,9 @@ async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
         return EndpointFinding(endpoint=head.name, text=text, remedy=remedy)
     since = f", up since {began} (its clock)" if began else ""
     text = f"Ray {version}{since}, lists {len(jobs)} jobs; for {runs}"
-    skew = head.skew or 0.0
-    if abs(skew) <= SKEW:
+    if not head.clock.off:
         return EndpointFinding(endpoint=head.name, text=text)
-    text = f"{text}; {clock_text(skew)}"
+    text = f"{text}; {clock_text(head.clock.off)}"
     return EndpointFinding(endpoint=head.name, text=text, remedy=SET_CLOCKS)
 
 
@@ -213,7 +212,7 @@ def own_jobs(head: Head, jobs: Sequence[RayJob]) -> list[OwnJob]:
 
 
 def _own_job(head: Head, job: RayJob) -> OwnJob:
-    at = None if job.submitted_at is None else head.on_our_clock(job.submitted_at)
+    at = None if job.submitted_at is None else head.clock.ours(job.submitted_at)
     since = "" if at is None else f" since {wording.moment(at)}"
     return OwnJob(
         id=clean(job.id, 200),
@@ -378,7 +377,7 @@ class RayPlatform(RayLaunches):
             text=text,
             lives=None if not (phase.lives or phase.terminal) else phase.lives,
             launch_id=launch_id_in((job.submission_id or "",)),
-            started_at=None if job.submitted_at is None else head.on_our_clock(job.submitted_at),
+            started_at=None if job.submitted_at is None else head.clock.ours(job.submitted_at),
             values=(*arguments(["", *words_of(job.entrypoint)]), *own),
         )
 
