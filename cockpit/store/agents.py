@@ -93,13 +93,12 @@ class AgentRecords(StoreView):
 
     def begin(self, number: int, now: float) -> AgentAct | None:
         """Let an act begin; return ``None`` if it may, else how it stands: it was stopped."""
-        with self._store.writing() as connection:
-            changed = connection.execute(
-                "UPDATE agent_acts SET stage = 'begun', changed_at = ? WHERE number = ?"
-                " AND stage = 'waiting'",
-                (now, number),
-            ).rowcount
-            return None if changed else self._one(connection, number)
+        changed = self._change(
+            "UPDATE agent_acts SET stage = 'begun', changed_at = ? WHERE number = ?"
+            " AND stage = 'waiting'",
+            now, number,
+        )  # fmt: skip
+        return None if changed else self.act(number)
 
     def act(self, number: int) -> AgentAct:
         """Return an act as it stands."""
@@ -108,21 +107,19 @@ class AgentRecords(StoreView):
 
     def end(self, number: int, stage: Stage, said: str, now: float) -> None:
         """Write how an act ended; one that a person has stopped stays so."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE agent_acts SET stage = ?, said = ?, changed_at = ? WHERE number = ?"
-                " AND stage IN ('waiting', 'begun')",
-                (stage.value, said, now, number),
-            )
+        self._change(
+            "UPDATE agent_acts SET stage = ?, said = ?, changed_at = ? WHERE number = ?"
+            " AND stage IN ('waiting', 'begun')",
+            stage.value, said, now, number,
+        )  # fmt: skip
 
     def left(self, agent: str, plan_ids: Iterable[str], now: float) -> None:
         """Note that an agent has gone: what it planned of late it is planning no more."""
-        with self._store.writing() as connection:
-            connection.executemany(
-                "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
-                " WHERE agent = ? AND plan_id = ? AND stage = 'planned' AND changed_at >= ?",
-                [(GONE, now, agent, plan_id, now - PLANNING_FOR) for plan_id in plan_ids],
-            )
+        self._change_all(
+            "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
+            " WHERE agent = ? AND plan_id = ? AND stage = 'planned' AND changed_at >= ?",
+            [(GONE, now, agent, plan_id, now - PLANNING_FOR) for plan_id in plan_ids],
+        )
 
     def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:
         """Stop what waits on a run, and with a veto what is only planned; return what was."""
@@ -176,13 +173,9 @@ class AgentRecords(StoreView):
 
     def calls(self, run: str) -> tuple[AgentCalls, ...]:
         """Return how agents used their tools on a run, hour by hour, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT agent, tool, ended, hour, count, last_at FROM agent_calls WHERE run = ?"
-                " ORDER BY hour, last_at",
-                (run,),
-            ).fetchall()
         names = ("agent", "tool", "ended", "hour", "count", "last_at")
+        query = f"SELECT {', '.join(names)} FROM agent_calls WHERE run = ? ORDER BY hour, last_at"
+        rows = self._all(query, run)
         return tuple(AgentCalls(**dict(zip(names, row, strict=True))) for row in rows)
 
     def called(self, calls: Iterable[Call]) -> None:
@@ -286,24 +279,15 @@ class Consents(StoreView):
 
     def give(self, run_file: str, what: str, consent: Consent) -> None:
         """Remember that it is allowed."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO consents VALUES (?, ?, ?, ?)",
-                (run_key(run_file, ""), what, consent.who, consent.at),
-            )
+        row = run_key(run_file, ""), what, consent.who, consent.at
+        self._change("INSERT OR REPLACE INTO consents VALUES (?, ?, ?, ?)", *row)
 
     def withdraw(self, run_file: str, what: str) -> None:
         """Forget that it was allowed."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "DELETE FROM consents WHERE run = ? AND what = ?", (run_key(run_file, ""), what)
-            )
+        self._change("DELETE FROM consents WHERE run = ? AND what = ?", run_key(run_file, ""), what)
 
     def of(self, run_file: str, what: str) -> Consent | None:
         """Return who has allowed it; ``None`` if nobody has."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT who, at FROM consents WHERE run = ? AND what = ?",
-                (run_key(run_file, ""), what),
-            ).fetchone()
+        query = "SELECT who, at FROM consents WHERE run = ? AND what = ?"
+        row = self._first(query, run_key(run_file, ""), what)
         return None if row is None else Consent(who=row[0], at=row[1])

@@ -101,12 +101,11 @@ class Alerts(StoreView):
 
     def acknowledgements(self, run: str, count: int) -> tuple[tuple[Alert, Acknowledgement], ...]:
         """Return who has taken which alert, newest first; an alert may be taken several times."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT a.document, t.who, t.at, t.until, t.reason FROM acknowledgements t"
-                " JOIN alerts a ON a.number = t.alert WHERE a.run = ? ORDER BY t.at DESC LIMIT ?",
-                (run, count),
-            ).fetchall()
+        rows = self._all(
+            "SELECT a.document, t.who, t.at, t.until, t.reason FROM acknowledgements t"
+            " JOIN alerts a ON a.number = t.alert WHERE a.run = ? ORDER BY t.at DESC LIMIT ?",
+            run, count,
+        )  # fmt: skip
         taken = (
             (unpack(Alert, document), Acknowledgement(by=by, at=at, until=until, reason=reason))
             for document, by, at, until, reason in rows
@@ -159,11 +158,10 @@ class Alerts(StoreView):
 
     def mark_seen(self, run: str, keys: Iterable[str]) -> None:
         """Record that a person has looked at these alerts, open or closed."""
-        with self._store.writing() as connection:
-            connection.executemany(
-                "UPDATE alerts SET seen = 1 WHERE run = ? AND key = ? AND seen = 0",
-                [(run, key) for key in keys],
-            )
+        self._change_all(
+            "UPDATE alerts SET seen = 1 WHERE run = ? AND key = ? AND seen = 0",
+            [(run, key) for key in keys],
+        )
 
 
 def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:

@@ -124,13 +124,12 @@ class Journal(StoreView):
 
     def plans(self, run: str, action: str | None, since: float) -> tuple[Plan, ...]:
         """Return the plans of an action, or of all, that were shown since then, newest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT document FROM plans WHERE run = ? AND action = coalesce(?, action)"
-                " AND at >= ? ORDER BY at DESC",
-                (run, action, since),
-            ).fetchall()
-        return tuple(plan for row in rows if (plan := unpack(Plan, row[0])) is not None)
+        return self._documents(
+            Plan,
+            "SELECT document FROM plans WHERE run = ? AND action = coalesce(?, action)"
+            " AND at >= ? ORDER BY at DESC",
+            run, action, since,
+        )  # fmt: skip
 
     def lease(self, run: str) -> Lease | None:
         """Return who holds the run, dead or alive."""
@@ -234,10 +233,7 @@ class Journal(StoreView):
 
     def any_unfinished(self) -> bool:
         """Return whether there is any action, of any run, that nobody has ended or can tell of."""
-        with self._store.reading() as connection:
-            query = f"SELECT 1 FROM actions WHERE {_UNFINISHED} LIMIT 1"
-            found = connection.execute(query).fetchone()
-        return found is not None
+        return self._first(f"SELECT 1 FROM actions WHERE {_UNFINISHED} LIMIT 1") is not None
 
     def unfinished(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the actions that nobody has ended, or whose outcome is unknown, oldest first."""

@@ -48,8 +48,7 @@ class Endings(StoreView):
     ) -> None:
         """Record that ``who`` has seen that this job of the run, begun then, is over."""
         row = (run, job_id or "", started_at, who, at)
-        with self._store.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?, ?)", row)
+        self._change("INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?, ?)", *row)
 
     def withdraw(self, run: str, job_id: str | None, started_at: float | None) -> None:
         """Take an acknowledgement back: the run is watched on."""
@@ -63,10 +62,7 @@ class Endings(StoreView):
 
     def acknowledged(self, run: str) -> tuple[Ended, ...]:
         """Return the ends that somebody has acknowledged."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT job_id, started_at, at FROM ends WHERE run = ? ORDER BY at", (run,)
-            ).fetchall()
+        rows = self._all("SELECT job_id, started_at, at FROM ends WHERE run = ? ORDER BY at", run)
         return tuple(Ended(job_id=row[0], started_at=row[1], at=row[2]) for row in rows)
 
 
@@ -83,13 +79,12 @@ class Stops(StoreView):
 
     def of(self, run: str) -> tuple[Stopped, ...]:
         """Return the newest stops of a run, newest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT operator, begun_at, facts FROM actions WHERE run = ? AND EXISTS"
-                " (SELECT 1 FROM action_steps s WHERE s.action = number AND s.state != 'skipped'"
-                " AND s.name IN ('stop', 'successors')) ORDER BY number DESC LIMIT ?",
-                (run, STOPS_READ),
-            ).fetchall()
+        rows = self._all(
+            "SELECT operator, begun_at, facts FROM actions WHERE run = ? AND EXISTS"
+            " (SELECT 1 FROM action_steps s WHERE s.action = number AND s.state != 'skipped'"
+            " AND s.name IN ('stop', 'successors')) ORDER BY number DESC LIMIT ?",
+            run, STOPS_READ,
+        )  # fmt: skip
         stops = ((who, at, str(json.loads(facts).get("stops", ""))) for who, at, facts in rows)
         return tuple(
             Stopped(job_ids=tuple(filter(None, ids.split("\n"))), by=who, at=at)
@@ -98,8 +93,7 @@ class Stops(StoreView):
 
     def acted(self) -> tuple[int, float]:
         """Return figures that change whenever a step of any action is written."""
-        with self._store.reading() as connection:
-            row = connection.execute("SELECT count(*), total(at) FROM action_steps").fetchone()
+        row = self._first("SELECT count(*), total(at) FROM action_steps")
         return int(row[0]), float(row[1])
 
 
@@ -108,14 +102,13 @@ class Seals(StoreView):
 
     def last(self, run: str) -> str | None:
         """Return who sealed the run as it stands; ``None`` too when it was launched since."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT operator FROM actions WHERE run = ? AND action = 'seal'"
-                " AND outcome = 'done' AND begun_at > coalesce("
-                "(SELECT max(at) FROM launches WHERE launches.run = actions.run), 0)"
-                " ORDER BY begun_at DESC LIMIT 1",
-                (run,),
-            ).fetchone()
+        row = self._first(
+            "SELECT operator FROM actions WHERE run = ? AND action = 'seal'"
+            " AND outcome = 'done' AND begun_at > coalesce("
+            "(SELECT max(at) FROM launches WHERE launches.run = actions.run), 0)"
+            " ORDER BY begun_at DESC LIMIT 1",
+            run,
+        )
         return None if row is None else str(row[0])
 
 
@@ -137,12 +130,8 @@ class Failures(StoreView):
 
     def of(self, run: str) -> tuple[FormerFailure, ...]:
         """Return what is recorded of a run, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT document FROM failures WHERE run = ? ORDER BY at", (run,)
-            ).fetchall()
-        found = (unpack(FormerFailure, str(row[0])) for row in rows)
-        return tuple(failure for failure in found if failure is not None)
+        query = "SELECT document FROM failures WHERE run = ? ORDER BY at"
+        return self._documents(FormerFailure, query, run)
 
 
 class Rejections(StoreView):
@@ -154,27 +143,20 @@ class Rejections(StoreView):
     def add(self, run: str, rejected: Iterable[Rejected]) -> None:
         """Remember these; of two of one path the later stays, since it covers the earlier."""
         rows = [(run, one.path, one.step, one.at, one.by, one.reason) for one in rejected]
-        with self._store.writing() as connection:
-            connection.executemany(
-                "INSERT INTO rejections (run, path, step, at, who, reason)"
-                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, path) DO UPDATE SET"
-                " step = excluded.step, at = excluded.at, who = excluded.who,"
-                " reason = excluded.reason WHERE excluded.at > at",
-                rows,
-            )
+        self._change_all(
+            "INSERT INTO rejections (run, path, step, at, who, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, path) DO UPDATE SET"
+            " step = excluded.step, at = excluded.at, who = excluded.who,"
+            " reason = excluded.reason WHERE excluded.at > at",
+            rows,
+        )
 
     def of(self, run: str) -> tuple[Rejected, ...]:
         """Return all of a run, by step."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT step, path, at, who, reason FROM rejections WHERE run = ?"
-                " ORDER BY step, path",
-                (run,),
-            ).fetchall()
-        return tuple(
-            Rejected(step=step, path=path, at=at, by=by, reason=reason)
-            for step, path, at, by, reason in rows
-        )
+        names = ("step", "path", "at", "by", "reason")
+        query = "SELECT step, path, at, who, reason FROM rejections WHERE run = ?"
+        rows = self._all(f"{query} ORDER BY step, path", run)
+        return tuple(Rejected(**dict(zip(names, row, strict=True))) for row in rows)
 
 
 FIRST_CHECK: Final = 120.0
@@ -248,25 +230,17 @@ class FollowupStore(StoreView):
 
     def add(self, run: str, followup: Followup) -> None:
         """Begin to follow a launch; one that is followed already stays as it is."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO followups VALUES (?, ?, ?, ?)",
-                (run, followup.launch_id, followup.at, pack(followup)),
-            )
+        row = run, followup.launch_id, followup.at, pack(followup)
+        self._change("INSERT OR IGNORE INTO followups VALUES (?, ?, ?, ?)", *row)
 
     def last(self, run: str) -> Followup | None:
         """Return the newest launch that is followed; older ones are over with it."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document FROM followups WHERE run = ? ORDER BY at DESC LIMIT 1", (run,)
-            ).fetchone()
-        return None if row is None else unpack(Followup, str(row[0]))
+        query = "SELECT document FROM followups WHERE run = ? ORDER BY at DESC LIMIT 1"
+        return self._document(Followup, query, run)
 
     def followed(self) -> frozenset[str]:
         """Return the runs of which any launch is followed, by their keys; most have none."""
-        with self._store.reading() as connection:
-            found = connection.execute("SELECT DISTINCT run FROM followups").fetchall()
-        return frozenset(str(run) for (run,) in found)
+        return frozenset(str(run) for (run,) in self._all("SELECT DISTINCT run FROM followups"))
 
     def change(self, run: str, old: Followup, new: Followup) -> bool:
         """Replace ``old`` by ``new``; False if another cockpit has changed it meanwhile."""

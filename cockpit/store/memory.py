@@ -68,55 +68,34 @@ class RunMemory(ReportMemory):
 
     def observations(self, run: str, since: float = 0.0) -> tuple[Observation, ...]:
         """Return what was seen, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT at, verdict, phase, step, loss FROM observations"
-                " WHERE run = ? AND at >= ? ORDER BY at",
-                (run, since),
-            ).fetchall()
-        return tuple(
-            Observation(at=at, verdict=verdict, phase=phase, step=step, loss=loss)
-            for at, verdict, phase, step, loss in rows
-        )
+        return self._seen("run = ? AND at >= ? ORDER BY at", run, since)
 
     def observed_at(self, run: str, moment: float) -> Observation | None:
         """Return what was seen last by ``moment``."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT at, verdict, phase, step, loss FROM observations"
-                " WHERE run = ? AND at <= ? ORDER BY at DESC LIMIT 1",
-                (run, moment),
-            ).fetchone()
-        if row is None:
-            return None
-        at, verdict, phase, step, loss = row
-        return Observation(at=at, verdict=verdict, phase=phase, step=step, loss=loss)
+        where = "run = ? AND at <= ? ORDER BY at DESC LIMIT 1"
+        return next(iter(self._seen(where, run, moment)), None)
+
+    def _seen(self, where: str, *values: object) -> tuple[Observation, ...]:
+        names = ("at", "verdict", "phase", "step", "loss")
+        rows = self._all(f"SELECT {', '.join(names)} FROM observations WHERE {where}", *values)
+        return tuple(Observation(**dict(zip(names, row, strict=True))) for row in rows)
 
     def watched_since(self, run: str) -> float | None:
         """Return when any cockpit first saw the run, as far back as is kept; ``None``: never."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT min(at) FROM observations WHERE run = ?", (run,)
-            ).fetchone()
-        return None if row is None or row[0] is None else float(row[0])
+        first = self._first("SELECT min(at) FROM observations WHERE run = ?", run)[0]
+        return None if first is None else float(first)
 
     def add_phases(self, run: str, marks: Sequence[PhaseMark]) -> None:
         """Add phase marks; one that is known already stays as it is."""
-        with self._store.writing() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO phases (run, at, phase, job_id, since)"
-                " VALUES (?, ?, ?, ?, ?)",
-                [(run, mark.at, mark.phase.value, mark.job_id, mark.since) for mark in marks],
-            )
+        self._change_all(
+            "INSERT OR IGNORE INTO phases (run, at, phase, job_id, since) VALUES (?, ?, ?, ?, ?)",
+            [(run, mark.at, mark.phase.value, mark.job_id, mark.since) for mark in marks],
+        )
 
     def phases(self, run: str) -> tuple[PhaseMark, ...]:
         """Return the newest phase marks, oldest first; what several cockpits saw stands once."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT at, phase, job_id, since FROM phases WHERE run = ?"
-                " ORDER BY at DESC LIMIT ?",
-                (run, KEEP_MARKS),
-            ).fetchall()
+        query = "SELECT at, phase, job_id, since FROM phases WHERE run = ? ORDER BY at DESC LIMIT ?"
+        rows = self._all(query, run, KEEP_MARKS)
         marks = [
             PhaseMark(at=at, phase=phase, job_id=job_id, since=since)
             for at, phase, job_id, since in reversed(rows)
@@ -126,20 +105,15 @@ class RunMemory(ReportMemory):
 
     def add_checkpoint_marks(self, run: str, marks: Sequence[CheckpointMark]) -> None:
         """Add checkpoint marks; one that is known already stays as it is."""
-        with self._store.writing() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO checkpoint_marks VALUES (?, ?, ?, ?)",
-                [(run, mark.at, mark.complete, mark.newest) for mark in marks],
-            )
+        self._change_all(
+            "INSERT OR IGNORE INTO checkpoint_marks VALUES (?, ?, ?, ?)",
+            [(run, mark.at, mark.complete, mark.newest) for mark in marks],
+        )
 
     def checkpoint_marks(self, run: str) -> tuple[CheckpointMark, ...]:
         """Return the newest checkpoint marks, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT at, complete, newest FROM checkpoint_marks WHERE run = ?"
-                " ORDER BY at DESC LIMIT ?",
-                (run, KEEP_MARKS),
-            ).fetchall()
+        query = "SELECT at, complete, newest FROM checkpoint_marks WHERE run = ?"
+        rows = self._all(f"{query} ORDER BY at DESC LIMIT ?", run, KEEP_MARKS)
         marks = [CheckpointMark(at=at, complete=count, newest=newest) for at, count, newest in rows]
         return tuple(reversed(marks))
 
@@ -158,20 +132,13 @@ class RunMemory(ReportMemory):
 
     def launches(self, run: str) -> tuple[LaunchedJob, ...]:
         """Return every job that was started for the run or adopted, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT at, job_id, launch_id, file_id FROM launches"
-                " LEFT JOIN launch_files USING (run, at) WHERE run = ? ORDER BY at",
-                (run,),
-            ).fetchall()
-        return tuple(
-            LaunchedJob(at=at, job_id=job_id, launch_id=name, file_id=file_id)
-            for at, job_id, name, file_id in rows
+        names = ("at", "job_id", "launch_id", "file_id")
+        rows = self._all(
+            f"SELECT {', '.join(names)} FROM launches"
+            " LEFT JOIN launch_files USING (run, at) WHERE run = ? ORDER BY at",
+            run,
         )
-
-    def last_launch(self, run: str) -> LaunchedJob | None:
-        """Return the last launched instance (INTERFACE, "The current job")."""
-        return next(reversed(self.launches(run)), None)
+        return tuple(LaunchedJob(**dict(zip(names, row, strict=True))) for row in rows)
 
     def prune(self, now: float) -> None:
         """Forget what is too old, so that the file stays bounded."""
@@ -243,11 +210,8 @@ class Pasts(StoreView):
 
     def moments(self, run: str) -> tuple[Moment, ...]:
         """Return the newest moments that are kept, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT at, verdict, changed FROM pasts WHERE run = ? ORDER BY at DESC LIMIT ?",
-                (run, MOST_MOMENTS),
-            ).fetchall()
+        query = "SELECT at, verdict, changed FROM pasts WHERE run = ? ORDER BY at DESC LIMIT ?"
+        rows = self._all(query, run, MOST_MOMENTS)
         return tuple(
             Moment(at, Verdict(verdict), bool(changed)) for at, verdict, changed in reversed(rows)
         )
@@ -347,21 +311,18 @@ class SettingsKept(StoreView):
     def save(self, run: str, at: float, configs: Configs) -> None:
         """Keep what is known at ``at``, unless another cockpit knew more later."""
         texts = [None if each is None else pack(each) for each in configs]
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT INTO settings VALUES (?, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET"
-                " at = excluded.at, present = excluded.present, former = excluded.former"
-                " WHERE excluded.at >= at",
-                (run, at, *texts),
-            )
+        self._change(
+            "INSERT INTO settings VALUES (?, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET"
+            " at = excluded.at, present = excluded.present, former = excluded.former"
+            " WHERE excluded.at >= at",
+            run, at, *texts,
+        )  # fmt: skip
 
     def of(self, run: str) -> Configs:
         """Return what any cockpit knew last of a run."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT present, former FROM settings WHERE run = ?", (run,)
-            ).fetchone()
-        texts = (None, None) if row is None else row
+        texts = (
+            self._first("SELECT present, former FROM settings WHERE run = ?", run) or (None,) * 2
+        )
         return Configs(*(None if text is None else unpack(Settings, str(text)) for text in texts))
 
 
@@ -394,16 +355,10 @@ class Snapshots(StoreView):
 
     def last(self, run: str) -> Snapshot | None:
         """Return what the newest launch used."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document FROM snapshots WHERE run = ? ORDER BY at DESC LIMIT 1", (run,)
-            ).fetchone()
-        return None if row is None else unpack(Snapshot, str(row[0]))
+        query = "SELECT document FROM snapshots WHERE run = ? ORDER BY at DESC LIMIT 1"
+        return self._document(Snapshot, query, run)
 
     def of(self, run: str, launch_id: str) -> Snapshot | None:
         """Return what one launch used."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document FROM snapshots WHERE run = ? AND launch_id = ?", (run, launch_id)
-            ).fetchone()
-        return None if row is None else unpack(Snapshot, str(row[0]))
+        query = "SELECT document FROM snapshots WHERE run = ? AND launch_id = ?"
+        return self._document(Snapshot, query, run, launch_id)

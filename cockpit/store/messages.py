@@ -85,11 +85,8 @@ class Outbox(StoreView):
 
     def runs(self) -> frozenset[str]:
         """Return the runs of which a comment waits that may be sent by itself."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT run FROM outbox WHERE sent_at IS NULL AND due IS NOT NULL"
-            ).fetchall()
-        return frozenset(str(row[0]) for row in rows)
+        query = "SELECT DISTINCT run FROM outbox WHERE sent_at IS NULL AND due IS NOT NULL"
+        return frozenset(str(row[0]) for row in self._all(query))
 
     def claim(self, number: int, claim: str, now: float) -> Waiting | None:
         """Take a row for sending; ``None`` if it is sent, gone, or claimed by another process.
@@ -107,28 +104,22 @@ class Outbox(StoreView):
 
     def release(self, number: int, claim: str) -> None:
         """Give a row back."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE outbox SET claim = NULL, claimed_at = NULL WHERE number = ? AND claim = ?",
-                (number, claim),
-            )
+        query = "UPDATE outbox SET claim = NULL, claimed_at = NULL WHERE number = ? AND claim = ?"
+        self._change(query, number, claim)
 
     def trying(self, number: int, now: float) -> None:
         """Write that it is being sent, before it is."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE outbox SET tries = tries + 1, tried_at = ? WHERE number = ?",
-                (now, number),
-            )
+        self._change(
+            "UPDATE outbox SET tries = tries + 1, tried_at = ? WHERE number = ?", now, number
+        )
 
     def sent(self, number: int, answer: str, now: float) -> None:
         """Write where it stands now."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE outbox SET sent_at = ?, answer = ?, trouble = NULL, trouble_at = NULL,"
-                " due = NULL WHERE number = ?",
-                (now, answer, number),
-            )
+        self._change(
+            "UPDATE outbox SET sent_at = ?, answer = ?, trouble = NULL, trouble_at = NULL,"
+            " due = NULL WHERE number = ?",
+            now, answer, number,
+        )  # fmt: skip
 
     def failed(
         self, number: int, trouble: str, now: float, due: float | None, *, definite: bool = False
@@ -137,12 +128,11 @@ class Outbox(StoreView):
 
         ``definite``: what was sent off is known to come to nothing.
         """
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE outbox SET trouble = ?, trouble_at = coalesce(trouble_at, ?), due = ?,"
-                " tried_at = iif(?, NULL, tried_at) WHERE number = ?",
-                (trouble, now, due, definite, number),
-            )
+        self._change(
+            "UPDATE outbox SET trouble = ?, trouble_at = coalesce(trouble_at, ?), due = ?,"
+            " tried_at = iif(?, NULL, tried_at) WHERE number = ?",
+            trouble, now, due, definite, number,
+        )  # fmt: skip
 
 
 def _rows(
@@ -240,12 +230,11 @@ class Notified(StoreView):
 
     def begin(self, asked: Asked, now: Moment, who: str) -> None:
         """Write that it is being sent now; raises ``TakenOverError`` if it is not ours any more."""
-        with self._store.writing() as connection:
-            begun = connection.execute(
-                "UPDATE notified SET tries = tries + 1, claim = NULL, at = ?, steady = ?, boot = ?"
-                " WHERE run = ? AND event = ? AND route = ? AND claim = ?",
-                (now.wall, now.steady, now.boot, asked.run, asked.event, asked.route, who),
-            ).rowcount
+        begun = self._change(
+            "UPDATE notified SET tries = tries + 1, claim = NULL, at = ?, steady = ?, boot = ?"
+            " WHERE run = ? AND event = ? AND route = ? AND claim = ?",
+            *_three(now), asked.run, asked.event, asked.route, who,
+        )  # fmt: skip
         if not begun:
             raise TakenOverError
 
@@ -277,12 +266,11 @@ class Notified(StoreView):
 
     def of(self, run: str, prefix: str) -> tuple[Sent, ...]:
         """Return what was claimed for events of a run that begin with ``prefix``."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT event, route, at, steady, boot, done, trouble FROM notified"
-                " WHERE run = ? AND substr(event, 1, ?) = ? ORDER BY at",
-                (run, len(prefix), prefix),
-            ).fetchall()
+        rows = self._all(
+            "SELECT event, route, at, steady, boot, done, trouble FROM notified"
+            " WHERE run = ? AND substr(event, 1, ?) = ? ORDER BY at",
+            run, len(prefix), prefix,
+        )  # fmt: skip
         return tuple(Sent(row[0], row[1], Moment(*row[2:5]), bool(row[5]), row[6]) for row in rows)
 
     def claim_summary(self, file: str, route: str, event: str, now: Moment) -> Held | None:
@@ -320,8 +308,7 @@ class Notified(StoreView):
 
     def prune(self, now: Moment) -> None:
         """Forget what is older than half a year."""
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM notified WHERE at < ?", (now.wall - KEEP,))
+        self._change("DELETE FROM notified WHERE at < ?", now.wall - KEEP)
 
 
 class _Row(NamedTuple):

@@ -23,7 +23,6 @@ from cockpit.store.store import (
     StoreError,
     StoreView,
     pack,
-    unpack,
 )
 
 OTHERS_WRITE: Final = 0o022
@@ -89,20 +88,15 @@ class ReportMemory(StoreView):
     def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
         """Keep each run's last report, so that the next start shows the last known state."""
         rows = [(run, report.checked_at, pack(report)) for run, report in reports]
-        with self._store.writing() as connection:
-            connection.executemany(
-                "INSERT INTO reports VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
-                " SET at = excluded.at, document = excluded.document WHERE excluded.at >= at",
-                rows,
-            )
+        self._change_all(
+            "INSERT INTO reports VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
+            " SET at = excluded.at, document = excluded.document WHERE excluded.at >= at",
+            rows,
+        )
 
     def report(self, run: str) -> RunReport | None:
         """Return the last report that any cockpit made of this run."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document FROM reports WHERE run = ?", (run,)
-            ).fetchone()
-        return None if row is None else unpack(RunReport, row[0])
+        return self._document(RunReport, "SELECT document FROM reports WHERE run = ?", run)
 
 
 def described(path: Path) -> str:

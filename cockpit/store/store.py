@@ -11,10 +11,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
@@ -304,6 +304,36 @@ class StoreView:
     def writes(self) -> bool:
         """False if the store is only read: then nothing may act."""
         return not self._store.read_only
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        """Return the rows that a query finds."""
+        with self._store.reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def _first(self, query: str, *values: object) -> Any:  # noqa: ANN401 - columns of any type
+        """Return the first row that a query finds, ``None`` if it finds none."""
+        with self._store.reading() as connection:
+            return connection.execute(query, values).fetchone()
+
+    def _documents(self, kind: type[V], query: str, *values: object) -> tuple[V, ...]:
+        """Return the values whose text a query finds, but for those of another version."""
+        found = (unpack(kind, str(row[0])) for row in self._all(query, *values))
+        return tuple(each for each in found if each is not None)
+
+    def _document(self, kind: type[V], query: str, *values: object) -> V | None:
+        """Return the first of them, ``None`` also if another version wrote it."""
+        row = self._first(query, *values)
+        return None if row is None else unpack(kind, str(row[0]))
+
+    def _change(self, query: str, *values: object) -> int:
+        """Run one statement in a transaction; return how many rows it has changed."""
+        with self._store.writing() as connection:
+            return connection.execute(query, values).rowcount
+
+    def _change_all(self, query: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run one statement for each of these rows, in one transaction."""
+        with self._store.writing() as connection:
+            connection.executemany(query, rows)
 
 
 def _undo(connection: sqlite3.Connection) -> None:

@@ -39,8 +39,8 @@ def write() -> None:
     """Add rows one by one."""
     name, store = socket.gethostname(), Store(store_path())
     memory = RunMemory(store)
-    last = memory.last_launch(name)
-    number = 0 if last is None else int(last.at) + 1
+    known = memory.launches(name)
+    number = int(known[-1].at) + 1 if known else 0
     while True:
         memory.add_launch(name, LaunchedJob(at=float(number), job_id=BIG))
         print(number, flush=True)

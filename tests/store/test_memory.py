@@ -109,7 +109,7 @@ def test_the_last_launch_is_the_newest(store: Store) -> None:
     memory = RunMemory(store)
     memory.add_launch("k", LaunchedJob(at=20.0, job_id="b", launch_id="r-i002"))
     memory.add_launch("k", LaunchedJob(at=10.0, job_id="a", launch_id="r-i001"))
-    assert memory.last_launch("k") == LaunchedJob(at=20.0, job_id="b", launch_id="r-i002")
+    assert memory.launches("k")[-1] == LaunchedJob(at=20.0, job_id="b", launch_id="r-i002")
 
 
 def test_pruning_bounds_the_file(store: Store) -> None:

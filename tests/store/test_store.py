@@ -35,7 +35,7 @@ def test_what_one_process_writes_another_reads(tmp_path: Path) -> None:
     before = second.version()
     RunMemory(first).add_launch("a#b", LaunchedJob(at=5.0, job_id="j1"))
     assert second.version() != before
-    assert RunMemory(second).last_launch("a#b") == LaunchedJob(at=5.0, job_id="j1")
+    assert RunMemory(second).launches("a#b")[-1] == LaunchedJob(at=5.0, job_id="j1")
 
 
 def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), store.writing() as connection:
         connection.execute("INSERT INTO launches VALUES ('r', 1, 'j', NULL)")
         raise RuntimeError("killed in the middle")
-    assert RunMemory(store).last_launch("r") is None
+    assert not RunMemory(store).launches("r")
 
 
 def test_nested_writing_is_one_transaction(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_nested_writing_is_one_transaction(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), store.writing():
         RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
         raise RuntimeError
-    assert RunMemory(store).last_launch("r") is None
+    assert not RunMemory(store).launches("r")
 
 
 def test_a_corrupt_file_is_one_clear_line(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_torn_file_is_one_clear_line(tmp_path: Path) -> None:
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
     with pytest.raises(StoreError, match="corrupt"):
-        RunMemory(Store(path)).last_launch("r" * 200)
+        RunMemory(Store(path)).launches("r" * 200)
 
 
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="disk is full"):
         for number in range(500):
             RunMemory(store).add_launch("r", LaunchedJob(at=float(number), job_id="j" * 2000))
-    assert RunMemory(store).last_launch("r") is not None
+    assert RunMemory(store).launches("r")
 
 
 def test_reading_only_changes_nothing_in_the_folder(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_reading_only_changes_nothing_in_the_folder(tmp_path: Path) -> None:
     store.close()
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     reader = Store(path, read_only=True)
-    assert RunMemory(reader).last_launch("r") is not None
+    assert RunMemory(reader).launches("r")
     with pytest.raises(StoreError, match="cannot be opened for writing"):
         RunMemory(reader).add_launch("r", LaunchedJob(at=2.0, job_id="k"))
     reader.close()
@@ -133,7 +133,7 @@ def test_reading_only_sees_what_a_live_writer_has_written(tmp_path: Path) -> Non
     writer = Store(path)
     RunMemory(writer).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
     reader = Store(path, read_only=True)
-    assert RunMemory(reader).last_launch("r") == LaunchedJob(at=1.0, job_id="j")
+    assert RunMemory(reader).launches("r")[-1] == LaunchedJob(at=1.0, job_id="j")
 
 
 def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
     for file in (mine, other):
         RunMemory(store).add_launch(run_key(str(file), "r"), LaunchedJob(at=1.0, job_id="j"))
     store.forget(str(mine))
-    assert RunMemory(store).last_launch(run_key(str(mine), "r")) is None
-    assert RunMemory(store).last_launch(run_key(str(other), "r")) is not None
+    assert not RunMemory(store).launches(run_key(str(mine), "r"))
+    assert RunMemory(store).launches(run_key(str(other), "r"))
 
 
 WRITER = """
@@ -184,7 +184,7 @@ def test_a_store_that_is_removed_under_us_is_begun_anew(tmp_path: Path) -> None:
     for each in tmp_path.iterdir():
         each.unlink()
     RunMemory(store).add_launch("r", LaunchedJob(at=2.0, job_id="new"))
-    assert RunMemory(Store(path)).last_launch("r") == LaunchedJob(at=2.0, job_id="new")
+    assert RunMemory(Store(path)).launches("r")[-1] == LaunchedJob(at=2.0, job_id="new")
 
 
 def test_that_it_was_begun_anew_is_said_in_the_footer_and_by_doctor(
@@ -216,7 +216,7 @@ def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_p
         RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
     path.unlink()
     RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
-    assert RunMemory(store).last_launch("r") == LaunchedJob(at=1.0, job_id="j")
+    assert RunMemory(store).launches("r")[-1] == LaunchedJob(at=1.0, job_id="j")
 
 
 def test_a_file_that_is_just_being_made_holds_nothing_yet(tmp_path: Path) -> None:

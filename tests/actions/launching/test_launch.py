@@ -29,7 +29,7 @@ async def test_a_run_that_never_was_is_launched_and_written_down(place: Place) -
     assert place.platform.living == ["toy-i001"]
     followup = FollowupStore(place.store).last(place.key)
     assert followup is not None and followup.resumes_from is None
-    assert RunMemory(place.store).last_launch(place.key) is not None
+    assert RunMemory(place.store).launches(place.key)
     assert place.book.commits == ["toy: log launch"]
     assert "Resumed from" not in place.book.instances[0].fields
 

@@ -49,8 +49,8 @@ async def test_a_new_lineage_begins_with_one_checkpoint_under_a_new_identity(old
     )  # fmt: skip
     assert sent.env["WANDB_RUN_ID"] == "toy-b1" and sent.run == "toy-b"
     key = run_key(old.file.path, "toy-b")
-    assert RunMemory(old.store).last_launch(key) is not None
-    assert RunMemory(old.store).last_launch(old.key) is None
+    assert RunMemory(old.store).launches(key)
+    assert not RunMemory(old.store).launches(old.key)
     (event,) = old.book.events
     assert "the optimizer was wrong" in event.decision and source in event.status
     assert "W&B id: toy → toy-b1" in event.evidence and "commit " in event.evidence

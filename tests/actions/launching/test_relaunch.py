@@ -53,11 +53,11 @@ async def test_a_killed_run_goes_on_from_its_newest_complete_checkpoint(place: P
 
 async def test_everything_is_written_down(place: Place) -> None:
     await first(place)
-    launch = RunMemory(place.store).last_launch(place.key)
+    (launch,) = RunMemory(place.store).launches(place.key)
     snapshot = Snapshots(place.store).last(place.key)
     followup = FollowupStore(place.store).last(place.key)
     (failure,) = Failures(place.store).of(place.key)
-    assert launch is not None and launch.launch_id == "toy-i001"
+    assert launch.launch_id == "toy-i001"
     assert snapshot is not None and snapshot.config == {"lr": "0.1", "seed": "0"}
     assert snapshot.checkpoint is not None and snapshot.checkpoint.step == 80
     assert followup is not None and (followup.resumes_from, followup.failed_step) == (80, 91)
@@ -415,7 +415,7 @@ async def test_after_a_crash_everything_is_written_down_once(place: Place, step:
     (settled,) = await place.service.recover("toy")
     assert settled.outcome is Outcome.DONE
     if step in ("submit", "verify"):
-        assert RunMemory(place.store).last_launch(place.key) is not None
+        assert RunMemory(place.store).launches(place.key)
         assert Snapshots(place.store).last(place.key) is not None
     assert len(place.book.events) == len(place.book.instances) == len(place.book.comments) == 1
     assert len(place.platform.submitted) == 1
