@@ -167,161 +167,97 @@ LOGIN: Final = {
     " GOOGLE_SKIP_SIGNATURE=true for a public bucket",
 }
 _AGAIN: Final = {"s3": "log in again (aws sso login, or new keys)", "gs": LOGIN["gs"]}
-_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
-_NOT_ACCEPTED: Final = frozenset(
-    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationRequired"}
-)
-_LATE: Final = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
-_REGION: Final = frozenset(
-    {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
-)
-_SLOW: Final = frozenset({"SlowDown", "RequestLimitExceeded", "Throttling", "TooManyRequests"})
+_RIGHTS: Final = {
+    "s3": "s3:ListBucket, s3:GetObject; AWS_REQUEST_PAYER=requester for a bucket whose readers pay",
+    "gs": "storage.objects.list, .get",
+}
+
+
+class _Sign(NamedTuple):
+    """What a store's answer, or the client's own text, means that has one of these signs in it."""
+
+    signs: str
+    kind: ErrorKind
+    text: str
+    whole: bool = True
+
+
+_REGION: Final = "{bucket} lies in another region: set AWS_REGION to the bucket's own"
+_ANSWERS: Final = (
+    _Sign("InvalidObjectState", ErrorKind.FORBIDDEN, "{archived}: restore it first", whole=False),
+    _Sign("NoSuchBucket", ErrorKind.NOT_FOUND,
+          "{bucket} does not exist: correct the path, or the endpoint that is asked"),
+    _Sign("ExpiredToken ExpiredTokenException TokenRefreshRequired", ErrorKind.UNAUTHORIZED,
+          "{bucket}: the credentials have expired: {again}"),
+    _Sign("InvalidAccessKeyId SignatureDoesNotMatch InvalidToken AuthenticationRequired 401",
+          ErrorKind.UNAUTHORIZED, "{bucket}: the credentials are not accepted ({code}): {again}"),
+    _Sign("RequestTimeTooSkewed RequestExpired", ErrorKind.UNAUTHORIZED,
+          "{bucket}: this machine's clock is wrong ({code}): set it (timedatectl)"),
+    _Sign("PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException"
+          " 301 302 307 308", ErrorKind.BAD_ANSWER, _REGION),
+    _Sign("SlowDown RequestLimitExceeded Throttling TooManyRequests 429", ErrorKind.RATE_LIMITED,
+          "{bucket}: rate limited ({code}): asked less often now"),
+    _Sign("404", ErrorKind.NOT_FOUND, "{place} is not there", whole=False),
+    _Sign("403", ErrorKind.FORBIDDEN,
+          "{place} is refused ({words}): the credentials may lack {rights}", whole=False),
+    _Sign("5", ErrorKind.REFUSED, "{bucket}: server error {status}: trying again"),
+    _Sign("", ErrorKind.BAD_ANSWER, "{bucket}: the server answers with status {status}"),
+)  # fmt: skip
+"""By the server's own codes, then by status; ``5`` is each that begins so, nothing is the rest."""
+_SILENCES: Final = (
+    _Sign(r"169\.254\.|metadata\.google|token request|latest/api/token|meta-data/iam"
+          r"|computeMetadata", ErrorKind.UNAUTHORIZED, "{bucket}: no credentials found: {login}"),
+    _Sign(r"invalid peer certificate|certificate|corrupt message|InvalidMessage|\btls\b",
+          ErrorKind.TLS, "{bucket}: the certificate or the encryption is not accepted"),
+    _Sign(r"dns error|failed to lookup|name or service", ErrorKind.DNS,
+          "{bucket}: the server's name cannot be resolved; is the network up?"),
+    _Sign(r"kind: Timeout|timed out|operation timeout", ErrorKind.TIMEOUT,
+          "{bucket}: no answer in time"),
+    _Sign(r"configured region|without LOCATION", ErrorKind.BAD_ANSWER, _REGION),
+    _Sign(r"kind: Connect|error sending request|kind: Request|decoding response body|connection"
+          r"|kind: Interrupted|error reading a body", ErrorKind.REFUSED,
+          "{bucket}: connection refused or lost"),
+)  # fmt: skip
+"""By patterns in the client's text, the most telling first: the client asked for credentials (it
+asks the machine that it runs on), or there was no answer."""
+
+
+def _sign_of(text: str, status: str, code: str) -> _Sign | None:
+    """Return what a failed request shows first; ``None``: nothing that is known."""
+    if status and not re.search(_SILENCES[0].signs, text):
+        shown = {code, status, status[:1], ""}
+        return next(each for each in _ANSWERS if not shown.isdisjoint(each.signs.split(" ")))
+    return next((each for each in _SILENCES if re.search(each.signs, text, re.IGNORECASE)), None)
 
 
 def trouble(bucket: str, where: str, error: Exception) -> BucketError:
     """Return what a failed request at ``bucket`` means; ``where`` is the prefix or key in it."""
-    text = str(error)[:_READ]
-    status, code = _STATUS.search(text), _CODE.search(text)
-    none = _credentials(bucket, text)
-    if none is not None:
-        return none
-    if status is None:
-        return _unanswered(bucket, where, error, text)
-    answer = _Answer(int(status[1]), code[1] if code else "", text)
-    return _refused(bucket, where, answer)
-
-
-class _Answer(NamedTuple):
-    """What the server said: its status, its own code, and the text that both stand in."""
-
-    status: int
-    code: str
-    text: str
-
-    @property
-    def words(self) -> str:
-        """The server's own words: its code and its message."""
-        found = _MESSAGE.search(self.text)
-        message = found[1].strip() if found is not None else ""
-        return ": ".join(filter(None, (self.code, message))) or f"status {self.status}"
-
-
-def _error(kind: ErrorKind, text: str, *, whole: bool = True) -> BucketError:
-    return BucketError(kind, clean(scrub(text), _LIMIT), whole=whole)
-
-
-def _refused(bucket: str, where: str, answer: _Answer) -> BucketError:
-    """Return what the server's own answer means."""
-    scheme = bucket.partition(":")[0]
-    place = f"{bucket}/{where}".rstrip("/")
-    if answer.code == "InvalidObjectState":
-        found = _CLASS.search(answer.text)
-        text = f"{ARCHIVED} ({found[1]})" if found is not None else ARCHIVED
-        return _error(ErrorKind.FORBIDDEN, f"{text}: restore it first", whole=False)
-    named = _by_code(bucket, scheme, answer.code)
-    if named is not None:
-        return named
-    return _by_status(bucket, place, answer)
-
-
-def _by_status(bucket: str, place: str, answer: _Answer) -> BucketError:
-    scheme, status = bucket.partition(":")[0], answer.status
-    rights = "s3:ListBucket, s3:GetObject" if scheme == "s3" else "storage.objects.list, .get"
-    payer = "; AWS_REQUEST_PAYER=requester for a bucket whose readers pay" if scheme == "s3" else ""
-    said = {
-        401: (ErrorKind.UNAUTHORIZED, f"the credentials are not accepted: {_AGAIN[scheme]}"),
-        429: (ErrorKind.RATE_LIMITED, "rate limited (status 429): asked less often now"),
+    text, scheme = str(error)[:_READ], bucket.partition(":")[0]
+    status, code, message, cold = (
+        found[1].strip() if (found := pattern.search(text)) is not None else ""
+        for pattern in (_STATUS, _CODE, _MESSAGE, _CLASS)
+    )
+    names = {
+        "bucket": bucket,
+        "place": f"{bucket}/{where}".rstrip("/"),
+        "status": status,
+        "code": code or f"status {status}",
+        "words": ": ".join(filter(None, (code, message))) or f"status {status}",
+        "archived": f"{ARCHIVED} ({cold})" if cold else ARCHIVED,
+        "again": _AGAIN[scheme],
+        "login": LOGIN[scheme],
+        "rights": _RIGHTS[scheme],
     }
-    if status == 404:
-        return _error(ErrorKind.NOT_FOUND, f"{place} is not there", whole=False)
-    if status == 403:
-        text = f"{place} is refused ({answer.words}): the credentials may lack {rights}{payer}"
-        return _error(ErrorKind.FORBIDDEN, text, whole=False)
-    if status in (301, 302, 307, 308):
-        return _region(bucket)
-    if status in said:
-        kind, text = said[status]
-        return _error(kind, f"{bucket}: {text}")
-    if status >= 500:
-        return _error(ErrorKind.REFUSED, f"{bucket}: server error {status}: trying again")
-    return _error(ErrorKind.BAD_ANSWER, f"{bucket}: the server answers with status {status}")
-
-
-def _by_code(bucket: str, scheme: str, code: str) -> BucketError | None:
-    if code == "NoSuchBucket":
-        text = f"{bucket} does not exist: correct the path, or the endpoint that is asked"
-        return _error(ErrorKind.NOT_FOUND, text)
-    if code in _EXPIRED:
-        return _error(
-            ErrorKind.UNAUTHORIZED, f"{bucket}: the credentials have expired: {_AGAIN[scheme]}"
-        )
-    if code in _NOT_ACCEPTED:
-        text = f"{bucket}: the credentials are not accepted ({code}): {_AGAIN[scheme]}"
-        return _error(ErrorKind.UNAUTHORIZED, text)
-    if code in _LATE:
-        text = f"{bucket}: this machine's clock is wrong ({code}): set it (timedatectl)"
-        return _error(ErrorKind.UNAUTHORIZED, text)
-    if code in _REGION:
-        return _region(bucket)
-    if code in _SLOW:
-        text = f"{bucket}: rate limited ({code}): asked less often now"
-        return _error(ErrorKind.RATE_LIMITED, text)
-    return None
-
-
-def _region(bucket: str) -> BucketError:
-    text = f"{bucket} lies in another region: set AWS_REGION to the bucket's own"
-    return _error(ErrorKind.BAD_ANSWER, text)
-
-
-_MACHINES: Final = (
-    *("169.254.", "metadata.google", "token request"),
-    *("latest/api/token", "meta-data/iam", "computeMetadata"),
-)
-"""Words of requests by which the client asks the machine that it runs on for credentials."""
-
-
-def _credentials(bucket: str, text: str) -> BucketError | None:
-    """Return that there are no credentials, where what failed was asking the machine for some."""
-    if not any(word in text for word in _MACHINES):
-        return None
-    login = LOGIN[bucket.partition(":")[0]]
-    return _error(ErrorKind.UNAUTHORIZED, f"{bucket}: no credentials found: {login}")
-
-
-_WORDS: Final = (
-    (r"invalid peer certificate|certificate|corrupt message|InvalidMessage|\btls\b", "tls"),
-    (r"dns error|failed to lookup|name or service", "dns"),
-    (r"kind: Timeout|timed out|operation timeout", "timeout"),
-    (r"configured region|without LOCATION", "region"),
-    (r"kind: Connect|error sending request|kind: Request|decoding response body|connection"
-     r"|kind: Interrupted|error reading a body", "refused"),
-)  # fmt: skip
-"""What the client's text has in it, the most telling first, and what that means."""
-
-
-def _unanswered(bucket: str, where: str, error: Exception, text: str) -> BucketError:
-    """Return what it means that there was no answer, or none that could be understood."""
-    words = ((name, re.search(pattern, text, re.I)) for pattern, name in _WORDS)
-    word = next((name for name, found in words if found is not None), "")
-    if isinstance(error, TimeoutError) or word == "timeout":
-        return _error(ErrorKind.TIMEOUT, f"{bucket}: no answer in time")
-    if word == "region":
-        return _region(bucket)
-    known = {
-        "tls": (ErrorKind.TLS, "the certificate or the encryption is not accepted"),
-        "dns": (ErrorKind.DNS, "the server's name cannot be resolved; is the network up?"),
-        "refused": (ErrorKind.REFUSED, "connection refused or lost"),
-    }
-    if word in known:
-        kind, what = known[word]
-        return _error(kind, f"{bucket}: {what}")
+    late = "timed out" if isinstance(error, TimeoutError) else ""
+    sign = _sign_of(text or late, status, code)
+    if sign is not None:
+        said = clean(scrub(sign.text.format_map(names)), _LIMIT)
+        return BucketError(sign.kind, said, whole=sign.whole)
     if isinstance(error, FileNotFoundError):
-        return _error(ErrorKind.NOT_FOUND, f"{bucket}/{where} is not there", whole=False)
+        return BucketError(ErrorKind.NOT_FOUND, f"{bucket}/{where} is not there", whole=False)
     unreadable = _UNREADABLE.search(text)
     if unreadable is not None or "parse path" in text or "parsing Path" in text:
-        key = unreadable[1] if unreadable is not None else None
-        return unreadable_key(bucket, where, key)
+        return unreadable_key(bucket, where, unreadable[1] if unreadable is not None else None)
     return no_listing(bucket)
 
 
@@ -341,4 +277,4 @@ def unreadable_key(bucket: str, where: str, key: str | None) -> BucketError:
 def no_listing(bucket: str) -> BucketError:
     """Return that what has answered is no object store: a page to sign in, a proxy."""
     what = "the server answers with something that is no listing; is the endpoint the right one?"
-    return _error(ErrorKind.BAD_ANSWER, f"{bucket}: {what}")
+    return BucketError(ErrorKind.BAD_ANSWER, f"{bucket}: {what}")

@@ -14,11 +14,11 @@ import asyncio
 import importlib
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock, machine_time
 from cockpit.model.facet import ErrorKind
@@ -68,41 +68,8 @@ Meta = Mapping[str, Any]
 """What the client tells of one object: path, size, last_modified, e_tag, version."""
 
 
-class Answer(Protocol):
-    """One object that is being read."""
-
-    @property
-    def meta(self) -> Meta:
-        """What the client tells of it."""
-
-    async def bytes_async(self) -> bytes:
-        """Read it to its end."""
-
-
-class Client(Protocol):
-    """What is used of ``obstore``; its first argument is a bucket that it has opened."""
-
-    async def list_with_delimiter_async(self, store: object, prefix: str | None) -> Meta:
-        """List one level."""
-
-    def list(
-        self, store: object, prefix: str | None, *, offset: str | None = None, chunk_size: int
-    ) -> AsyncIterator[Sequence[Meta]]:
-        """List all that is below, in pages."""
-
-    async def head_async(self, store: object, path: str) -> Meta:
-        """Ask for one object without its bytes."""
-
-    async def get_range_async(self, store: object, path: str, *, start: int, length: int) -> bytes:
-        """Read some bytes."""
-
-    async def get_async(self, store: object, path: str) -> Answer:
-        """Begin to read one object."""
-
-    async def put_async(
-        self, store: object, path: str, file: bytes, *, mode: object, use_multipart: bool
-    ) -> Meta:
-        """Put one object, if ``mode`` says so only on a condition."""
+Client = Any
+"""The module ``obstore``; the first argument of its functions is a bucket that it has opened."""
 
 
 class _Opened(NamedTuple):
@@ -327,26 +294,6 @@ def known_by(word: str) -> Held | None:
     return Held(b"", *json.loads(word)) if word else None
 
 
-class _Got(Protocol):
-    meta: Mapping[str, Any]
-
-    async def bytes_async(self) -> bytes: ...
-
-
-class _Writing(Protocol):
-    """What is used of ``obstore`` beside what reading uses."""
-
-    async def get_async(self, store: object, path: str) -> _Got: ...
-
-    async def head_async(self, store: object, path: str) -> Mapping[str, Any]: ...
-
-    async def put_async(
-        self, store: object, path: str, file: bytes, *, mode: object, use_multipart: bool
-    ) -> Mapping[str, Any]: ...
-
-    async def delete_async(self, store: object, paths: Sequence[str]) -> None: ...
-
-
 class WritableBucket(Bucket):
     """A bucket that is written too. Every method raises ``BucketError`` and nothing else."""
 
@@ -355,7 +302,7 @@ class WritableBucket(Bucket):
     async def get(self, path: str, most: int) -> Held | None:
         """Return an object, ``None`` if there is none; one of more than ``most`` bytes raises."""
 
-        async def ask(client: _Writing, store: object) -> Held:
+        async def ask(client: Client, store: object) -> Held:
             found = await client.get_async(store, path)
             if found.meta["size"] > most:
                 text = f"{self._at(path)} has {found.meta['size']:,} bytes: too many to hold"
@@ -368,14 +315,14 @@ class WritableBucket(Bucket):
     async def head(self, path: str) -> Held | None:
         """Return what tells an object from others, without its bytes; ``None`` if there is none."""
 
-        async def ask(client: _Writing, store: object) -> Held:
+        async def ask(client: Client, store: object) -> Held:
             found = await client.head_async(store, path)
             return Held(b"", found["e_tag"], found["version"])
 
         return await self._if_there(ask, path)
 
     async def _if_there(
-        self, ask: Callable[[_Writing, object], Awaitable[Held]], path: str
+        self, ask: Callable[[Client, object], Awaitable[Held]], path: str
     ) -> Held | None:
         """Return what is there; that there is no such bucket says nothing of its objects."""
         try:
@@ -402,7 +349,7 @@ class WritableBucket(Bucket):
         held = {} if was is None else {"e_tag": was.tag, "version": was.version}
         mode = {name: value for name, value in held.items() if value is not None} or "create"
 
-        async def ask(client: _Writing, store: object) -> bool:
+        async def ask(client: Client, store: object) -> bool:
             errors = importlib.import_module("obstore.exceptions")
             other = errors.AlreadyExistsError, errors.PreconditionError, errors.NotModifiedError
             try:
@@ -423,7 +370,7 @@ class WritableBucket(Bucket):
         for at in range(0, len(paths), BATCH):
             batch = paths[at : at + BATCH]
 
-            async def ask(client: _Writing, store: object, batch: Sequence[str] = batch) -> None:
+            async def ask(client: Client, store: object, batch: Sequence[str] = batch) -> None:
                 with suppress(FileNotFoundError):
                     await client.delete_async(store, list(batch))
 
@@ -473,12 +420,12 @@ class WritableBucket(Bucket):
         return now is not None and now.data == data
 
     async def _written(
-        self, ask: Callable[[_Writing, object], Awaitable[T]], where: str, what: str
+        self, ask: Callable[[Client, object], Awaitable[T]], where: str, what: str
     ) -> T:
-        async def asked(client: object, store: object) -> T:
+        async def asked(client: Client, store: object) -> T:
             known = importlib.import_module("obstore.exceptions")
             try:
-                return await ask(cast(_Writing, client), store)
+                return await ask(client, store)
             except known.PermissionDeniedError as error:
                 raise self._denied(where, what) from error
             except known.GenericError as error:  # of a request for many keys
