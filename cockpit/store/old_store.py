@@ -12,7 +12,6 @@ import json
 import os
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -25,12 +24,8 @@ from cockpit.store.store import LOST, OLD_NAME, check_files, unchanged, unpack
 
 TAKEN: Final = 1_000_000
 """The version of a marked store: older cockpits refuse it as one of a newer cockpit."""
-BEAT: Final = 1.0
-"""Seconds between two signs of life of a holder."""
 SILENT: Final = 6.0
 """Seconds without a sign of life after which a holder counts as gone."""
-WAIT: Final = 8.0
-LOOK: Final = 0.1
 SIZE: Final = 2048
 """Bytes of each numbered file; older cockpits count on it."""
 
@@ -174,10 +169,6 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _locks(old: Path) -> Path:
-    return old.with_name(f"{OLD_NAME}.locks")
-
-
 class _Turn:
     """The right to take over ``file``; ``alone``: it holds against other machines as well."""
 
@@ -185,34 +176,12 @@ class _Turn:
         self.file = file
         self.alone = number is not None
         self._number = number
-        self._over = threading.Event()
-        self._beats = threading.Thread(target=self._beat, daemon=True)
-        if self.alone:
-            self._beats.start()
 
     def check(self) -> None:
         """Raise ``OldStoreError`` if another machine has taken this process for dead."""
         number = self._number
         if number is not None and max(_numbers(number.parent), default=0) != int(number.name):
             raise OldStoreError(f"another machine took {OLD_NAME} over meanwhile: try again")
-
-    def _beat(self) -> None:
-        """Give signs of life: a copy may take longer than others wait."""
-        beats = 0
-        while not self._over.wait(BEAT):
-            beats += 1
-            self._write("held", beats)
-
-    def end(self) -> None:
-        """Let others have it."""
-        self._over.set()
-        self._beats.join()
-        self._write("free", 0)
-
-    def _write(self, state: str, beats: int) -> None:
-        if self._number is not None:
-            with suppress(OSError), self._number.open("r+b") as file:
-                file.write(_text(state, self.file.name, beats))
 
 
 @contextmanager
@@ -221,27 +190,24 @@ def _turn(shown: Path) -> Iterator[_Turn]:
 
     One that never had several machines has no lock of theirs: SQLite's own is enough.
     """
-    folder = _locks(shown)
+    folder = shown.with_name(f"{OLD_NAME}.locks")
     if not folder.is_dir():
         yield _Turn(Path(os.path.realpath(shown)))
         return
-    until, watched, since = time.monotonic() + WAIT, b"", time.monotonic()
-    while True:
-        number, state = _highest(folder)
-        if state != watched:
-            watched, since = state, time.monotonic()
-        free = not state.startswith(b"held") or time.monotonic() - since >= SILENT
-        file = _guarded(folder) or Path(os.path.realpath(shown)).name
-        if free and (mine := _take(folder, number + 1, file)) is not None:
-            break
-        if time.monotonic() >= until:
-            raise OldStoreError(f"another machine is writing {OLD_NAME}: end its cockpits first")
-        time.sleep(LOOK)
-    turn = _Turn(shown.with_name(file), mine)
+    number, state = _highest(folder)
+    if held := state.startswith(b"held"):  # by one that lives, or that was killed
+        time.sleep(SILENT)
+        before, (number, state) = (number, state), _highest(folder)
+        held = state.startswith(b"held") and (number, state) != before
+    file = _guarded(folder) or Path(os.path.realpath(shown)).name
+    mine = None if held else _take(folder, number + 1, file)
+    if mine is None:
+        raise OldStoreError(f"another machine is writing {OLD_NAME}: end its cockpits first")
     try:
-        yield turn
+        yield _Turn(shown.with_name(file), mine)
     finally:
-        turn.end()
+        with suppress(OSError):
+            mine.write_bytes(_text("free", file))
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -277,7 +243,7 @@ def _take(folder: Path, number: int, file: str) -> Path | None:
     return place if max(_numbers(folder)) == number else None
 
 
-def _text(state: str, file: str, beats: int = 0) -> bytes:
+def _text(state: str, file: str) -> bytes:
     said = {"holder": this_holder().model_dump(), "nonce": secrets.token_hex(8), "file": file}
-    text = f"{state} {beats:012d}\n{json.dumps(said)}"
+    text = f"{state} {0:012d}\n{json.dumps(said)}"
     return text.encode().ljust(SIZE - 1) + b"\n"

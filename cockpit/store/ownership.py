@@ -136,10 +136,6 @@ def _read_beat(connection: sqlite3.Connection, process: str) -> Beat | None:
     return Beat(row[0], Moment(row[1], row[2], row[3]), row[4], row[5])
 
 
-FORGOTTEN_AFTER = 3.0
-"""Cadences without a sign of life after which an owner counts as gone that never beat."""
-
-
 class Owner(Frozen):
     """A process that watches; its start tells it from a later one with the same pid.
 
@@ -196,15 +192,14 @@ class Beaten(NamedTuple):
 
 
 Alive = Callable[[Owner], bool]
-"""Is that very process still alive on this host."""
+"""Is that very process still alive on this machine."""
 
 
 class Ownership:
     """Claims and gives up runs; ``run`` is a ``run_key``; every method raises ``StoreError``."""
 
-    def __init__(self, store: Store, host: str, alive: Alive) -> None:
+    def __init__(self, store: Store, alive: Alive) -> None:
         self._store = store
-        self._host = host
         self._alive = alive
         self._beats = Beats(store)
         self.hung: tuple[Hung, ...] = ()
@@ -303,12 +298,11 @@ class Ownership:
 
         By its process here, and by its beats; one that never beat is of an older version.
         """
-        here = owned.owner.host == self._host
-        if here and not self._alive(owned.owner):
+        if not self._alive(owned.owner):
             return False
         silence = self._beats.silence(connection, owned.owner.process, now)
         if silence is None:
-            return here or now.wall - owned.heartbeat <= FORGOTTEN_AFTER * owned.cadence
+            return True
         beat, missed = silence
         return True if missed < MISSED else Hung(owned.owner, beat.at.wall)
 

@@ -177,7 +177,7 @@ def share(state: RunState, news: Shared) -> None:
 
 def ownership_of(store: Store | None) -> Ownership | None:
     """Return the ownership that a store keeps, as seen from this machine."""
-    return None if store is None else Ownership(store, socket.gethostname(), same_process)
+    return None if store is None else Ownership(store, same_process)
 
 
 def turns_of(store: Store | None) -> Turns | None:
