@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cockpit.hosts.agent import CALLS, LATE, NO_TICKS, PROC, run
+from cockpit.hosts.agent import CALLS, LATE, PROC, run
 
 STILL_STOPPED = 0.15
 """Seconds after which a process must still be stopped."""
@@ -92,9 +92,7 @@ def kill(targets: Sequence[Sequence[Any]], heard: bool = False) -> list[int]:
 def _signal(pid: int, ticks: int, number: int, heard: bool) -> None:
     handle = _handle(pid)
     try:
-        start = _start(pid)
-        listed = start is not None or ticks != NO_TICKS
-        if listed and start != ticks:
+        if _start(pid) != ticks:
             raise ProcessLookupError(errno.ESRCH, "it has ended")
         if heard and not _hears(pid, number):
             raise OSError(errno.ENOTSUP, "it does not handle the signal")
@@ -168,11 +166,9 @@ def _status(pid: int, key: bytes) -> bytes | None:
 
 
 def _hears(pid: int, number: int) -> bool:
-    """Tell whether a process has a handler for a signal; where that is not told, believe it."""
-    caught = _status(pid, b"SigCgt:")
-    if caught is None:
-        return not Path(f"{PROC}/self/status").exists()
-    return bool(int(caught or b"0", 16) >> (number - 1) & 1)
+    """Tell whether a process has a handler for a signal."""
+    caught = _status(pid, b"SigCgt:") or b"0"
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 for _each in (command, kill, runs, stops):

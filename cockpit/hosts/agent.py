@@ -54,8 +54,6 @@ ACCOUNTS = (
     "memory.usage_in_bytes", "memory.oom_control",
 )  # fmt: skip
 """Files of a control group that say how much memory it may use, and uses."""
-NO_TICKS = -1
-"""The start of a process that was listed where there is no ``/proc``."""
 KERNEL_THREAD = 0x00200000
 """The flag of the kernel's own threads, in field 9 of ``/proc/PID/stat``."""
 
@@ -118,6 +116,8 @@ def processes(
     ``environments`` (of ``most`` at most), else ``None``. Open files, ``[path, reads, writes,
     locked]``, are those whose path holds one of ``files``.
     """
+    if not os.path.exists(f"{proc}/self/stat"):
+        raise OSError(errno.ENOTSUP, "processes are seen on Linux alone", proc)
     words = asked = [word.encode("utf-8", "surrogateescape") for word in environments]
     sent = 0
     found: dict[int, list[Any]] = {}
@@ -356,13 +356,8 @@ def disk(path: str) -> dict[str, Any]:
 def _mounted(path: str) -> tuple[str, str]:
     """Return the mount point above a path and its source, as the kernel lists them."""
     best, source = "/", ""
-    try:
-        with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            listed = mounts(file.read())
-    except OSError:  # no Linux: what is mounted there is not known
-        while not os.path.ismount(path):
-            path = os.path.dirname(path)
-        return path, source
+    with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        listed = mounts(file.read())
     for point, mounted in listed:
         above = path == point or path.startswith(point.rstrip("/") + "/")
         if above and len(point) >= len(best):  # of two at one place the last lies on top

@@ -5,8 +5,7 @@ from __future__ import annotations
 from asyncio import gather
 from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import cockpit.hosts.acting
 import cockpit.hosts.claims
@@ -30,41 +29,8 @@ from cockpit.hosts.link import (
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.place import HERE, SSH, Place
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
-from cockpit.runtime.shell import run_blocking
 from cockpit.runtime.ssh import checked, trouble
 
-PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
-
-
-def processes(
-    environments: Sequence[str] = (),
-    files: Sequence[str] = (),
-    most: int = agent.ENVIRONMENTS,
-    proc: str = agent.PROC,
-) -> list[list[Any]]:
-    """Return the processes of this machine as ``agent.processes`` does. Blocking."""
-    if (Path(proc) / "self" / "stat").exists():
-        return agent.processes(environments, files, most, proc)
-    done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000, reads=True)
-    if not done.ok:
-        raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
-    return read_ps(done.text)
-
-
-def read_ps(text: str) -> list[list[Any]]:
-    """Return what ``ps`` says, asked with ``PS``; arguments are cut at blanks."""
-    found: list[list[Any]] = []
-    for line in text.splitlines():
-        parts = line.split(None, 5)
-        if len(parts) < 6 or not all(part.isdigit() for part in parts[:4]) or parts[4][0] in "ZX":
-            continue
-        pid, ppid, pgid, uid = (int(part) for part in parts[:4])
-        argv = parts[5].split()
-        found.append([pid, ppid, pgid, -1, uid, parts[4][0], agent.NO_TICKS, argv, None, None, []])
-    return found
-
-
-agent.CALLS["processes"] = processes
 QUICK: Final = frozenset({"about", "processes", "files", "texts", "real", "disk", "memory"})
 """Calls that are made one after the other in one thread, and apart only where one is slow."""
 

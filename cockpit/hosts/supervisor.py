@@ -174,8 +174,7 @@ class Child:
 
     def wait(self) -> int:
         """Return its exit status, at its end. It is not reaped before it counts as ended."""
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self.ended = True
         _, status = os.waitpid(self.pid, 0)
         return exit_status(status)

@@ -8,18 +8,16 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.text.safe import clean
 
-MOUNTS: Final = Path("/proc/self/mounts")
 OWN: Final = ("localhost", "localhost.localdomain", "[::1]", "::1")
 """A server of these names is each machine's own."""
 HOLDS_DISKS: Final = ("/", "/mnt", "/media", "/run/media", "/net", "/Volumes")
 """Folders whose subfolders are disks: of what is missing there nobody can tell what it was."""
-_OCTAL: Final = re.compile(r"\\(0[0-7]{2}|1[0-7]{2})")
 
 
 def holds_disks(folder: str) -> bool:
@@ -39,21 +37,6 @@ def shared_source(source: str) -> str | None:
         return None
     own = server.lower() in OWN or server.startswith(("/", "127."))
     return None if own or not server or not (path or sign) else source
-
-
-def source_of(mount: str, mounts: Path = MOUNTS) -> str | None:
-    """Return what is mounted at a folder of this machine, ``None`` where that is not known."""
-    found = None
-    with suppress(OSError):
-        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
-            source, _, rest = line.partition(" ")
-            if _plain(rest.partition(" ")[0]) == mount:
-                found = _plain(source)  # the last one mounted there lies on top
-    return found
-
-
-def _plain(field: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 PROC: Final = Path("/proc/self")

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from cockpit.hosts import agent, here
+from cockpit.hosts import agent
+from cockpit.hosts.agent import processes
 from cockpit.hosts.here import HereLink
 from cockpit.hosts.link import Ask, HostLink, Link
 from cockpit.model.facet import ErrorKind
@@ -150,7 +151,7 @@ async def test_a_job_of_another_lineage_lives_on_however_many_processes_carry_a_
     """A look tells the environment of so many; who is ended must not depend on that."""
 
     def of_many(*, most: int, environments: list[str], files: list[str]) -> list[list[Any]]:
-        return here.processes(environments, files, 0 if most == agent.ENVIRONMENTS else most)
+        return processes(environments, files, 0 if most == agent.ENVIRONMENTS else most)
 
     run = host.spec()
     if run.job is not None and run.job.kind != "local":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.runtime.mounts import LOCAL, NETWORK, file_system, shared_source, source_of
+from cockpit.runtime.mounts import LOCAL, NETWORK, file_system, shared_source
 
 SOURCES = {
     "nas:/export/big": True,
@@ -30,18 +30,6 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_other_machines_can_mount_too(source: str) -> None:
     assert shared_source(source) == (source if SOURCES[source] else None)
-
-
-def test_what_lies_on_top_is_what_is_mounted_there(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(
-        "auto.home /home autofs rw 0 0\nnas:/my\\040home /home nfs4 rw 0 0\n"
-        "/dev/sdb1 /mnt/my\\040disk ext4 rw 0 0\nshort\n"
-    )
-    assert source_of("/home", mounts) == "nas:/my home"
-    assert source_of("/mnt/my disk", mounts) == "/dev/sdb1"
-    assert source_of("/else", mounts) is None
-    assert source_of("/", tmp_path / "none") is None
 
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -22,7 +22,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.hosts.notes import number_of
+from cockpit.hosts.notes import JOB_LOCK, number_of
 from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, of_another_run
@@ -45,6 +45,7 @@ from cockpit.platforms.local.programs import (
     SUBMITS,
     Use,
     arguments,
+    below,
     inner,
     is_interpreter,
     is_shell,
@@ -353,8 +354,7 @@ def within(root: str, value: str, cwd: str | None) -> bool:
     """Tell whether a path is ``root`` or lies below it, compared part by part."""
     if not value or "://" in value or (not value.startswith("/") and cwd is None):
         return False
-    path = posixpath.normpath(posixpath.join(cwd or "/", value))
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    return below(root, posixpath.normpath(posixpath.join(cwd or "/", value)))
 
 
 def _in_environment(watched: RunMarks, process: Process) -> Iterator[tuple[bool, Mark]]:
@@ -422,7 +422,7 @@ class Files:
 
     def readable(self, process: Process) -> bool:
         """Tell whether we may look at the files of a process at all."""
-        return process.ticks >= 0 and self._uid in (0, process.uid)
+        return self._uid in (0, process.uid)
 
     def written(self, watched: RunMarks, process: Process) -> Written | None:
         """Return the file of the run that a process writes or has locked: the strongest evidence.
@@ -527,18 +527,11 @@ def _kind(watched: RunMarks, file: OpenFile) -> Kind | None:
     return kind_of(watched, file.path)
 
 
-def _below(root: str | None, path: str) -> bool:
-    return root is not None and path.startswith(root) and within(root, path, None)
-
-
 def _is_held(watched: RunMarks, file: OpenFile) -> bool:
     if not file.locked:
         return False
-    return posixpath.basename(file.path) in watched.locks or _is_lock(watched, file.path)
-
-
-def _is_lock(watched: RunMarks, path: str) -> bool:
-    return any(path == posixpath.join(root, ".cockpit", "job.lock") for root in watched.roots)
+    own = (posixpath.join(root, *JOB_LOCK.parts) for root in watched.roots)
+    return posixpath.basename(file.path) in watched.locks or file.path in own
 
 
 def is_diagnostic(run: RunSpec, process: Process) -> bool:
@@ -559,7 +552,7 @@ def _sibling(watched: RunMarks, process: Process) -> Mark | None:
     for _, value in arguments(process.argv):
         path = posixpath.normpath(posixpath.join(process.cwd or "/", value))
         alike = root is not None and "/" in value and path.startswith(root)
-        if alike and not _below(root, path):
+        if alike and not below(root, path):
             return Mark(f"writes elsewhere: {clean(path, 200)}")
         if watched.wandb_id and value != watched.wandb_id and value.startswith(watched.wandb_id):
             return Mark(f"another id: {clean(value, 80)}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cockpit.hosts import agent, here
+from cockpit.hosts import agent
 from cockpit.runtime.process import PROC
 
 MOST: Final = 100_000
@@ -16,7 +16,7 @@ MOST: Final = 100_000
 class Process(NamedTuple):
     """One process. ``env`` is its first environment, as bytes; ``None`` where it is not ours.
 
-    ``ticks`` is its start in the kernel's ticks since boot, -1 where only ``ps`` tells.
+    ``ticks`` is its start in the kernel's ticks since boot.
     """
 
     pid: int
@@ -46,7 +46,7 @@ Census = Mapping[int, Process]
 
 def census(proc: Path = PROC) -> Census:
     """Return every process of this machine but zombies and kernel threads; raises ``OSError``."""
-    return census_of(here.processes([""], most=MOST, proc=str(proc)))
+    return census_of(agent.processes([""], most=MOST, proc=str(proc)))
 
 
 def census_of(listed: Iterable[Sequence[Any]]) -> Census:

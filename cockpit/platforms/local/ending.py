@@ -258,7 +258,7 @@ class Acting:
             launch_id=one.variable(LAUNCH_ID),
             started_at=sight.started_at(one),
             values=(*arguments(one.argv), *(each for each in told if each[1])),
-            handle={} if one.ticks < 0 else {TICKS: str(one.ticks)},
+            handle={TICKS: str(one.ticks)},
         )
 
 
@@ -328,21 +328,9 @@ def _state_of(one: Process) -> str:
 
 
 NUMBERS: Final = {
-    "HUP": 1,
-    "INT": 2,
-    "QUIT": 3,
-    "USR1": 10,
-    "USR2": 12,
-    "ALRM": 14,
-    "TERM": 15,
-    "CONT": 18,
-    "URG": 23,
-    "XCPU": 24,
-    "VTALRM": 26,
-    "PROF": 27,
-    "WINCH": 28,
-    "IO": 29,
-}
+    "HUP": 1, "INT": 2, "QUIT": 3, "USR1": 10, "USR2": 12, "ALRM": 14, "TERM": 15, "CONT": 18,
+    "URG": 23, "XCPU": 24, "VTALRM": 26, "PROF": 27, "WINCH": 28, "IO": 29,
+}  # fmt: skip
 """Signals by their numbers under Linux, which jobs run on, whatever runs here."""
 
 

@@ -12,16 +12,15 @@ that no other loop of a script is taken for it. Blocking.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.jobs import LiveJob
 from cockpit.platforms.local.belonging import LAUNCH_ID, WRITES, Files, Mark
 from cockpit.platforms.local.census import Census, Children, Process, descendants, lineage_up
+from cockpit.platforms.local.marks import begin_of, code_of
 from cockpit.platforms.local.programs import (
     inner,
     is_cockpit,
@@ -288,8 +287,6 @@ def _only_minds(process: Process) -> bool:
     return process.pid == 1 or ours or is_tool(process.argv)
 
 
-MOST: Final = 65_536
-"""Bytes of a script that are looked at."""
 _LOOP = re.compile(r"(?:^|[\s;&|({])(?:while|until|for)\s.*?\bdone\b", re.DOTALL)
 _COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
 _ANY_COMMAND = re.compile(r"\$[@*]|\$\{[@*]\}")
@@ -424,17 +421,8 @@ def _names_it(name: str, loop: str) -> bool:
 
 def _text(shell: Process, here: bool) -> str:
     """Return what a shell was given to run; nothing where that cannot be read."""
-    rest = list(shell.argv[1:])
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option[1:2] != "-" and "c" in option:
-            return rest[0] if rest else ""
-    if not rest or not here:
-        return ""
-    path = Path(posixpath.join(shell.cwd or "/", rest[0]))
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:  # noqa: PTH123 - of a descriptor
-            return file.read(MOST).decode("utf-8", "replace") if path.is_file() else ""
-    except OSError:
-        return ""
+    code = code_of(shell.argv)
+    script = next((word for word in shell.argv[1:] if not word.startswith("-")), "")
+    if code is not None or not script or not here:
+        return code or ""
+    return begin_of(posixpath.join(shell.cwd or "/", script))

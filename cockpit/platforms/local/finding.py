@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from cockpit.hosts.link import Answers, ask
 from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.belonging import Candidate, Sure, belongs
 from cockpit.platforms.local.census import Process
@@ -115,14 +116,14 @@ class Found(NamedTuple):
     idle: str = ""
     """Why what was found is no job, where that is known: another process may be."""
 
-    @property
-    def recorded(self) -> Recorded:
-        """The same for who asks what lives of the lineage."""
+    def recorded(self, pid_file: Place | None = None) -> Recorded:
+        """Return the same for who asks what lives of the lineage; ``pid_file`` has the note."""
         note = self.note if isinstance(self.note, PidNote) else None
         if isinstance(self.note, BadNote):
             return Recorded(trouble=f"{self.note.reason}; if nothing is running, remove the file")
         if self.who.who is Who.UNSURE:
-            return Recorded(note, trouble=self.who.text)
+            more = "" if pid_file is None else f"; if it is not, remove {pid_file}"
+            return Recorded(note, trouble=f"{self.who.text}{more}")
         pid = note.pid if note is not None and self.who.who is Who.SAME else None
         return Recorded(note, pid)
 

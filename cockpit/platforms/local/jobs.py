@@ -97,7 +97,6 @@ from cockpit.platforms.local.lineage import (
     by_match,
     candidates_of,
     live_of,
-    recorded_by,
 )
 from cockpit.platforms.local.lookup import launches_place, root_on_host
 from cockpit.platforms.local.marks import RunMarks
@@ -400,7 +399,7 @@ class ProcessJobs:
             found = Problem(kind=ErrorKind.TIMEOUT, message=text)
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, job.host or source_of(job), now)
-        self._pids[run.name] = found.found.recorded.pid
+        self._pids[run.name] = found.found.recorded().pid
         stopped = [one for one in found.seen.members if one.state in STOP_STATES]
         seen = found.seen._replace(stop=self._stops.of(host, stopped))
         seen = seen._replace(handed=_may_hand_over(run, by_hand=seen.noted is None))
@@ -593,6 +592,5 @@ def _recorded(run: RunSpec, view: View) -> Recorded:
     if run.job is None:
         return Recorded()
     found = _found(run, view, files)
-    if found.note is not None and found.note is files.pid:
-        return recorded_by(run, files.pid, view.sight, view.sight.now)
-    return found.recorded
+    noted = found.note is not None and found.note is files.pid
+    return found.recorded(run.job.pid_file if noted else None)

@@ -26,7 +26,6 @@ from cockpit.platforms.local.belonging import (
     LINEAGE,
     RUN,
     Candidate,
-    Files,
     Mark,
     Sure,
     belongs,
@@ -41,7 +40,7 @@ from cockpit.platforms.local.family import (
     relatives,
     starter_of,
 )
-from cockpit.platforms.local.files import BadNote, PidNote
+from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, names_of, runs_script
 from cockpit.platforms.local.programs import (
     SHIMS,
@@ -53,7 +52,7 @@ from cockpit.platforms.local.programs import (
     is_supervisor,
     is_tool,
 )
-from cockpit.platforms.local.recorded import identify, outputs_elsewhere
+from cockpit.platforms.local.recorded import outputs_elsewhere
 from cockpit.platforms.local.sight import Identity, Sight, Who
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -257,15 +256,13 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
     marks: dict[Sure, dict[int, Mark]] = {sure: {} for sure in Sure}
     for candidate in candidates:
         pid = candidate.process.pid
-        stranger = _is_stranger(watched, candidate, look.files)
-        found = None if stranger else belongs(watched, candidate, look.files)
+        found = belongs(watched, candidate, look.files)
         if pid == recorded.pid and (found is None or found.sure is not Sure.YES):
             marks[Sure.YES][pid] = _as_recorded(watched)
         elif found is not None:
             marks[found.sure][pid] = found.mark
     _mark_pipelines(watched, look, marks)
-    _mark_orphans(watched, look, marks)
-    _mark_renamed(watched, look, marks)
+    _mark_hidden(watched, look, marks)
     inside = _mark_contained(look, marks)
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own, inside)
     others = marks[Sure.POSSIBLE] or marks[Sure.NO]
@@ -294,37 +291,24 @@ def _mark_pipelines(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[in
             marks[found.sure][pid] = found.mark
 
 
-def _mark_orphans(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
-    """Mark the workers whose trainer has gone, in the work folder: they may train on, or save.
+def _mark_hidden(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
+    """Mark who works in the work folder and names no script.
 
-    A worker that ``multiprocessing`` has spawned names no script.
+    That is a worker that ``multiprocessing`` has spawned and whose trainer has gone, which may
+    train on, or save; and who hides what it runs behind a title (``setproctitle``). What another
+    interpreter has started is its worker, and known by it.
     """
     for pid, one in look.processes.items():
-        spawned = any(word.startswith(SPAWNED) for word in one.argv)
-        if not spawned or one.cwd not in watched.workdirs or not watched.starts:
-            continue
-        parent = look.processes.get(one.ppid)
-        led = parent is not None and is_interpreter(inner(parent.argv)[:1])
         marked = any(pid in each for each in marks.values())
-        if led or marked or look.candidate(one).tag or is_diagnostic(watched.run, one):
+        if marked or one.cwd not in watched.workdirs or not watched.starts:
             continue
-        marks[Sure.POSSIBLE][pid] = Mark(ORPHAN, alike=True)
-
-
-def _mark_renamed(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
-    """Mark who hides what it runs behind a title (``setproctitle``) in the work folder.
-
-    What another interpreter has started is its worker, and known by it.
-    """
-    for pid, one in look.processes.items():
-        if one.cwd not in watched.workdirs or not watched.starts or pid in look.own:
-            continue
-        if any(pid in each for each in marks.values()) or not look.places.is_renamed(one):
+        spawned = any(word.startswith(SPAWNED) for word in one.argv)
+        if not spawned and (pid in look.own or not look.places.is_renamed(one)):
             continue
         parent = look.processes.get(one.ppid)
         led = parent is not None and is_interpreter(inner(parent.argv)[:1])
         if not (led or look.candidate(one).tag or is_diagnostic(watched.run, one)):
-            marks[Sure.POSSIBLE][pid] = Mark(RENAMED, alike=True)
+            marks[Sure.POSSIBLE][pid] = Mark(ORPHAN if spawned else RENAMED, alike=True)
 
 
 def _mark_contained(look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> dict[int, int]:
@@ -392,21 +376,6 @@ def _in_container(process: Process, look: Sight) -> bool:
     return any(one.argv and posixpath.basename(one.argv[0]) in SHIMS for one in parents)
 
 
-def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:
-    """Tell whether nothing of a process can name the run: so it is with most, and cheap to see."""
-    if candidate.tag is not None or candidate.client:
-        return False
-    env = candidate.process.env
-    return not (
-        any(word in candidate.told for word in watched.words)
-        or (env is not None and any(mark in env for mark in watched.in_environment))
-        or any(
-            each.locked or each.path.startswith(watched.places)
-            for each in files.held(candidate.process)
-        )
-    )
-
-
 def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Sight) -> bool:
     """Tell whether only helpers of a job are left; what holds the lineage's lock still counts."""
     if not is_leftover(look.processes, found, recorded):
@@ -424,21 +393,6 @@ def _as_recorded(watched: RunMarks) -> Mark:
 def named_by(job: JobSpec) -> str:
     """Return by what the run file names a process that no pid file records."""
     return f"session {job.session}" if job.session is not None else f"match {job.match}"
-
-
-def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: float) -> Recorded:
-    """Return whom a run's pid file means; ``now`` is by the clock of the machine looked at."""
-    assert run.job is not None
-    job = run.job
-    if isinstance(note, BadNote):
-        return Recorded(trouble=f"{note.reason}; if nothing is running, remove the file")
-    if note is None:
-        return Recorded()
-    identity = identify(run, note, look, now)
-    if identity.who is Who.UNSURE:
-        text = f"{identity.text}; if it is not, remove {job.pid_file}"
-        return Recorded(note, trouble=text)
-    return Recorded(note, note.pid if identity.who is Who.SAME else None)
 
 
 def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[LiveJob, ...]:

@@ -195,17 +195,8 @@ def root_on_host(run: RunSpec) -> Place | None:
 
 def launches_place(run: RunSpec) -> Place | None:
     """Return the folder of the host in which its launch ids are used up."""
-    root, job = root_on_host(run), run.job
-    if root is None and (job is None or job.pid_file is None):
-        return None
-    folder = root if root is not None else parent_of(job.pid_file)  # type: ignore[union-attr,arg-type]
-    return folder.below(*notes.BELOW.parts)
-
-
-def parent_of(place: Place) -> Place:
-    """Return the folder in which a file lies."""
-    folder, sign, _ = place.path.rpartition("/")
-    return Place(place.scheme, place.host, folder or ("/" if sign else "."))
+    folder = root_on_host(run) or pid_folder(run)
+    return None if folder is None else folder.below(*notes.BELOW.parts)
 
 
 def told(

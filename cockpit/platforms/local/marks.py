@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Command
@@ -34,6 +33,7 @@ from cockpit.platforms.local.programs import (
     MODULE_FLAG,
     MOST_KNOWN,
     WRAPPERS,
+    below,
     inner,
     is_interpreter,
     is_shell,
@@ -41,6 +41,7 @@ from cockpit.platforms.local.programs import (
     is_wrapper,
     program,
 )
+from cockpit.runtime.mounts import open_regular
 
 SCRIPT: Final = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+$")
@@ -92,20 +93,16 @@ def _running(argv: tuple[str, ...]) -> Iterator[str]:
         return
     name = program(words)
     if is_shell(words):
-        code = next((at for at, word in enumerate(words) if _is_code(word)), None)
+        code = code_of(words)
         if code is None:
             yield next((posixpath.basename(w) for w in words[1:] if not w.startswith("-")), "")
         else:
-            yield from _scripts(" ".join(words[code + 1 :][:1]).replace(";", " ").split())
+            yield from _scripts(code.replace(";", " ").split())
     elif name in LAUNCHERS or (is_wrapper(argv[:1]) and not is_interpreter(words)):
         yield name
         yield from _scripts(argv)
     elif not is_interpreter([name]):
         yield name
-
-
-def _is_code(word: str) -> bool:
-    return re.fullmatch(r"-[a-z]*c", word) is not None
 
 
 def _scripts(words: Sequence[str]) -> Iterator[str]:
@@ -226,11 +223,14 @@ def _from_program(words: list[str]) -> list[str]:
 
 def code_of(words: Sequence[str]) -> str | None:
     """Return the code that a shell was given in its arguments (``-c``, ``-lc``)."""
-    for at, word in enumerate(words[1:] if is_shell(words) else (), 1):
+    rest = iter(words[1:] if is_shell(words) else ())
+    for word in rest:
         if not word.startswith("-"):
             return None
         if word.endswith("c") and not word.startswith("--"):
-            return next(iter(words[at + 1 : at + 2]), None)
+            return next(rest, None)
+        if word.endswith("o") and not word.startswith("--"):
+            next(rest, None)  # ``-eo pipefail``
     return None
 
 
@@ -269,22 +269,24 @@ def hides_its_training(each: Started) -> bool:
 
 def read_script(path: str) -> str:
     """Return the text of a shell script of this machine, empty for another file. Blocking."""
+    text = begin_of(path)
+    shell = path.endswith((".sh", ".bash")) or (text.startswith("#!") and "sh" in text[:40])
+    return text if shell and "\0" not in text else ""
+
+
+def begin_of(path: str) -> str:
+    """Return the begin of a file of this machine, empty where it cannot be read. Blocking."""
     try:
         info = os.stat(path)  # noqa: PTH116 - asked for each run at each look
+        return _text(path, info.st_mtime_ns, info.st_size)
     except OSError:
         return ""
-    return _text(path, info.st_mtime_ns, info.st_size)
 
 
 @lru_cache(maxsize=256)
 def _text(path: str, changed: int, size: int) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MOST_TEXT)
-    except OSError:
-        return ""
-    shell = path.endswith((".sh", ".bash")) or (data.startswith(b"#!") and b"sh" in data[:40])
-    return data.decode("utf-8", "replace") if shell and b"\0" not in data else ""
+    with open_regular(path) as (handle, _):
+        return os.read(handle, MOST_TEXT).decode("utf-8", "replace")
 
 
 Spellings = Callable[[Place], tuple[str, ...]]
@@ -481,11 +483,6 @@ def kind_of(watched: RunMarks, path: str) -> Kind | None:
     if _EDITED.search(posixpath.basename(path)):
         return None
     return Kind.SAVE if _is_save(shortest or posixpath.basename(path)) else Kind.OWN
-
-
-def below(root: str | None, path: str) -> bool:
-    """Tell whether a path is ``root`` or lies below it, compared part by part."""
-    return root is not None and (path == root or path.startswith(root.rstrip("/") + "/"))
 
 
 def _is_ours(rest: str) -> bool:

@@ -103,8 +103,12 @@ def within(root: str, value: str) -> bool:
         return value.rstrip("/") == root or value.startswith(root + "/")
     if not value.startswith("/"):
         return False
-    path = posixpath.normpath(value)
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    return below(root, posixpath.normpath(value))
+
+
+def below(root: str | None, path: str) -> bool:
+    """Tell whether a whole path is ``root`` or lies below it, compared part by part."""
+    return root is not None and (path == root or path.startswith(root.rstrip("/") + "/"))
 
 
 def only_looks(program: str) -> bool:

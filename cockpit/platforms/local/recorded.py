@@ -61,9 +61,8 @@ def _found(run: RunSpec, note: PidNote, look: Sight, now: float, *, shared: bool
     if process is None:
         return Identity(Who.GONE)
     started = look.started_at(process)
-    ticks = process.ticks if process.ticks >= 0 else None
-    same = same_start(Start(note.ticks, note.start), Start(ticks, started))
-    if same is False and None not in (note.ticks, ticks):  # the clock alone convicts nobody
+    same = same_start(Start(note.ticks, note.start), Start(process.ticks, started))
+    if same is False and note.ticks is not None:  # the clock alone convicts nobody
         return Identity(Who.OTHER, _now_another(process))
     other = _of_another_run(run, note, process, look)
     if other is not None:

@@ -249,11 +249,7 @@ class HostPlaces(Places):
 
 def pid_folder(run: RunSpec) -> Place | None:
     """Return the folder of a run's pid file, if it has one."""
-    return None if run.job is None else folder_of(run.job.pid_file)
-
-
-def folder_of(place: Place | None) -> Place | None:
-    """Return the folder in which a file lies."""
+    place = None if run.job is None else run.job.pid_file
     if place is None:
         return None
     return Place(place.scheme, place.host, posixpath.dirname(place.path) or ".")
@@ -340,7 +336,7 @@ class Sight:
     def started_at(self, process: Process) -> float | None:
         """Return when a process started, by the machine's clock as it is set now."""
         boot, hertz = self.about.get("btime"), self.about["hz"]
-        if boot is None or not hertz or process.ticks < 0:
+        if boot is None or not hertz:
             return None
         return float(boot + process.ticks / hertz)
 

@@ -5,27 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cockpit.hosts.launches import lock_files, locks_folders
 from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink, Value
-from cockpit.hosts.notes import BELOW, end_mark
+from cockpit.hosts.notes import BELOW
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.jobs import LaunchState
-from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.starting import Starting
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
 from tests.platforms.box.making import box as platform_of
-from tests.platforms.box.making import files, living, spec, told
+from tests.platforms.box.making import living, spec, told
 from tests.platforms.local.making import (
     carrying,
     contents,
@@ -38,7 +34,6 @@ from tests.platforms.local.making import (
 )
 from tests.platforms.local.making import spec as local_spec
 from tests.platforms.ray.recorded import Skips
-from tests.platforms.reading import read_exit, read_pid
 from tests.sshd import Sshd, needs_sshd
 from tests.waiting import until
 
@@ -63,25 +58,6 @@ def made_for(run: RunSpec) -> None:
 def notes_of(run: RunSpec) -> Path:
     assert run.output_root is not None
     return Path(run.output_root.path) / NOTES
-
-
-async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
-    log = files(run, "log")
-    log.parent.mkdir(parents=True)
-    log.write_text("of the job before\n" * 9)
-    mark = end_mark(log)
-    platform = platform_of()
-    await submit(platform, run, submission(run, code="import sys; print('ran'); sys.exit(7)"))
-    until(lambda: not supervisors(run))
-    assert read_exit(str(files(run, "exit_file"))).status == 7  # type: ignore[union-attr]
-    note = read_pid(str(files(run, "pid_file")))
-    assert isinstance(note, PidNote) and note.log == mark
-    assert log.read_text().endswith("job before\nran\n")
-    found = await platform.look_up(run, "buoy-i001")
-    assert (found.found, found.text[-12:]) == (LaunchState.ENDED, "ended with 7")
-    with pytest.raises(CannotError, match="buoy-i001 was used before: state=ended"):
-        await submit(platform, run, submission(run))
-    assert log.read_text().endswith("job before\nran\n")
 
 
 async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
@@ -280,20 +256,6 @@ def without(box: Sshd, tmp_path: Path) -> Iterator[Callable[..., None]]:
     yield take
     box.rc("")
     box.signal(signal.SIGKILL)
-
-
-async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: RunSpec) -> None:
-    platform = platform_of()
-    await submit(platform, run, submission(run))
-    root = Path(str(run.output_root and run.output_root.path))
-    locks = lock_files(root, keys_of(run), locks_folders())
-    assert len(locks) == 5 and locks[1].parent == Path(f"/tmp/cockpit-locks-{os.getuid()}")
-    for lock in locks:
-        lock.read_text()
-        seen = lock.stat()
-        assert min(seen.st_atime, seen.st_mtime) > time.time() + 1e8, lock
-    await platform.stop(run, (await living(platform, run)).jobs)
-    assert all(lock.stat().st_mtime < time.time() + 60 for lock in locks)
 
 
 @long

@@ -21,7 +21,7 @@ from cockpit.hosts.link import DEADLINE, PATIENCE, Answers, Ask, HostLink
 from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import LiveJob, Query
+from cockpit.model.jobs import LiveJob
 from cockpit.model.lineage import tag_of
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
@@ -155,46 +155,6 @@ def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(
 
 
 GONE = 4_194_300
-ENDS = {
-    "status 0": ({"exit": "0\n"}, Phase.SUCCEEDED, 0),
-    "status 3": ({"exit": "3\n"}, Phase.FAILED, 3),
-    "killed": ({"exit": "137"}, Phase.FAILED, 137),
-    "a marker": ({"done": ""}, Phase.SUCCEEDED, 0),
-    "both": ({"exit": "1\n", "done": ""}, Phase.FAILED, 1),
-    "nothing": ({}, Phase.FAILED, None),
-}
-
-
-def test_the_order_of_belief_is_that_of_every_process(run_of: MakeRun, tmp_path: Path) -> None:
-    runs = []
-    for name, (files, _, _) in ENDS.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        for file, text in ({"pid": f"{GONE}\n"} | files).items():
-            (folder / file).write_text(text)
-        paths = {"pid_file": "pid", "exit_file": "exit", "done_marker": "done"}
-        runs.append(run_of(name, **{key: folder / file for key, file in paths.items()}))
-    found = jobs_of(runs)
-    told = {
-        name: (value_of(facet).phase, value_of(facet).exit_code) for name, facet in found.items()
-    }
-    assert told == {name: (phase, code) for name, (_, phase, code) in ENDS.items()}
-    assert value_of(found["nothing"]).reason == "gone without an exit status"
-    with_record = platform()
-    query = Query(run=runs[-1], exit_record=0)
-    (facet,) = asyncio.run(with_record.jobs([query])).values()
-    assert value_of(facet).phase is Phase.SUCCEEDED
-
-
-def test_a_number_that_another_process_has_now_is_not_the_job(
-    run_of: MakeRun, start: Start, tmp_path: Path
-) -> None:
-    pid = start(*SLEEP)
-    (tmp_path / "pid").write_text(f"{pid}\nticks=12\n")
-    (facet,) = jobs_of([run_of("a", pid_file=tmp_path / "pid")]).values()
-    value = value_of(facet)
-    assert (value.state, value.phase) == ("gone", Phase.FAILED)
-    assert f"pid {pid} now belongs to another process" in str(value.reason)
 
 
 def test_another_job_that_writes_to_the_run_is_a_rival(
@@ -291,21 +251,6 @@ def test_names_that_would_be_commands_are_words(
     }  # fmt: skip
     assert value_of(found["e"]).state == "gone"
     assert "pwned" not in there("ls")
-
-
-def test_what_may_not_be_read_is_not_taken_for_absent(run_of: MakeRun, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "pid").write_text("not a number\n")
-    (tmp_path / "file").write_text("")
-    found = jobs_of([
-        run_of("fifo", pid_file=tmp_path / "fifo"),
-        run_of("text", pid_file=tmp_path / "pid"),
-        run_of("none", pid_file=tmp_path / "nowhere"),
-        run_of("below", pid_file=tmp_path / "file/pid"),
-    ])  # fmt: skip
-    kinds = {name: facet.error.kind for name, facet in found.items()}
-    bad, none = ErrorKind.BAD_ANSWER, ErrorKind.NOT_FOUND
-    assert kinds == {"fifo": bad, "text": bad, "none": none, "below": none}
 
 
 def test_a_host_that_went_is_unknown_and_comes_back_without_a_restart(

@@ -1,6 +1,18 @@
+from pathlib import Path
+
 import pytest
 
+from cockpit.hosts.here import HERE_LINK
+from cockpit.hosts.link import ask
+from cockpit.model.facet import Problem
 from cockpit.platforms.local.census import Process
+
+
+async def test_where_there_is_no_proc_one_line_says_so(tmp_path: Path) -> None:
+    asked = ask("its processes", "processes", proc=str(tmp_path))
+    (said,) = (await HERE_LINK.ask([asked])).values()
+    assert isinstance(said, Problem)
+    assert said.message == f"{tmp_path}: processes are seen on Linux alone"
 
 
 @pytest.mark.parametrize(

@@ -127,16 +127,6 @@ def test_a_filled_disk_is_told_apart() -> None:
     assert disk_of(agent.disk("/dev/shm/run")).mount == "/dev/shm"
 
 
-def test_a_disk_of_a_machine_without_a_list_of_its_mounts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = agent.disk(str(tmp_path))
-    monkeypatch.setattr(agent, "PROC", str(tmp_path / "none"))
-    assert agent.disk(str(tmp_path)) | {"free": 0, "used": 0, "inodes_free": 0} == listed | {
-        "source": "", "free": 0, "used": 0, "inodes_free": 0,
-    }  # fmt: skip
-
-
 FIGURES = {
     "mount": "/data", "source": "/dev/sda1", "free": 500, "used": 400,
     "inodes": 100, "inodes_free": 10,

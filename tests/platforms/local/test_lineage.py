@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.hosts.here import read_ps
 from cockpit.model.jobs import Live
 from cockpit.model.lineage import keys_of, related, tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.platforms.local.belonging import within
-from cockpit.platforms.local.census import census, census_of, descendants
+from cockpit.platforms.local.census import census, descendants
 from cockpit.platforms.local.lineage import Joined, name_of
 from cockpit.platforms.local.programs import arguments, is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
@@ -345,18 +344,6 @@ def test_a_tracker_run_known_by_its_address_is_the_same() -> None:
     url = WandbSpec(url="https://wandb.ai/e/p/runs/i")
     plain = WandbSpec(entity="e", project="p", id="i")
     assert keys_of(RunSpec(name="x", wandb=url)) == keys_of(RunSpec(name="y", wandb=plain))
-
-
-def test_what_ps_says_is_read() -> None:
-    text = (
-        "    1     0     1     0 Ss   /sbin/launchd\n"
-        "  501     1   501   501 S+   python train.py --out /r\n"
-        "  502   501   501   501 Z    (python)\n"
-        "nonsense\n"
-    )
-    found = census_of(read_ps(text))
-    assert list(found) == [1, 501] and found[501].argv == ("python", "train.py", "--out", "/r")
-    assert found[501].env is None and found[501].ticks == -1
 
 
 @given(

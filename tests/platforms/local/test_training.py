@@ -180,6 +180,7 @@ def test_a_training_is_not_taken_for_a_cockpit(command: str) -> None:
         "accelerate launch --config_file a.yaml train.py", "uv run --with a train.py",
         "python -m torch.distributed.run --nproc 2 train.py", "timeout 9 nice python train.py",
         "env A=b python train.py", "bash -c 'cd /w && python train.py'", "deepspeed train.py",
+        "bash -eo pipefail -c 'python train.py'",
     ],
 )  # fmt: skip
 def test_the_script_is_known_whatever_starts_it(command: str) -> None:
