@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,7 +87,7 @@ SHAPES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=300 if os.environ.get("SOAK") else 60)
 @given(st.lists(SHAPES, max_size=6))
 def test_nobody_is_left_out_who_has_to_do_with_a_run(shapes: list[Shape]) -> None:
     files = Files(NOWHERE, UID, {pid: tuple(each.files) for pid, each in enumerate(shapes, 100)})

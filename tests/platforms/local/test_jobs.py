@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -78,6 +78,17 @@ class Box:
     async def look(self, *without: str, record: int | None = None) -> Facet[JobValue]:
         return await self.ask(Query(run=self.spec(*without), exit_record=record))
 
+    def beside(self, name: str, files: Mapping[str, str]) -> RunSpec:
+        """Return another run with files of its own."""
+        other = Box(self.folder / f"run {name}", self.host)
+        other.folder.mkdir()
+        for each, text in files.items():
+            other.write(each, text)
+        return other.spec().model_copy(update={"name": name})
+
+    async def looks(self, runs: Iterable[RunSpec]) -> dict[str, Facet[JobValue]]:
+        return await self.jobs.observe(self.host or HERE, queries_of(list(runs)))
+
     async def ask(self, query: Query) -> Facet[JobValue]:
         found = await self.jobs.observe(self.host or HERE, [query])
         return found["r"]
@@ -101,6 +112,11 @@ def box(tmp_path: Path, host: str | None) -> Iterator[Box]:
     for child in made.children:
         child.kill()
         child.wait()
+
+
+def phase_of(facet: Facet[JobValue]) -> Phase:
+    assert facet.value is not None
+    return facet.value.phase
 
 
 def dead_pid() -> int:
@@ -166,79 +182,74 @@ async def test_exit_status_zero_succeeds(box: Box) -> None:
     assert value.ended_at == (box.folder / "exit").stat().st_mtime
 
 
-@pytest.mark.parametrize(
-    ("command", "handed"),
-    [
-        ("docker run -d img python train.py", True),
-        ("podman run -itd img python train.py", True),
-        ("docker compose up --detach", True),
-        ("systemd-run --user python train.py", True),
-        ("sbatch job.sh", True),
-        ("env A=1 tmux new-session -d 'python train.py'", True),
-        ("docker run --rm img python train.py -d data", False),
-        ("systemd-run --user --scope python train.py", False),
-        ("sbatch --wait job.sh", False),
-        ("python train.py -d data", False),
-        ("docker run -dp 80:80 --gpus all img python train.py", True),
-        ("docker run --detach=false img python train.py", False),
-        ("docker run --gpus all --rm img ./train -d 4", False),
-        ("docker run --rm img my-train --detach", False),
-        ("docker start toy", True),
-        ("docker start -a toy", False),
-        ("screen -d -m python train.py", True),
-        ("screen -S toy -dm python train.py", True),
-        ("screen -D -m -S toy python train.py", False),
-        ("tmux send-keys -t toy 'python train.py' Enter", True),
-        ("systemd-run --user -u toy python train.py -t 3 --wait", True),
-        ("systemd-run --user -u toy -t python train.py", False),
-        ("sbatch job.sh -W", True),
-        ("setsid -f python train.py", True),
-        ("setsid python train.py", False),
-        ("nohup nice -n 5 setsid --fork python train.py", True),
-        ("ssh -f gpu7 python train.py", True),
-        ("ssh gpu7 python train.py -f", False),
-        ("bash -c 'cd x && docker run -d img python train.py'", True),
-        ("bash -lc 'nohup python train.py > log 2>&1 &'", True),
-        ("bash -c 'python train.py && echo done;'", False),
-        ("bash train.sh", False),
-        ("pueue add python train.py", True),
-        ("tmux new-session -d 'python train.py; echo $? > exit'", False),
-    ],
-)
-async def test_a_client_that_hands_its_job_over_tells_nothing_of_its_end(
-    box: Box, command: str, handed: bool
-) -> None:
+HANDED = {
+    "docker run -d img python train.py": True,
+    "podman run -itd img python train.py": True,
+    "docker compose up --detach": True,
+    "systemd-run --user python train.py": True,
+    "sbatch job.sh": True,
+    "env A=1 tmux new-session -d 'python train.py'": True,
+    "docker run --rm img python train.py -d data": False,
+    "systemd-run --user --scope python train.py": False,
+    "sbatch --wait job.sh": False,
+    "python train.py -d data": False,
+    "docker run -dp 80:80 --gpus all img python train.py": True,
+    "docker run --detach=false img python train.py": False,
+    "docker run --gpus all --rm img ./train -d 4": False,
+    "docker run --rm img my-train --detach": False,
+    "docker start toy": True,
+    "docker start -a toy": False,
+    "screen -d -m python train.py": True,
+    "screen -S toy -dm python train.py": True,
+    "screen -D -m -S toy python train.py": False,
+    "tmux send-keys -t toy 'python train.py' Enter": True,
+    "systemd-run --user -u toy python train.py -t 3 --wait": True,
+    "systemd-run --user -u toy -t python train.py": False,
+    "sbatch job.sh -W": True,
+    "setsid -f python train.py": True,
+    "setsid python train.py": False,
+    "nohup nice -n 5 setsid --fork python train.py": True,
+    "ssh -f gpu7 python train.py": True,
+    "ssh gpu7 python train.py -f": False,
+    "bash -c 'cd x && docker run -d img python train.py'": True,
+    "bash -lc 'nohup python train.py > log 2>&1 &'": True,
+    "bash -c 'python train.py && echo done;'": False,
+    "bash train.sh": False,
+    "pueue add python train.py": True,
+    "tmux new-session -d 'python train.py; echo $? > exit'": False,
+}
+"""Commands, and whether they end once another program has their job."""
+
+
+async def test_a_client_that_hands_its_job_over_tells_nothing_of_its_end(box: Box) -> None:
     box.note(dead_pid())
     box.write("exit", "0\n")
-    spec = box.spec().model_copy(update={"resubmit": command})
-    facet = await box.ask(Query(run=spec))
-    assert facet.value is not None
-    assert facet.value.phase is (Phase.UNKNOWN if handed else Phase.SUCCEEDED)
+    runs = [box.spec().model_copy(update={"name": each, "resubmit": each}) for each in HANDED]
+    found = {name: phase_of(facet) for name, facet in (await box.looks(runs)).items()}
+    expected = {True: Phase.UNKNOWN, False: Phase.SUCCEEDED}
+    assert found == {command: expected[handed] for command, handed in HANDED.items()}
     box.write("exit", "125\n")
-    failed = (await box.ask(Query(run=spec))).value
-    assert failed is not None and failed.phase is Phase.FAILED
+    assert {*map(phase_of, (await box.looks(runs)).values())} == {Phase.FAILED}
     box.write("exit", "0\n")
     box.write("DONE", "")
-    done = (await box.ask(Query(run=spec))).value
-    assert done is not None and done.phase is Phase.SUCCEEDED
+    assert {*map(phase_of, (await box.looks(runs)).values())} == {Phase.SUCCEEDED}
 
 
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        (1, "exit code 1"),
-        (-9, "killed by signal 9 (SIGKILL)"),
-        (137, "killed by signal 9 (SIGKILL)"),
-        (143, "killed by signal 15 (SIGTERM)"),
-        (255, "exit code 255"),
-        (128, "exit code 128"),
-    ],
-)
-async def test_any_other_status_fails(box: Box, status: int, reason: str) -> None:
-    box.note(dead_pid())
-    box.write("exit", str(status))
-    value = await box.value()
-    assert (value.phase, value.exit_code, value.reason) == (Phase.FAILED, status, reason)
+FAILURES = {
+    1: "exit code 1", -9: "killed by signal 9 (SIGKILL)", 137: "killed by signal 9 (SIGKILL)",
+    143: "killed by signal 15 (SIGTERM)", 255: "exit code 255", 128: "exit code 128",
+}  # fmt: skip
+
+
+async def test_any_other_status_fails(box: Box) -> None:
+    pid = f"{dead_pid()}\n"
+    found = await box.looks(
+        [box.beside(str(n), {"run.pid": pid, "exit": f"{n}"}) for n in FAILURES]
+    )
+    for status, reason in FAILURES.items():
+        value = found[str(status)].value
+        assert value is not None
+        assert (value.phase, value.exit_code, value.reason) == (Phase.FAILED, status, reason)
 
 
 def test_no_words_for_status_zero() -> None:
@@ -401,23 +412,24 @@ async def test_without_any_file_to_go_by(box: Box) -> None:
     assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
 
 
-@pytest.mark.parametrize("text", ["", "\n", "12a\n", "0\n", "-1\n", "99999999999999\n", "\x00\x00"])
-async def test_a_bad_pid_file_is_unknown(box: Box, text: str) -> None:
-    box.write("run.pid", text)
-    facet = await box.look()
-    assert facet.value is None and facet.error is not None
-    assert facet.error.kind is ErrorKind.BAD_ANSWER
-    assert "run.pid: expected a process id" in facet.error.message
+BAD = {
+    "run.pid": ("", "\n", "12a\n", "0\n", "-1\n", "99999999999999\n", "\x00\x00"),
+    "exit": ("", "ok", "1 2", "4096", "\x1b]0;title\x07"),
+}
 
 
-@pytest.mark.parametrize("text", ["", "ok", "1 2", "4096", "\x1b]0;title\x07"])
-async def test_a_bad_exit_file_is_unknown_not_failed(box: Box, text: str) -> None:
-    box.note(dead_pid())
-    box.write("exit", text)
-    facet = await box.look()
-    assert facet.value is None and facet.error is not None
-    assert facet.error.kind is ErrorKind.BAD_ANSWER
-    assert facet.error.message.isprintable()
+async def test_a_bad_file_is_unknown_not_failed(box: Box) -> None:
+    rows = [(name, text) for name, texts in BAD.items() for text in texts]
+    pid = f"{dead_pid()}\n"
+    found = await box.looks(
+        box.beside(str(number), {"run.pid": pid, name: text})
+        for number, (name, text) in enumerate(rows)
+    )
+    for number, (name, _) in enumerate(rows):
+        facet = found[str(number)]
+        assert facet.value is None and facet.error is not None
+        assert facet.error.kind is ErrorKind.BAD_ANSWER and facet.error.message.isprintable()
+        assert name == "exit" or "run.pid: expected a process id" in facet.error.message
 
 
 async def test_a_half_written_exit_file_of_a_living_process_is_not_believed(box: Box) -> None:
