@@ -97,14 +97,14 @@ def test_of_many_processes_that_race_exactly_one_owns_the_run(tmp_path: Path) ->
             [sys.executable, "-c", CLAIMER, str(path)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
-        for _ in range(5)
+        for _ in range(3)
     ]  # fmt: skip
     for racer in racers:
         assert racer.stdin is not None
         racer.stdin.write("go\n")
         racer.stdin.flush()
     said = [racer.communicate(timeout=60)[0].strip() for racer in racers]
-    assert sorted(said) == ["busy"] * 4 + ["mine"]
+    assert sorted(said) == ["busy"] * 2 + ["mine"]
 
 
 def test_this_very_process_is_recognised(store: Store) -> None:
