@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 import cockpit.hosts.acting
-import cockpit.hosts.claims
+import cockpit.hosts.folders
 import cockpit.hosts.launches
 import cockpit.hosts.saves
 import cockpit.hosts.walking  # noqa: F401 - their functions are calls of the agent

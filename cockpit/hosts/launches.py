@@ -1,4 +1,4 @@
-"""Starts a job's command detached from whoever asks, on this machine: what ``starting`` asks for.
+"""Starts a job's command detached from whoever asks, on this machine: what ``launching`` asks for.
 
 A small supervisor process in a session of its own starts the command (in yet another session, so
 that the command can be killed as a group and the supervisor lives on) and stays with it. It depends
@@ -43,9 +43,8 @@ from cockpit.hosts.notes import (
     start_ticks,
     take_locks,
     try_open,
-    write_atomically,
 )
-from cockpit.hosts.own_folder import make_folder, read_whole, refuse_links
+from cockpit.hosts.own_folder import make_folder, read_whole, refuse_links, write_atomically
 from cockpit.hosts.supervisor import (
     DETACHED,
     LAUNCH_ID,

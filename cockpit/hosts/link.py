@@ -65,7 +65,7 @@ _BEGIN: Final = (
 _AGENT: Final = "cockpit.hosts.agent"
 _OWN_FOLDER: Final = "cockpit.hosts.own_folder"
 _PARTS: Final = (
-    (_OWN_FOLDER, "cockpit.hosts.folders", "cockpit.hosts.claims", "cockpit.hosts.saves"),
+    (_OWN_FOLDER, "cockpit.hosts.folders", "cockpit.hosts.saves"),
     (
         "cockpit.runtime.private_folder", _OWN_FOLDER, "cockpit.hosts.notes",
         "cockpit.hosts.supervisor", "cockpit.hosts.launches",

@@ -22,7 +22,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 import zlib
@@ -37,7 +36,7 @@ from cockpit.hosts.own_folder import (
     read_whole,
     refuse_links,
     settle_folder,
-    write_whole,
+    write_atomically,
 )
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -91,22 +90,6 @@ def pid_space() -> str | None:
         return os.readlink(PID_SPACE)  # noqa: PTH115 - Python 3.8 has no other
     except OSError:
         return None
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write ``text`` so that a reader sees the former file or the whole new one, and it lasts.
-
-    Raises ``OSError`` (a full disk, say); then the former file is still there.
-    """
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.new")
-    try:
-        write_whole(fresh, text)
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise
-    settle_folder(path.parent)
 
 
 def exit_status(status: int) -> int:
@@ -239,11 +222,11 @@ def launch_ids(folder: Path) -> set[str]:
         names = [path.name for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return set()
-    return {_launch_id(name) for name in names if not name.startswith(".")}
-
-
-def _launch_id(name: str) -> str:
-    return name[: -len(INTENT)] if name.endswith(INTENT) else name
+    return {
+        name[: -len(INTENT)] if name.endswith(INTENT) else name
+        for name in names
+        if not name.startswith(".")
+    }
 
 
 def _text(fields: Mapping[str, object]) -> str:

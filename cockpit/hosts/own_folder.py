@@ -13,7 +13,6 @@ import errno
 import os
 import secrets
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -151,26 +150,23 @@ def settle_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def write_atomically(path: Path, text: str, base: int | None = None) -> None:
+    """Write ``text`` so that a reader sees the former file or the whole new one, and it lasts.
+
+    ``base`` is as in ``write_whole``. Raises ``OSError`` (a full disk, say); then the former file
+    is still there.
+    """
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.new")
+    try:
+        write_whole(fresh, text, base)
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    settle_folder(path.parent)
+
+
 def put_whole(target: Path, text: str) -> None:
     """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
-    fresh = written_beside(target, text)
-    try:
-        fresh.replace(target)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
-
-
-def written_beside(target: Path, text: str) -> Path:
-    """Return a new file beside ``target`` with its content, on the disk; raises ``OSError``."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            follow(file.fileno(), target.parent, 0o644)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
+    write_atomically(target, text, 0o644)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.hosts.agent import CALLS, PROC, mounts
-from cockpit.hosts.folders import TRY, place_of
+from cockpit.hosts.folders import TRY, place_of, text_of
 from cockpit.hosts.own_folder import make_folder, put_whole
 
 LEFT = re.compile(r".+\.deleting-[0-9a-f]{6,}")
@@ -237,14 +237,7 @@ def free_place(folders: list[str], name: str) -> str | None:
 
 def read_whole(path: str, most: int = MOST_MARKS) -> str | None:
     """Return the text of a regular file up to ``most`` bytes, ``None`` where there is none."""
-    try:
-        handle = os.open(place_of(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        return file.read(most).decode("utf-8", "surrogateescape")
+    return text_of(place_of(path), most)
 
 
 def put_if(folder: str, name: str, was: str | None, text: str) -> bool:

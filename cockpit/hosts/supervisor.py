@@ -70,10 +70,9 @@ from cockpit.hosts.notes import (
     start_ticks,
     started_at,
     take_locks,
-    write_atomically,
     write_note,
 )
-from cockpit.hosts.own_folder import follow, make_folder, read_whole
+from cockpit.hosts.own_folder import follow, make_folder, read_whole, write_atomically
 
 CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 74, 75, 76, 126, 127
 """Exit statuses of a supervisor that has started nothing, and never will."""

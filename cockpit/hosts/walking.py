@@ -296,15 +296,12 @@ def texts(folder: str, most: int, holding: str, lacking: str) -> list[list[str]]
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
-    for name in sorted(name for name in names if _is_note(name))[-most:]:
+    noted = (each for each in names if not (each.startswith(".") or each.endswith(".intent")))
+    for name in sorted(noted)[-most:]:
         text = _text(str(place / name)) or ""
         if holding in text and lacking not in text:
             found.append([name, text])
     return found
-
-
-def _is_note(name: str) -> bool:
-    return not (name.startswith(".") or name.endswith(".intent"))
 
 
 for _each in (texts, list_trees, led_to, changed_trees, read_pieces):

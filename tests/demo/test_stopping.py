@@ -13,7 +13,7 @@ import pytest
 
 from cockpit.demo.processes import Noted, living, noted, stop
 from cockpit.hosts.launches import Started, start
-from cockpit.hosts.notes import write_atomically
+from cockpit.hosts.own_folder import write_atomically
 from cockpit.hosts.supervisor import Launch
 
 LIVE = "print('ready', flush=True)\ntime.sleep(60)"

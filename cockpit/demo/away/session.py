@@ -19,7 +19,7 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.demo.processes import stop
 from cockpit.demo.session import DemoFleet, allow_entries, conducted, forget
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
-from cockpit.hosts.notes import write_atomically
+from cockpit.hosts.own_folder import write_atomically
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.runtime.account import login_name
 

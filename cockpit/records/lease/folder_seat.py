@@ -1,6 +1,6 @@
 """A lease as a claim under an output root, on this machine or on an ssh host (SPEC A).
 
-``cockpit.hosts.claims`` reads and swaps it there. Given back, it is removed: what was launched
+``cockpit.hosts.folders`` reads and swaps it there. Given back, it is removed: what was launched
 under the root stands in its notes.
 """
 

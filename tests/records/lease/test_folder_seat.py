@@ -20,7 +20,7 @@ import pytest
 from cockpit.actions.retention.folders import FolderWays
 from cockpit.actions.retention.ways import RootError
 from cockpit.hosts import notes
-from cockpit.hosts.claims import read_claim
+from cockpit.hosts.folders import read_claim
 from cockpit.hosts.here import call
 from cockpit.hosts.link import know_pythons
 from cockpit.hosts.notes import machine_id
@@ -233,7 +233,7 @@ def test_what_another_user_keeps_closed_is_not_free(hidden: str) -> None:
         (root / ".cockpit" / "claim.json").write_text("{}")
         (root / hidden).chmod(0)
         code = (
-            "import os, sys; from cockpit.hosts.claims import read_claim;"
+            "import os, sys; from cockpit.hosts.folders import read_claim;"
             "os.setuid(65534); print(read_claim(sys.argv[1], 'toy'))"
         )
         done = subprocess.run(
