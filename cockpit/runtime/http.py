@@ -565,7 +565,11 @@ class BlockingHttp:
 
     def get_all(self, requests: Sequence[Get]) -> list[Answer | HttpError]:
         """Return the answers to requests that are sent at once, each that or its error."""
-        return self.run(lambda _: self._all(requests))
+
+        async def asked(_: Http) -> list[Answer | HttpError]:
+            return list(await asyncio.gather(*map(self._one, requests)))
+
+        return self.run(asked)
 
     def run(self, work: Callable[[Http], Coroutine[Any, Any, T]]) -> T:
         """Return what a coroutine returns that is given the client, on that thread."""
@@ -578,9 +582,6 @@ class BlockingHttp:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
             return self._loop
-
-    async def _all(self, requests: Sequence[Get]) -> list[Answer | HttpError]:
-        return list(await asyncio.gather(*map(self._one, requests)))
 
     async def _one(self, request: Get) -> Answer | HttpError:
         try:

@@ -38,11 +38,8 @@ class ProcessFacts(NamedTuple):
     zombie: bool = False
 
 
-def process_facts(pid: int, proc: Path = PROC, boot: float | None = None) -> ProcessFacts:
-    """Return the facts of ``pid`` on this machine. Ids below 1 are never alive.
-
-    ``boot`` is the ``boot_time`` where it is known: to ask for it costs more than all else.
-    """
+def process_facts(pid: int, proc: Path = PROC) -> ProcessFacts:
+    """Return the facts of ``pid`` on this machine. Ids below 1 are never alive."""
     if pid < 1:
         return ProcessFacts(pid=pid, alive=False)
     try:
@@ -52,7 +49,7 @@ def process_facts(pid: int, proc: Path = PROC, boot: float | None = None) -> Pro
         if not (proc / "self" / "stat").exists():
             return _from_ps(pid)
         return ProcessFacts(pid=pid, alive=_answers(pid))
-    return _from_stat(pid, fields, boot_time(proc) if boot is None else boot)
+    return _from_stat(pid, fields, boot_time(proc))
 
 
 def _answers(pid: int) -> bool:

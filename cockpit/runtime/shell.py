@@ -296,7 +296,6 @@ def run_blocking(
     argv: Sequence[str],
     *,
     deadline: float,
-    cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes | str | None = None,
     cap: int = 1_000_000,
@@ -306,7 +305,7 @@ def run_blocking(
 
     What only ``reads`` is killed when the program leaves; anything else goes on to its end.
     """
-    run = _prepare(argv, deadline, cwd, env, stdin, cap)
+    run = _prepare(argv, deadline, None, env, stdin, cap)
     if not reads:
         return run.work()
     _READING.add(run)

@@ -128,7 +128,8 @@ class AgentRecords(StoreView):
             acts = [
                 act
                 for act in _acts(connection, "run = ? AND stage IN ('waiting', 'planned')", (run,))
-                if act.stage is Stage.WAITING or (stage is Stage.VETOED and _planning(act, now))
+                if act.stage is Stage.WAITING
+                or (stage is Stage.VETOED and now - act.changed_at <= PLANNING_FOR)
             ]
             for act in acts:
                 connection.execute(
@@ -214,10 +215,6 @@ def _planned(connection: sqlite3.Connection, asks: tuple[str, ...]) -> int | Non
         asks,
     ).fetchone()
     return None if row[0] is None else int(row[0])
-
-
-def _planning(act: AgentAct, now: float) -> bool:
-    return act.stage is Stage.PLANNED and now - act.changed_at <= PLANNING_FOR
 
 
 def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:

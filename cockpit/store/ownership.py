@@ -422,7 +422,7 @@ class Turns(StoreView):
         """Claim the turn of a period that lasts ``every`` s; ``None`` if it is not due or taken."""
         with self._store.writing() as connection:
             found = _read_turn(connection, run, what)
-            if found is None or self._over(found, every, now):
+            if found is None or not 0 <= now.since(found.at) < every:  # over, whatever became of it
                 turn = Turn(run, what, now, uuid.uuid4().hex)
             elif found.state != _DONE and self._free(found, now):
                 again = found.state == _BEGUN
@@ -443,10 +443,6 @@ class Turns(StoreView):
         with self._store.writing() as connection:
             _step(connection, turn, _CLAIMED, _DONE)
             _step(connection, turn, _BEGUN, _DONE)
-
-    def _over(self, found: _Row, every: float, now: Moment) -> bool:
-        """Tell whether the period is over, whatever became of its turn."""
-        return not 0 <= now.since(found.at) < every
 
     def _free(self, found: _Row, now: Moment) -> bool:
         late = found.state == _CLAIMED and now.since(found.at) >= CLAIMED_FOR
