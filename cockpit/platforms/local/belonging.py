@@ -205,7 +205,8 @@ def _evidence(
         why = f"{similar}, with {sure.why}" if sure is not None else similar
         return Belongs(Sure.POSSIBLE, Mark(why, alike=True))
     if writes is not None and (sure is None or looks or not candidate.scripted):
-        return Belongs(Sure.NO if looks else Sure.POSSIBLE, Mark(_also(writes)))
+        why = f"it writes {clean(writes.path, 200)} (not the log, a checkpoint or the W&B run)"
+        return Belongs(Sure.NO if looks else Sure.POSSIBLE, Mark(why))
     if looks or not candidate.scripted:
         return None
     return _maybe(sure, told[0][1] if told else None, recorded=recorded)
@@ -305,10 +306,6 @@ def _has_open(writes: Written) -> str:
     if writes.kind is Kind.LOCK:
         return f"{WRITES}the lock {clean(writes.path, 200)}"
     return f"{WRITES}{clean(writes.path, 200)} open for writing"
-
-
-def _also(writes: Written) -> str:
-    return f"it writes {clean(writes.path, 200)} (not the log, a checkpoint or the W&B run)"
 
 
 def _in_arguments(watched: RunMarks, process: Process) -> Iterator[tuple[bool, Mark]]:
@@ -543,8 +540,8 @@ def is_diagnostic(run: RunSpec, process: Process) -> bool:
 
 def _sibling(watched: RunMarks, process: Process) -> Mark | None:
     """Return why a process only looks like a job: its name or its path has the same beginning."""
-    run = process.variable(RUN)
-    if run is not None and run != watched.run.name and _alike(run, watched.run.name):
+    run, name = process.variable(RUN), watched.run.name
+    if run not in (None, name) and (run.startswith(name) or name.startswith(run)):
         return Mark(f"run {clean(run, 80)}, another one", process.variable(LAUNCH_ID))
     root = watched.roots[0] if watched.roots else None
     if root is None and not watched.wandb_id:
@@ -566,10 +563,6 @@ def _submission(watched: RunMarks, process: Process) -> Mark | None:
     if (launch := next(of_run, None)) is not None:
         return Mark(f"submits {clean(launch, 80)} to another system", clean(launch, 80))
     return _mention(watched, process, "only submits to another system")
-
-
-def _alike(name: str, other: str) -> bool:
-    return name.startswith(other) or other.startswith(name)
 
 
 def _mention(watched: RunMarks, process: Process, why: str) -> Mark | None:

@@ -30,7 +30,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NOT_ASKED, save_by_command, unsaved
 from cockpit.platforms.local.census import MOST, Census, Process, descendants
-from cockpit.platforms.local.lookup import TICKS, TOLD, pid_of
+from cockpit.platforms.local.launching import TICKS, TOLD, pid_of
 from cockpit.platforms.local.programs import (
     arguments,
     contained,

@@ -17,7 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.ending import Acting, Ending, ProcessTarget
-from cockpit.platforms.local.lookup import launches_place, root_on_host
+from cockpit.platforms.local.launching import launches_place, root_on_host
 from cockpit.platforms.rank_stacks import RANKS, ranks_text, recorder_script, stacks_script
 
 STACKS: Final = 8

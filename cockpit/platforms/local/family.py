@@ -273,12 +273,8 @@ def _serves_somebody(processes: Census, helper: Process) -> bool:
     master = processes.get(helper.ppid if named is None else named)
     if master is None or is_helper(master.argv) or master.ticks > helper.ticks:
         return False
-    return named is not None or not _minds(master)
-
-
-def _minds(process: Process) -> bool:
-    """Tell whether a process only takes in what has lost its parent, or waits for a job."""
-    return _only_minds(process) or is_shell(process.argv) or is_wrapper(process.argv)
+    waits = _only_minds(master) or is_shell(master.argv) or is_wrapper(master.argv)
+    return named is not None or not waits
 
 
 def _only_minds(process: Process) -> bool:

@@ -2,6 +2,10 @@
 
 The pid file outweighs the other ways. A session that holds nothing but a shell that waits for a
 person proves neither that the job lives nor that it ended.
+
+The pattern of ``[run.job] match`` is searched in whole command lines, as ``pgrep -f`` does. Tools,
+cockpits and shells that only name it are not meant; of several the one that writes to the run is,
+else the one that runs what matches, else the newest. Blocking.
 """
 
 from __future__ import annotations
@@ -18,9 +22,19 @@ from cockpit.platforms.local.belonging import Candidate, Sure, belongs
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, JobFiles, PidNote
 from cockpit.platforms.local.lineage import Recorded, name_of, noted, topmost
-from cockpit.platforms.local.programs import FOLLOWERS, inner, is_shell, program
+from cockpit.platforms.local.marks import names_of
+from cockpit.platforms.local.programs import (
+    FOLLOWERS,
+    inner,
+    is_cockpit,
+    is_shell,
+    is_supervisor,
+    is_tool,
+    program,
+)
 from cockpit.platforms.local.recorded import identify
 from cockpit.platforms.local.sight import Identity, Sight, Who
+from cockpit.text.safe import clean
 
 _SCREEN: Final = re.compile(r"\s+(\d+)\.([^\t]+)\t\((?!.*Dead \?)")
 
@@ -213,3 +227,65 @@ def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: Sight) -> F
     if not tops:
         return Found(absent="no process writes to the run's output root or W&B id")
     return Found(noted(tops[0], sight, sight.now), Identity(Who.SAME))
+
+
+_CLASSES: Final = {
+    "[:space:]": r"\s", "[:digit:]": r"\d", "[:alpha:]": "A-Za-z", "[:alnum:]": "A-Za-z0-9",
+    "[:lower:]": "a-z", "[:upper:]": "A-Z", "[:punct:]": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+"""Of the patterns of ``pgrep``, what Python spells in another way."""
+
+
+def by_match(run: RunSpec, pattern: str, sight: Sight, now: float, where: str) -> Found:
+    """Return the process of ours whose command line matches; ``now`` is by the machine's clock."""
+    try:
+        compiled = _compiled(pattern)
+    except re.error as error:
+        text = f"job.match is not a pattern: {clean(str(error), 120)}"
+        return Found(who=Identity(Who.UNSURE, text))
+    fits = [one for one in sight.processes.values() if _fits(one, compiled, sight)]
+    found = [one for one in fits if not is_shell(one.argv) or _runs(one, compiled, fits, sight)]
+    tops = topmost(found, sight)
+    if not tops:
+        return Found(absent=f"nothing {where} matches {clean(pattern, 80)}")
+    first = min(
+        tops,
+        key=lambda one: (
+            not writes(run, one, sight),
+            not any(compiled.search(name) for name in names_of(one.argv)),
+            -one.ticks,
+            -one.pid,
+        ),
+    )
+    return Found(noted(first, sight, now), Identity(Who.SAME))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    for posix, python in _CLASSES.items():
+        pattern = pattern.replace(posix, python)
+    return re.compile(pattern)
+
+
+def _fits(process: Process, pattern: re.Pattern[str], sight: Sight) -> bool:
+    """Tell whether a process may be a job of ours, and its command line matches."""
+    if process.pid in sight.own or sight.uid not in (0, process.uid):
+        return False
+    if pattern.search(" ".join(process.argv)) is None:
+        return False
+    others = is_tool(process.argv) or is_cockpit(process.argv) or is_supervisor(process)
+    return not others
+
+
+def _runs(shell: Process, pattern: re.Pattern[str], fits: Sequence[Process], sight: Sight) -> bool:
+    """Tell whether a shell runs what matches, and does not only name it."""
+    if "-c" not in shell.argv and any(pattern.search(name) for name in names_of(shell.argv)):
+        return True
+    below = {one.pid for one in sight.below(shell.pid)[1:]}
+    return any(one.pid in below and not is_shell(one.argv) for one in fits)
+
+
+def writes(run: RunSpec, process: Process, sight: Sight) -> bool:
+    """Tell whether a process, or one that it has started, certainly writes to the run."""
+    marks = sight.marks(run, None)
+    found = (belongs(marks, sight.candidate(one), sight.files) for one in sight.below(process.pid))
+    return any(what is not None and what.sure is Sure.YES for what in found)

@@ -69,6 +69,7 @@ from cockpit.platforms.local.finding import (
     Found,
     Multiplexed,
     by_lineage,
+    by_match,
     by_pid_file,
     by_session,
     multiplexed,
@@ -91,14 +92,13 @@ from cockpit.platforms.local.judging import (
     without_trace,
     workers,
 )
+from cockpit.platforms.local.launching import launches_place, root_on_host
 from cockpit.platforms.local.lineage import (
     Around,
     Recorded,
-    by_match,
     candidates_of,
     live_of,
 )
-from cockpit.platforms.local.lookup import launches_place, root_on_host
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.sight import (
     ABOUT,
@@ -197,7 +197,8 @@ class ProcessJobs:
         loop = asyncio.get_running_loop()  # a writer takes real time, whatever the clock says
         until, looks = loop.time() + self._reap_wait, 0
         while gone := {query.name: query for query in queries if self._is_new(query, facets)}:
-            late = [query for query in gone.values() if _may_be_written(query.run)]
+            specs = [query.run.job for query in gone.values() if query.run.job is not None]
+            late = any(job.exit_file or job.session for job in specs)  # it may be on its way
             if looks and not (late and loop.time() < until):
                 self._gone |= {name: _id(facets[name]) for name in gone}
                 break
@@ -532,11 +533,6 @@ def _may_hand_over(run: RunSpec, *, by_hand: bool) -> bool:
     return False
 
 
-def _may_be_written(run: RunSpec) -> bool:
-    """Tell whether the exit status of a job that has gone may be on its way."""
-    return run.job is not None and (run.job.exit_file is not None or run.job.session is not None)
-
-
 def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
     """Return the process that stands for a run's job, by the first way that it names."""
     job, sight = run.job, view.sight
@@ -551,8 +547,7 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
         return found if beside.note is None else beside._replace(idle=found.idle)
     if job.match is not None:
         where = "here" if job.host is None else f"on {job.host}"
-        note, who, absent = by_match(run, job.match, sight, sight.now, where)
-        return Found(note, who, absent=absent)
+        return by_match(run, job.match, sight, sight.now, where)
     if job.host is None:
         return Found()
     return by_lineage(run, view.around.of(run, Recorded()), sight)
@@ -560,12 +555,11 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
 
 def _lives(runs: Sequence[RunSpec], view: View) -> dict[str, Live]:
     """Return what lives of each run's lineage, by run name. Blocking."""
-    return {run.name: _live(run, view) for run in runs}
-
-
-def _live(run: RunSpec, view: View) -> Live:
-    recorded = _recorded(run, view)
-    return live_of(run, view.sight, view.around.of(run, recorded), recorded)
+    found = {}
+    for run in runs:
+        recorded = _recorded(run, view)
+        found[run.name] = live_of(run, view.sight, view.around.of(run, recorded), recorded)
+    return found
 
 
 def _on_our_clock(live: Live, host: Sight) -> Live:

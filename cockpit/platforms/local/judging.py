@@ -140,7 +140,6 @@ class Seen(NamedTuple):
     stop: Stop | None = None
     elsewhere: tuple[LiveJob, ...] = ()
     again: tuple[LiveJob, ...] = ()
-    absent: str = ""
     handed: bool = False
 
 
@@ -155,15 +154,13 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
     """Apply SPEC J's order of belief; the recorded process that lives outweighs any file."""
     if seen.who.who is Who.SAME:
         return known(_living(job, seen), PROCESS_TABLE, now)
-    order = (
-        order_of(seen.pid, seen.log_at, seen.exit.written_at)
-        if isinstance(seen.exit, ExitNote)
-        else None
-    )
-    handed = isinstance(seen.exit, ExitNote) and seen.handed and seen.exit.status == 0
-    if isinstance(seen.exit, ExitNote) and not handed and (order is Order.AFTER or _is_noted(seen)):
-        ended = ended_as(seen, seen.exit.status, seen.exit.written_at)
-        return known(ended, f"exit file {job.exit_file}", now)
+    order, handed = None, False
+    if isinstance(seen.exit, ExitNote):
+        status, at = seen.exit
+        order, handed = order_of(seen.pid, seen.log_at, at), seen.handed and status == 0
+        # the launch's own note says of this very job what the exit file says
+        if not handed and (order is Order.AFTER or seen.noted == status):
+            return known(ended_as(seen, status, at), f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
     if record is not None and not unsure:
         return known(ended_as(seen, record, None), "W&B exit record", now)
@@ -179,11 +176,6 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
         text = HANDED_OVER if handed else text
         return _unclear(seen, text, source_of(job), now)
     return _without_status(job, seen, now)
-
-
-def _is_noted(seen: Seen) -> bool:
-    """Tell whether the launch's own note says of this very job what the exit file says."""
-    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
 
 
 def _unclear(seen: Seen, text: str, source: str, now: float) -> Facet[JobValue]:

@@ -35,8 +35,7 @@ from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarge
 from cockpit.platforms.local.evidence import describe, gather
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
-from cockpit.platforms.local.lookup import close, find
-from cockpit.platforms.local.starting import Starting, launch_name, startable
+from cockpit.platforms.local.launching import Starting, close, find, launch_name, startable
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.sources.logs.source import Logs
 

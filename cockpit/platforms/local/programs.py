@@ -178,17 +178,17 @@ TOOLS: Final = frozenset(
     gedit kate mc ranger nnn aim mlflow http.server pdb inotifywatch iotop ltrace tailspin
     trackio streamlit syncthing borg restic dvc huggingface-cli hf zipfile tarfile 7z 7za 7zr unison
     true false lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
-    """.split()  # noqa: SIM905 - many names
-)
-EDITORS: Final = frozenset(
-    """
     gvim mvim vimx nvim-qt neovide joe jed jmacs ne mcedit kak vis amp subl sublime_text zed zeditor
     cursor codium vscodium windsurf pycharm idea atom lapce geany mousepad gnome-text-editor
     jupyter_server jupyter-server jupyterhub jupyter-labhub claude codex aider gemini opencode goose
     amp-cli crush copilot cody continue cline plandex openhands
+    gdu dust dua eza exa lsd broot yazi lf vifm clamscan clamdscan freshclam updatedb plocate
+    mlocate locate parallel sqlite3 duckdb mbuffer fluent-bit fluentd vector promtail filebeat
+    rotatelogs logrotate multilog svlogd cronolog entr fswatch watchman socat h5dump h5ls duf fdupes
+    rdfind jdupes hexyl delta rga dcp dsync s3cmd s4cmd minio lsyncd duplicati kopia
     """.split()  # noqa: SIM905 - many names
 )
-"""Editors, notebooks' servers and agents: they hold files of a run open, and train nothing."""
+"""Programs that look, edit, measure, copy or serve: they hold files of a run, and train nothing."""
 FOLLOWERS: Final = frozenset(
     """
     tail less more most lnav multitail tspin tailspin cat watch journalctl top htop btop nvtop
@@ -196,15 +196,6 @@ FOLLOWERS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that show what others write: a session that holds only these holds no job."""
-READERS: Final = frozenset(
-    """
-    gdu dust dua eza exa lsd broot yazi lf vifm clamscan clamdscan freshclam updatedb plocate
-    mlocate locate parallel sqlite3 duckdb mbuffer fluent-bit fluentd vector promtail filebeat
-    rotatelogs logrotate multilog svlogd cronolog entr fswatch watchman socat h5dump h5ls duf fdupes
-    rdfind jdupes hexyl delta rga dcp dsync s3cmd s4cmd minio lsyncd duplicati kopia
-    """.split()  # noqa: SIM905 - many names
-)
-"""Programs that measure, search, copy or carry what lies in a run's folders."""
 REPEATERS: Final = frozenset(
     """
     xargs parallel watch entr find fswatch watchman watchexec nodemon supervisord circusd runsv
@@ -280,7 +271,7 @@ def _is_tool(argv: tuple[str, ...]) -> bool:
     names = {name, name.rstrip(":")}
     if not _is_a_persons_own(words, name):
         names.add(name.partition(".")[0])
-    return any(not names.isdisjoint(known) for known in (TOOLS, EDITORS, READERS))
+    return not names.isdisjoint(TOOLS)
 
 
 def _is_a_persons_own(words: Sequence[str], name: str) -> bool:

@@ -216,12 +216,15 @@ def _tie(
         if (why := look.files.why(watched, one)) is not None:
             return why
     own_folder = _by_folder(run, watched, members, look)
+    work = None if run.job is None else run.job.workdir
     if (why := (None if doubtful else own_folder) or _by_pipe(watched, members, look)) is not None:
         return why
     why = None if doubtful or shared else _by_moving_log(run, watched, members, look, now)
     if why is not None:
         return why
-    folder = own_folder or _by_workdir(run, members, look)
+    # where the run's command is to be run, its other runs may work too
+    there = [] if work is None else [look.places.real(work.path)]
+    folder = own_folder or _works_in(there, members)
     command = _by_command(run, members)
     return (folder and command) if doubtful else (folder or command)
 
@@ -240,12 +243,6 @@ def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process], look: Si
     if job is not None and job.pid_file is not None:
         places.append(look.places.real(posixpath.dirname(job.pid_file.path)))
     return _works_in(places, members)
-
-
-def _by_workdir(run: RunSpec, members: list[Process], look: Sight) -> str | None:
-    """Return that it works where the run's command is to be run, as its other runs may too."""
-    place = None if run.job is None else run.job.workdir
-    return None if place is None else _works_in([look.places.real(place.path)], members)
 
 
 def _works_in(places: list[str], members: list[Process]) -> str | None:

@@ -17,7 +17,7 @@ from cockpit.model.jobs import LaunchState
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.platforms.local.starting import Starting
+from cockpit.platforms.local.launching import Starting
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
 from tests.platforms.box.making import box as platform_of
