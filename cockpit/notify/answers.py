@@ -50,10 +50,10 @@ class BadCommandError(ValueError):
     """A text that begins like a command and is none; the message says what is expected."""
 
 
-_FIRST: Final = re.compile(r"/?(ack|stop|relaunch)(?![^\s])")
-_ACK: Final = re.compile(r"/?ack(?: (all|[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}))?")
-_STOP: Final = re.compile(r"/?stop standing")
-_ASKED: Final = re.compile(r"/?relaunch")
+_FIRST: Final = re.compile(r"/?(ack|stop|relaunch)(?![^\s])", re.IGNORECASE)
+_ACK: Final = re.compile(r"/?ack(?: ([A-Z0-9][A-Z0-9._:/-]{0,199}))?", re.IGNORECASE)
+_STOP: Final = re.compile(r"/?stop standing", re.IGNORECASE)
+_ASKED: Final = re.compile(r"/?relaunch", re.IGNORECASE)
 _CONFIRM: Final = re.compile(
     r"/?(relaunch [A-Za-z0-9][A-Za-z0-9._-]{0,127} from [0-9]{1,12} \S{1,200})"
 )
@@ -67,7 +67,8 @@ _EXPECTED: Final = {
 def command_in(text: str, *, slash: bool = True) -> Command | None:
     """Return what a text asks for, ``None`` for a text that is no command.
 
-    The command is the whole text, to the letter. ``slash`` tells that one begins with a slash
+    The command is the whole text; capitals count in a confirmation alone, which must come back to
+    the letter: a phone begins each text with one. ``slash`` tells that one begins with a slash
     (only the words of a confirmation may leave it out). Raises ``BadCommandError``.
     """
     plain = text.strip(" \t\r\n")
@@ -77,12 +78,12 @@ def command_in(text: str, *, slash: bool = True) -> Command | None:
     if first is None or (slash and not plain.startswith("/")):
         return None
     if found := _ACK.fullmatch(plain):
-        return Command("ack", found[1] or "")
+        return Command("ack", (found[1] or "").casefold())
     if _STOP.fullmatch(plain):
         return Command("stop")
     if _ASKED.fullmatch(plain):
         return Command("relaunch")
-    raise BadCommandError(f"expected {_EXPECTED[first[1]]}, and nothing else in the text")
+    raise BadCommandError(f"expected {_EXPECTED[first[1].lower()]}, and nothing else in the text")
 
 
 class Given(NamedTuple):

@@ -34,7 +34,7 @@ ACK_REACTIONS: Final = frozenset(("white_check_mark", "heavy_check_mark", "eyes"
 """Reactions in Slack that acknowledge."""
 _REF: Final = re.compile(r"answers to ([A-Z2-7]{26})\b")
 _STAMP: Final = re.compile(r"[0-9]{9,11}\.[0-9]{1,6}")
-_SLACK_COMMAND: Final = re.compile(r"(?:ack|stop|relaunch)\b")
+_SLACK_COMMAND: Final = re.compile(r"(?:ack(?: \S+)?|stop standing|relaunch)", re.IGNORECASE)
 
 
 class GitHubReader(Reader):
@@ -251,7 +251,7 @@ class SlackReader(Reader):
             return None
         age = _age(answer, float(ts) if _STAMP.fullmatch(ts) else None)
         text = text.strip()
-        if not text.startswith("/") and _SLACK_COMMAND.match(text):
+        if _SLACK_COMMAND.fullmatch(text):
             text = f"/{text}"  # Slack takes a text that begins with a slash as its own command
         given = self._given(ref, ts, user, text, age, at)
         edited = "the reply was edited; write a new one" if reply.get("edited") else None

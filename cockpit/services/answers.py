@@ -36,6 +36,7 @@ from cockpit.model.notify import ANSWER_KINDS, AnswerSpec
 from cockpit.model.plan import Level, Plan, Request
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import same_person
+from cockpit.model.wording import duration
 from cockpit.notify.answers import (
     BadCommandError,
     Command,
@@ -326,7 +327,9 @@ class AnswerService(ReportService):
             each.alert
             for each in before
             if (not keys or each.alert.key in keys)
-            and (what in ("", "all") or what in (each.alert.id, each.alert.key))
+            and (
+                what in ("", "all") or what in (each.alert.id.casefold(), each.alert.key.casefold())
+            )
         ]
         waiting = [each for each in named if current(each.acknowledged, now) is None]
         if not waiting and named:
@@ -386,9 +389,7 @@ class AnswerService(ReportService):
         await offload(keep, deadline=STORE_WITHIN)
         warns = [check.text for check in plan.checks if check.level is Level.WARN]
         told = [plan.summary, *(f"warning: {each}" for each in warns[:SHOWN])]
-        text = (
-            f"{' '.join(told)} To do it, send these words within {CONFIRM_LASTS / 60:.0f} minutes"
-        )
+        text = f"{' '.join(told)} To do it, send these words within {duration(CONFIRM_LASTS)}"
         return Ended(DONE, text, offer)
 
     async def _relaunch(self, report: RunReport, given: Given, words: str) -> Ended:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.answers import HeardAnswer, Offer
 from cockpit.model.clock import Moment
+from cockpit.model.wording import duration
 from cockpit.store.store import StoreView, pack, unpack
 
 KEEP: Final = 90 * 86400.0
@@ -65,7 +66,7 @@ class Answers(StoreView):
         elif now.wall < made.wall - CLOCKS:
             over = "this machine's clock was set back since it was offered"
         elif age > offer.lasts:
-            over = f"it held for {offer.lasts / 60:.0f} minutes"
+            over = f"it held for {duration(offer.lasts)}"
         return FoundOffer(offer, age, over)
 
     def use(self, ref: str, now: float) -> bool:
