@@ -221,7 +221,9 @@ def _fields(shape: str) -> Iterator[LabelledNumber]:
 
 
 def _is_clock(shape: str, start: int, end: int) -> bool:
-    """Tell ``03:04:05`` (a time, or a duration) from numbers."""
+    """Tell ``03:04:05`` (a time, or a duration) and ``2022-01-31`` from numbers."""
+    if shape.startswith("-0-0", end):
+        return True
     return _CLOCK.match(shape, end) is not None or shape[max(0, start - 2) : start] == "0:"
 
 

@@ -113,7 +113,7 @@ _BEHIND = late_regex(
 """Words that come after the number and take it away from training: ``saved at step``."""
 _TRAINING = late_regex(
     r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
-    r"|optimi[sz]\w*|fit(?:ting)?|batch\w*|updates?)\b)"
+    r"|optimi[sz]\w*|fit(?:ting)?|batch\w*|updates?|episodes?)\b)"
 )
 """Such as ``train step``."""
 _PREFIXES = late_regex(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
@@ -193,11 +193,13 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     inside = next((field for field in found if field.at > named.at and is_bare_count(field)), None)
     if inside is not None:
         return inside, "epoch"
-    return None if epoch is None else (epoch, "epochs")
+    if epoch is None:  # ``Training  [ 1200/125000]``, as DINOv2 counts all of it
+        return (named, "run") if named.bracketed and named.maximum and named.is_count else None
+    return epoch, "epochs"
 
 
 def _names_training(field: LabelledNumber) -> bool:
-    return "train" in (*field.words, field.note)
+    return not {"train", "training"}.isdisjoint((*field.words, field.note))
 
 
 def is_bare_count(field: LabelledNumber) -> bool:

@@ -59,6 +59,8 @@ def test_a_bar_that_is_described_by_metrics_alone_is_of_the_training() -> None:
         ("Iters: 10/20000 || Lr: 0.0199 || Task Loss: 3.28 || KD Loss: 1.60", (10, 20000, 3.28)),
         ("  Batch 40/165 | Batch Energy: 1.4539 | Perplexity: 1115.5", (40, 165, None)),
         ("<epoch:  3, iter:   1,200, lr:1.000e-04> l_pix: 3.4567e-02 ", (1200, None, 0.034567)),
+        ("x.py:1] Training  [ 12/125]  lr: 0.1 (0.1)  total_loss: 9.5 (9.7)", (12, 125, 9.5)),
+        ("Episode [1/20]:   5%|5     | 5/100 [01:00<19:00, 12.0s/it]", (5, 100, None)),
         (
             "Evaluating: 100%|██████████| 20/20 [00:02<00:00, 9.1it/s]"
             "2024-05-01 10:00:00,123 - INFO - step 1200 loss 2.31",
@@ -105,3 +107,8 @@ def test_the_bar_of_a_second_stage_begins_where_the_first_is_complete() -> None:
   0%|          | 1/6226 [00:01<12:43,  8.14it/s]
 """
     assert [found.step for _, found in read_training([log.encode()])] == [99, 100, 1]
+
+
+def test_a_day_is_no_rate() -> None:
+    ((_, found),) = read_lines(["   --> TIME: 2022-01-31 10:00:00 -- GLOBAL_STEP: 1200 loss: 2.1"])
+    assert (found.step, found.loss, found.throughput) == (1200, 2.1, None)
