@@ -15,7 +15,7 @@ from cockpit.model.logtext import Bookmark
 from cockpit.model.report import RunReport
 from cockpit.model.wording import SURE_WORD, age, day_of, day_time, glyph, steps
 from widgets.painting import facts, rows
-from widgets.painting.big import account_of, paint_account
+from widgets.painting.big import account_of, paint_account, paint_cost
 from widgets.painting.journal import paint_happening, when_width
 from widgets.painting.line import (
     ACCENT,
@@ -225,6 +225,7 @@ def _account(report: RunReport, width: int) -> list[Content]:
     lines, found, account = paint_account(report, width), report.progress, account_of(report)
     if account is not None and (account.restarts.total or account.steps_lost):
         lines += wrapped(text((losses(account), DIM)), width, 2)
+    lines += paint_cost(report, width)
     if found.final_step_doubt is not None:
         said = f"final step {steps(found.final_step)} by {found.final_step_source}; but "
         lines += wrapped(text((said, "$attention"), found.final_step_doubt), width, 2)

@@ -431,7 +431,10 @@ def _runs(data: Mapping[str, Any], settings: Settings, troubles: list[Trouble]) 
 
 def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]) -> RunSpec | None:
     if isinstance(table, dict):
-        table = {"cadence": settings.cadence, **table}
+        table = {"cadence": settings.cadence, "currency": settings.currency, **table}
+        if "price_per_hour" in table and "price_per_accelerator_hour" in table:
+            text = "stands beside price_per_accelerator_hour; expected one of the two"
+            troubles.append(Trouble((*at, "price_per_hour"), text))
         troubles += (
             Trouble((*at, name), unknown_key((*at, name))) for name in DERIVED & table.keys()
         )

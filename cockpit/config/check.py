@@ -29,6 +29,7 @@ from cockpit.model.run import (
     Auth,
     CheckpointSpec,
     CodeSpec,
+    Currency,
     CustomLayout,
     FinalStepFrom,
     FinelogSpec,
@@ -67,6 +68,8 @@ class Settings(Frozen):
 
     cadence: Duration = 15 * 60.0
     """How often each run is checked (a duration)."""
+    currency: Currency = "USD"
+    """The currency of all prices of the file, three letters."""
     operator: str | None = None
     """Who acts, by name; default: git's user.name."""
     signatures: str | None = None
@@ -128,6 +131,8 @@ _EXPECTED = {
     "dict_type": "expected a table, such as {key} = {{ … }}",
     "model_type": "expected a table, such as {key} = {{ … }}",
     "greater_than_equal": "expected a number of at least {ge:g}",
+    "greater_than": "expected a number above {gt:g}",
+    "string_pattern_mismatch": "expected three capital letters, such as {key} = {text}",
     "less_than_equal": "expected a number of at most {le:g}",
     "missing": "is missing; expected {key} = {text}",
 }
@@ -148,6 +153,7 @@ _EXAMPLES = {
     "pattern": "Fabric manager lost port",
     "examples": "[fm] Fabric manager lost port 3 on node7",
     "diagnostic": "*-eval*",
+    "currency": "EUR",
     "operator": "ada",
     "dri": "ada",
     "db": "trackio/my-project.db",

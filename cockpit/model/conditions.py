@@ -30,6 +30,8 @@ class Condition(NamedTuple):
     holds by definition while the other one holds is listed, never a guess about why."""
     part: str = ""
     """The part of it that is a consequence, by the end of its key; empty: all of it."""
+    burns: bool = False
+    """Whether a job that runs meanwhile trains nothing that counts: what it costs is lost."""
     whenever: tuple[str, ...] = ()
     """Causes without which that part is never found, so it may have begun long before them."""
 
@@ -77,7 +79,8 @@ CONDITIONS: Final = (
         "times and 2 cadences; *degraded* if nodes are lost",
         "alert",
         rules=("jobs.stall:step_stalled",),
-        consequence_of=("C-01",)),  # nothing trains any more
+        consequence_of=("C-01",),  # nothing trains any more
+        burns=True),
     Condition("C-07", "checkpoints do not advance",
         "steps advance, but the newest complete one is older than 2 `save_every`, or an "
         "unfinished one is older than one",
@@ -92,7 +95,7 @@ CONDITIONS: Final = (
     Condition("C-09", "NaN or inf",
         "in one row of the loss, or three in a row of the gradient norm",
         "critical",
-        rules=("metrics.nonfinite:non_finite",)),
+        rules=("metrics.nonfinite:non_finite",), burns=True),
     Condition("C-10", "instability",
         "robust z-score over `instability_z` for `instability_rows` rows, window "
         "`instability_window`, after `warmup_steps`",

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from pydantic import Field
+
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.wording import age, figure, lasts, share, steps, utc_minute
 
@@ -141,6 +143,9 @@ class Goodput(Frozen):
 
     ``share`` is that of the watched time, ``None`` while there is none, or where ``share_why``
     tells what is not known; then ``steps_lost`` is ``None``, too, unless the journal tells it.
+    ``held_s`` is how long jobs are known to have held their machines, whatever they did with them,
+    and ``accelerator_hours_held`` the same over all accelerators; ``unseen_s`` is for how long
+    that is not known. ``accelerators_by`` tells whose word their number is.
     ``accelerator_hours_lost`` is what the job held without training a step that counted, ``None``
     where its system does not tell how many accelerators that were (``accelerators_why``).
     """
@@ -151,7 +156,11 @@ class Goodput(Frozen):
     split: Split
     restarts: Restarts = Restarts.model_construct()
     steps_lost: int | None = 0
+    held_s: Seconds = Field(default=0.0, exclude=True)
+    unseen_s: Seconds = Field(default=0.0, exclude=True)
     accelerators: int | None = None
+    accelerators_by: str | None = None
+    accelerator_hours_held: float | None = None
     accelerator_hours_lost: float | None = None
     accelerators_why: str | None = None
     share_why: str | None = None
@@ -204,19 +213,15 @@ def parts(found: Goodput) -> Iterator[tuple[str, str, float]]:
             yield name, f"{words} {took(seconds)}", seconds
 
 
-NEVER_TOLD: Final = "not available for"
-"""How the reason begins where a system has no such figure for any job: that is no news."""
-
-
 def losses(found: Goodput) -> str:
     """Return restarts and by whom, steps lost, and accelerator-hours lost."""
     count = found.steps_lost
     lost = f"{steps(count)} step{'' if count == 1 else 's'} lost"
     if count is None:
         lost = "steps lost: unknown"
-    hours = found.accelerator_hours_lost
-    why = found.accelerators_why or ""
-    held = "" if why.startswith(NEVER_TOLD) else f"accelerator-hours lost: unknown ({why})"
+    hours, why = found.accelerator_hours_lost, found.accelerators_why
+    # That a system names no accelerators is no news.
+    held = f"accelerator-hours lost: unknown ({why})" if why and found.accelerators else ""
     if hours is not None:
         held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
     again = restarts(found.restarts) if found.restarts_known else "restarts: unknown"

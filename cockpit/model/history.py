@@ -22,6 +22,8 @@ class PhaseMark(Frozen):
     phase: Phase
     job_id: str | None = None
     since: Instant | None = None
+    accelerators: int | None = None
+    """How many accelerators the job held then, where its system told that."""
 
     @property
     def began(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from cockpit.model.acts import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
+from cockpit.model.cost import Cost
 from cockpit.model.facet import UNASKED, Facet, not_configured
 from cockpit.model.goodput import Day, Goodput, Looks
 from cockpit.model.observed import (
@@ -148,6 +149,8 @@ class RunReport(Frozen):
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
     goodput: Goodput | None = None
+    cost: Cost | None = None
+    """What it has cost; ``None`` without a price in the run file."""
     looks: Looks = Looks.model_construct()
     """When its job was looked at; not part of the document."""
     day: Day = Day.model_construct()
@@ -240,6 +243,7 @@ class RunReport(Frozen):
             "next_action": self.next_action,
             "owner": None if self.owner is None else self.owner.to_json(),
             "goodput": None if self.goodput is None else self.goodput.document(),
+            "cost": None if self.cost is None else self.cost.to_json(),
             **acts,
             **order,
             **waits,

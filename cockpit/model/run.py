@@ -11,7 +11,7 @@ made from it. It names the unit, and the default where that follows from other s
 import re
 from typing import Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import Field
 
 from cockpit.model.base import Command, Count, Duration, Frozen, Seconds, parse_duration
@@ -26,6 +26,10 @@ from cockpit.model.standing import StandingSpec
 
 TRACKER_TABLES: Final = ("finelog", "wandb", "trackio", "tensorboard", "mlflow")
 """The trackers' tables of the run file; the first that a run has is read."""
+
+
+Price = Annotated[float, Gt(0), Le(10**7)]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
 class Auth(Frozen):
@@ -432,6 +436,13 @@ class RunSpec(Frozen):
     """The one folder or bucket path that the run writes, over all relaunches."""
     cadence: Duration = 15 * 60.0
     """How often this run is checked (a duration); default: [cockpit] cadence."""
+    price_per_hour: Price | None = None
+    """What the whole job costs in an hour, in ``currency``; without a price no cost is shown."""
+    price_per_accelerator_hour: Price | None = None
+    """What one accelerator costs in an hour, in place of price_per_hour: the job's system tells how
+    many it holds."""
+    currency: Currency = "USD"
+    """The currency of the price, three letters; default: [cockpit] currency."""
     hardware: str | None = None
     """The hardware, as people call it, such as v5p-512."""
     group: str | None = None

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.facet import Attempt
 from cockpit.model.goodput import (
-    NEVER_TOLD,
     UNWATCHED,
     Break,
     Goodput,
@@ -60,6 +59,7 @@ class Spell(NamedTuple):
     until: float
     phase: Phase
     known: float
+    accelerators: int | None = None
 
 
 def goodput(run: RunSpec, history: History) -> Goodput | None:
@@ -70,6 +70,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     if since is None or until <= since:
         return None
     spells = _spells(marks, until)
+    held, unseen = _held(run, history, stepping, spells, (since, until))
     if _blind(history, stepping):
         spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
     begins = begins_of(history, marks)
@@ -84,9 +85,82 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     spent["unwatched_s"] += stepping.unlisted_s
     account = _account(run, history, Split(**spent), (since, until), _restarts(history, begins))
     evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
-    account = account.model_copy(update={"evidence": tuple(evidence)})
-    unseen = max(0, _unseen(history, stepping) - len(untold))
-    return _without_unknown(account, run, history, len(untold), unseen)
+    account = account.model_copy(
+        update={
+            "evidence": tuple(evidence),
+            "held_s": sum(held.values()),
+            "unseen_s": unseen,
+            "accelerator_hours_held": _hours_held(held, account.accelerators),
+        }
+    )
+    traceless = max(0, _unseen(history, stepping) - len(untold))
+    return _without_unknown(account, run, history, len(untold), traceless)
+
+
+def _held(
+    run: RunSpec,
+    history: History,
+    stepping: Stepping,
+    spells: Sequence[Spell],
+    span: tuple[float, float],
+) -> tuple[dict[int | None, float], float]:
+    """Return how long (s) jobs held their machines, by how many accelerators; how long is unknown.
+
+    While steps came they did. A rented machine is held between its jobs, too.
+    """
+    rented = run.teardown is not None and run.teardown.stops_meter
+    held: defaultdict[int | None, float] = defaultdict(float)
+    unseen, at = 0.0, span[0]
+    for hole in (*_holes(stepping, *span), Break(span[1], span[1], UNTRAINED, False)):
+        stepped = max(0.0, hole.since - at)
+        for spell, since, until in _parts(spells, at, hole.since):
+            held[spell.accelerators] += until - since
+            stepped -= until - since
+        held[None] += max(0.0, stepped)
+        at = max(at, hole.until)
+        left = hole.until - hole.since
+        for spell, since, until in _parts(spells, hole.since, hole.until):
+            left -= until - since
+            seen = _seen(spell, since, until, history.looks)
+            over = spell.phase.terminal or spell.phase is Phase.WAITING
+            if spell.phase is Phase.RUNNING or (rented and over):
+                held[spell.accelerators] += seen
+            known = spell.phase is Phase.RUNNING or over
+            unseen += until - since - (seen if known else 0.0)
+        unseen += max(0.0, left)
+    return held, unseen
+
+
+def _hours_held(held: Mapping[int | None, float], present: int | None) -> float | None:
+    """Return it in accelerator-hours; where a job told none, it is taken to have as many as now."""
+    if present is None:
+        return None
+    return sum(time * (present if count is None else count) for count, time in held.items()) / HOUR
+
+
+def accelerators_of(run: RunSpec, history: History) -> tuple[int | None, str]:
+    """Return how many accelerators the present job holds and by whose word; else why not.
+
+    A process on a machine of one's own holds all that are listed there.
+    """
+    job, host = job_of(history), history.facets.host
+    if job is not None and job.accelerators is not None:
+        return job.accelerators, f"by {history.facets.job.source}"
+    if run.job is None:
+        return None, "no job in cockpit.toml"
+    before = [m for m in history.phases if job and m.job_id == job.id and m.accelerators]
+    if before:
+        return before[-1].accelerators, f"as its system said {wording.moment(before[-1].at)}"
+    if run.job.kind not in ("box", "local"):
+        return None, f"{history.facets.job.source or run.job.kind} names none for this job"
+    value = host.value
+    if value is None:
+        return None, host.why_unknown("the machine was not asked yet")
+    count = len(value.gpus) + (value.gpus_lost or 0)
+    if value.gpus_lost is None and not value.gpus:
+        why = value.gpus_error
+        return None, f"no nvidia-smi on {host.source}" if why is None else why.message
+    return count or None, f"by nvidia-smi on {host.source}" if count else f"none on {host.source}"
 
 
 def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
@@ -118,9 +192,9 @@ def _account(
     span: tuple[float, float],
     restarts: Restarts,
 ) -> Goodput:
-    stepping, job = history.trend.stepping, job_of(history)
+    stepping = history.trend.stepping
     watched = split.wall_s - split.unwatched_s
-    count = None if job is None else job.accelerators
+    count, by = accelerators_of(run, history)
     return Goodput(
         since=span[0],
         until=span[1],
@@ -129,8 +203,9 @@ def _account(
         restarts=restarts,
         steps_lost=stepping.steps_again + stepping.steps_spoilt,
         accelerators=count,
+        accelerators_by=None if count is None else by,
         accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
-        accelerators_why=None if count is not None else _no_count(run),
+        accelerators_why=None if count is not None else by,
     )
 
 
@@ -146,6 +221,9 @@ def _phases_in_order(history: History) -> tuple[PhaseMark, ...]:
             for phase in dict.fromkeys((*dates, job.phase))
             if phase not in known
         ]
+        if job.accelerators is not None:
+            now = {"accelerators": job.accelerators}
+            marks = [m if m.job_id != job.id else m.model_copy(update=now) for m in marks]
     return tuple(sorted(marks, key=lambda mark: mark.began))
 
 
@@ -208,7 +286,8 @@ def _spells(marks: Sequence[PhaseMark], until: float) -> list[Spell]:
         end = until if after is None else after.began
         same = after is not None and after.job_id == mark.job_id
         dated = after is not None and after.since is not None and (same or mark.phase.terminal)
-        found.append(Spell(mark.began, end, mark.phase, end if dated else min(mark.at, end)))
+        known = end if dated else min(mark.at, end)
+        found.append(Spell(mark.began, end, mark.phase, known, mark.accelerators))
     return found
 
 
@@ -224,20 +303,32 @@ def _split(
     Before ``told_from`` attempts ran whose steps are not known.
     """
     left = hole.until - hole.since
-    first = bisect_right(spells, hole.since, key=lambda spell: spell.since)
-    for spell in spells[max(0, first - 1) :]:
-        if spell.since >= hole.until:
-            break
-        since, until = max(spell.since, hole.since), min(spell.until, hole.until)
-        if until <= since:
-            continue
-        known = min(until, max(since, spell.known))
-        seen = known - since + _watched(looks, known, until)
+    for spell, since, until in _parts(spells, hole.since, hole.until):
+        seen = _seen(spell, since, until, looks)
         untold = spell.phase is Phase.RUNNING and spell.until <= told_from + CLOCK_SKEW
         spent["unwatched_s" if untold else _kind(spell, hole)] += seen
         spent["unwatched_s"] += until - since - seen
         left -= until - since
     spent["unwatched_s"] += max(0.0, left)
+
+
+def _parts(
+    spells: Sequence[Spell], since: float, until: float
+) -> Iterator[tuple[Spell, float, float]]:
+    """Yield the phases of a time, each with the part of the time that it takes."""
+    first = bisect_right(spells, since, key=lambda spell: spell.since)
+    for spell in spells[max(0, first - 1) :]:
+        if spell.since >= until:
+            break
+        begin, end = max(spell.since, since), min(spell.until, until)
+        if end > begin:
+            yield spell, begin, end
+
+
+def _seen(spell: Spell, since: float, until: float, looks: Looks) -> float:
+    """Return for how much (s) of a part of a phase it is known that the phase lasted."""
+    known = min(until, max(since, spell.known))
+    return known - since + _watched(looks, known, until)
 
 
 def _blind(history: History, stepping: Stepping) -> bool:
@@ -437,12 +528,6 @@ def _restarts(history: History, begins: Sequence[Begin]) -> Restarts:
     backs = 0 if _two_writers(history) else history.trend.stepping.backs
     seen = max(sum(begin.again for begin in begins), backs)
     return Restarts(ours=ours, requeues=requeues, unknown=max(0, seen - ours - requeues))
-
-
-def _no_count(run: RunSpec) -> str:
-    if run.job is None:
-        return "no job in cockpit.toml"
-    return f"{NEVER_TOLD} {run.job.kind} jobs"
 
 
 def _evidence(

@@ -88,17 +88,24 @@ class RunMemory(ReportMemory):
     def add_phases(self, run: str, marks: Sequence[PhaseMark]) -> None:
         """Add phase marks; one that is known already stays as it is."""
         self._change_all(
-            "INSERT OR IGNORE INTO phases (run, at, phase, job_id, since) VALUES (?, ?, ?, ?, ?)",
-            [(run, mark.at, mark.phase.value, mark.job_id, mark.since) for mark in marks],
+            "INSERT OR IGNORE INTO phases (run, at, phase, job_id, since, accelerators)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (run, each.at, each.phase.value, each.job_id, each.since, each.accelerators)
+                for each in marks
+            ],
         )
 
     def phases(self, run: str) -> tuple[PhaseMark, ...]:
         """Return the newest phase marks, oldest first; what several cockpits saw stands once."""
-        query = "SELECT at, phase, job_id, since FROM phases WHERE run = ? ORDER BY at DESC LIMIT ?"
+        query = (
+            "SELECT at, phase, job_id, since, accelerators FROM phases WHERE run = ?"
+            " ORDER BY at DESC LIMIT ?"
+        )
         rows = self._all(query, run, KEEP_MARKS)
         marks = [
-            PhaseMark(at=at, phase=phase, job_id=job_id, since=since)
-            for at, phase, job_id, since in reversed(rows)
+            PhaseMark(at=at, phase=phase, job_id=job_id, since=since, accelerators=count)
+            for at, phase, job_id, since, count in reversed(rows)
         ]
         same = attrgetter("phase", "job_id", "since")
         return tuple(next(each) for _, each in groupby(marks, same))

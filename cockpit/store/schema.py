@@ -122,4 +122,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " result TEXT NOT NULL DEFAULT '', times INTEGER NOT NULL DEFAULT 1,"
         " PRIMARY KEY (run, source, answer)) WITHOUT ROWID",
     ),
+    ("ALTER TABLE phases ADD COLUMN accelerators INTEGER",),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.cost import burning, spending
 from cockpit.model.goodput import headline, losses
 from cockpit.model.lineage import named, newest_of
 from cockpit.model.observed import CheckpointState, Phase
@@ -180,6 +181,8 @@ def _clocks(run: RunReport) -> Iterator[str]:
 def _goodput(run: RunReport) -> Iterator[str]:
     if run.goodput is not None:
         yield f"  {headline(run.goodput)}; {losses(run.goodput)}"
+    if run.cost is not None:
+        yield f"  {'; '.join((*burning(run.cost), *spending(run.cost)))}"
 
 
 def _final_step(run: RunReport) -> Iterator[str]:

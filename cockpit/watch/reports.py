@@ -16,6 +16,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import OwnerNow, SharedFact, owner_now, taken_in
 from cockpit.model.standing import StandingOrder
 from cockpit.model.trend import Trend
+from cockpit.rules.cost import cost
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
 from cockpit.rules.lineage.lineages import with_lineages_marked, with_suspects_marked
@@ -381,6 +382,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         standing=standing_of(state, found.history.facets, found.history.now),
         owner=owner,
         goodput=found.goodput,
+        cost=cost(found.spec, found.history, found.goodput, alerts),
         stopped_by=found.history.stop_ordered_by,
         looks=state.looks,
         not_read_yet=found.history.not_read_yet,

@@ -426,7 +426,13 @@ class RunState:
             return None
         self._mark_start(now, job.value)
         phase, began = job.value.phase, job.value.dates
-        mark = PhaseMark(at=now, phase=phase, job_id=job.value.id, since=began.get(phase))
+        mark = PhaseMark(
+            at=now,
+            phase=phase,
+            job_id=job.value.id,
+            since=began.get(phase),
+            accelerators=job.value.accelerators,
+        )
         last = self.phases[-1] if self.phases else None
         if last is not None and (last.phase, last.job_id) == (mark.phase, mark.job_id):
             return None

@@ -180,6 +180,13 @@ def test_the_tier_follows_from_size_and_records(write: Write, extra: str, tier: 
     assert first_run(write(MINIMAL + extra)).tier == tier
 
 
+def test_the_currency_of_all_prices_stands_once(write: Write) -> None:
+    run = 'price_per_hour = 98.32\n[[run]]\nname = "b"\ncurrency = "USD"\nprice_per_hour = 2'
+    first, second = load(write(f'[cockpit]\ncurrency = "EUR"\n{MINIMAL}{run}')).runs
+    assert (first.price_per_hour, first.currency) == (98.32, "EUR")
+    assert (second.price_per_hour, second.currency) == (2.0, "USD")
+
+
 FINAL = [
     ("config.json", '{"trainer": {"steps": 5155}}', "trainer.steps", 5155, "config.json: trai"),
     ("config.json", '{"a.b": {"c": [1, 700.0]}}', "a.b.c.1", 700, "config.json: a.b.c.1"),

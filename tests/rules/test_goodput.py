@@ -238,7 +238,7 @@ def test_accelerator_hours_are_what_the_job_held_in_vain_or_unknown_with_the_rea
     assert found.accelerator_hours_lost == pytest.approx(lost * 64 / H)
     untold = account(life(6500, ROWS, DEATH))
     assert untold.accelerator_hours_lost is None
-    assert untold.accelerators_why == "not available for local jobs"
+    assert untold.accelerators_why == "the job's host is not in cockpit.toml"
 
 
 def test_rows_that_are_not_read_yet_are_not_counted() -> None:

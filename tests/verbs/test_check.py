@@ -10,7 +10,7 @@ from tests.verbs.tiny_run import TinyRun
 
 FACETS = ["job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records"]
 RUN = {
-    "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
+    "cost", "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
     "next_action",
 }  # fmt: skip
 FACET = {"value", "source", "observed_at", "age_s", "error"}

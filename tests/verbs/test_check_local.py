@@ -91,6 +91,24 @@ def aged(path: Path, age: float) -> None:
     os.utime(path, (then, then))
 
 
+def test_a_priced_job_says_what_it_has_cost(
+    zoo: Zoo, check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        zoo.folder,
+        RUN.format(name="a", root="a").replace("\n[run.job]", "price_per_hour = 3600\n[run.job]"),
+    )
+    train(zoo)
+    cost = check()["cost"]
+    assert (cost["per"], cost["currency"], cost["per_hour"]) == ("job", "USD", 3600.0)
+    assert 0 < cost["spent"] < 600
+    assert cost["spent"] == pytest.approx(cost["held_s"])
+    assert (cost["burning"], cost["lost_to_repeats"]) == (0.0, 0.0)
+    assert cost["basis"][0] == "3,600 USD/h, by cockpit.toml"
+    main(["check", "--config", str(zoo.folder / "cockpit.toml")])
+    assert " USD spent (" in capsys.readouterr().out
+
+
 def test_a_reader_is_never_told_to_be_stopped_and_a_second_writer_is(
     zoo: Zoo, check: Check
 ) -> None:

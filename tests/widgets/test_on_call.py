@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.model.cost import Cost
 from cockpit.model.goodput import Goodput, Restarts, Split, parts
 from cockpit.model.history import Moment, Then
 from cockpit.model.report import Verdict
@@ -13,6 +14,7 @@ from tests.widgets import reports as made
 from widgets.alert_list import TimelineView
 from widgets.painting.big import BLOCKS, paint_account, paint_bar, paint_goodput, paint_short
 from widgets.painting.journal import DAY, extent, paint_band, paint_strip
+from widgets.painting.panel import paint_panel
 
 NOW = made.NOW
 
@@ -52,6 +54,25 @@ def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
     timeline = TimelineView()
     shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
+
+
+BURNS = Cost(
+    currency="EUR", price=2.4, per="accelerator", since=NOW - 86400.0, until=NOW, accelerators=64,
+    per_hour=153.6, held_s=77_777.0, unseen_s=8_623.0, spent=3318.5, lost_to_repeats=42.67,
+    burning=76.8, burning_since=NOW - 1800.0, burning_why="Loss is NaN at step 300",
+)  # fmt: skip
+
+
+def test_what_burns_stands_first_on_the_card_and_on_the_run_page() -> None:
+    report = made.report(goodput=ACCOUNT, cost=BURNS)
+    card = "\n".join(each.plain for each in paint_panel(report, NOW, 80, 24))
+    assert "cost  burning 153.60 EUR/h since " in card
+    page = " ".join(each.plain for each in paint_goodput(report, 78))
+    assert "76.80 EUR (Loss is NaN at step 300) · 3,318 EUR spent (21h" in page
+    assert "64 accelerators at 2.40 EUR/h each; 2h 23m more that nobody saw)" in page
+    assert "42.67 EUR of it lost to repeated steps" in page
+    timeline = TimelineView()
+    assert "burning 153.60" in "\n".join(each.plain for each in timeline.lines_of(report, 78))
 
 
 @pytest.mark.parametrize(

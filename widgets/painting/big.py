@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 
+from cockpit.model.cost import burning, spending
 from cockpit.model.goodput import Goodput, headline, losses, parts
 from cockpit.model.report import RunReport, loss_at, present_loss, present_tracker
 from cockpit.model.wording import ago, day_time, eta, number, rate, share, steps
@@ -175,7 +176,21 @@ def paint_goodput(report: RunReport, width: int) -> list[Content]:
         paint_bar(found, width),
         *in_rows((text(BLOCKS[name], " ", words) for name, words, _ in parts(found)), width),
         *wrapped(text((losses(found), DIM)), width, 2),
+        *paint_cost(report, width, 3),
     ]
+
+
+def paint_cost(report: RunReport, width: int, most: int = 2) -> list[Content]:
+    """Return what burns now, and what a run has cost; nothing without a price."""
+    found = None if report.not_read_yet is not None else report.cost
+    if found is None:
+        return []
+    since = (
+        None if found.burning_since is None else day_time(found.burning_since, report.checked_at)
+    )
+    parts = [text((each, "$attention")) for each in burning(found, since or "")]
+    parts += [text((each, DIM)) for each in spending(found)]
+    return wrapped(text((" · ", DIM)).join(parts), width, most)
 
 
 def paint_account(report: RunReport, width: int) -> list[Content]:

@@ -13,6 +13,7 @@ from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
+from widgets.painting.big import paint_cost
 from widgets.painting.facts import VERDICT_MARKS, Freshness, freshness_of
 from widgets.painting.line import (
     ACCENT,
@@ -79,14 +80,15 @@ _ROOM: Final[Wishes] = (
 )  # fmt: skip
 _SICK: Final[Wishes] = (
     ("title", 1), ("act", 1), ("log", 1), ("step", 1), ("act", 2), ("log", LOG), ("proof", 1),
-    ("state", 1), ("more", 1), ("figures", 1), ("proof", 2), ("title", 2), ("figures", 3),
-    ("state", 2), ("log", 3), ("more", 2), ("act", 3), *_ROOM,
+    ("cost", 1), ("state", 1), ("more", 1), ("figures", 1), ("proof", 2), ("title", 2),
+    ("figures", 3), ("state", 2), ("log", 3), ("more", 2), ("act", 3), *_ROOM,
 )  # fmt: skip
 _WELL: Final[Wishes] = (
     ("step", 1), ("title", 1), ("log", 1), ("act", 1), ("log", LOG), ("act", 2), ("state", 1),
-    ("figures", 2), ("state", 2), ("log", 3), ("proof", 1), *_ROOM,
+    ("figures", 2), ("state", 2), ("cost", 1), ("log", 3), ("proof", 1), *_ROOM,
 )  # fmt: skip
-_ORDER: Final = ("title", "proof", "act", "more", "step", "figures", "state", "day", "log")
+_ORDER: Final = ("title", "proof", "act", "more", "step", "figures", "state", "cost", "day",
+          "log")  # fmt: skip
 """The blocks from top to bottom."""
 _WHOLE: Final = frozenset({"proof", "more", "step", "state", "day"})
 """Blocks that read the same given all the lines they have, and given more than those."""
@@ -276,6 +278,10 @@ class Body:
         ages = that_fit(rows.ages(report, self._now), width - LABEL)
         updated = text(("updated ", DIM), ages) if ages.plain else EMPTY
         return side_by_side(saved, updated, width)[:most]
+
+    def _cost(self, most: int) -> list[Content]:
+        lines = paint_cost(self._report, self._width - LABEL, min(1, most))
+        return [_labelled("cost", line, self._width) for line in lines]
 
     def _day(self, most: int) -> list[Content]:
         strip = paint_day(self._report, self._now, self._width - LABEL)

@@ -25,6 +25,7 @@ from cockpit.actions.core.recording import (
 from cockpit.actions.telling.log_entry import unfinished
 from cockpit.model import check_rows as rows
 from cockpit.model.alert import Alert
+from cockpit.model.cost import cost_lines
 from cockpit.model.facet import Facet
 from cockpit.model.goodput import sentences
 from cockpit.model.lineage import named, newest_of, suspected
@@ -177,6 +178,7 @@ def page(
     for title, part in (
         ("State", _state(report, now)),
         ("Goodput", _goodput(report)),
+        *((("Cost", cost_lines(report.cost)),) if report.cost is not None else ()),
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
         *((("Closed before anyone looked", unseen),) if (unseen := list(_unseen(report))) else ()),

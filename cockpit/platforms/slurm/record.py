@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
 
 MOST_TASKS: Final = 4_000_001
@@ -139,7 +140,7 @@ def count_of(record: Record) -> int:
 UNIT: Final = "\x1f"
 SQUEUE: Final = tuple(f"%{letter}" for letter in "AFKiTrSelVUEZjk")
 """Raw id, base id, tasks, id, state, reason, start, end, limit, submitted, user, waits for, …"""
-SACCT: Final = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeList,UID"
+SACCT: Final = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeList,UID,AllocTRES"
 """Fields that every version knows: one that it does not know refuses the whole query."""
 LONGEST_GUESS: Final = 360 * 86400.0
 """An estimate a year ahead is Slurm's way to say that it has none."""
@@ -244,6 +245,25 @@ def _blocks(out: str) -> Iterator[tuple[str, list[str]]]:
         yield number, lines
 
 
+_GPUS: Final = late_regex(r"(?:^|,)(?:gres[:/])?gpu(?::[^=:,]+)?[:=](\d+)")
+"""GPUs in what was asked for: ``gres:gpu:2``, ``gres/gpu:a100:2``, ``cpu=2,gres/gpu=4``."""
+_PER: Final = (("TresPerJob", ""), ("TresPerNode", "NumNodes"), ("TresPerTask", "NumTasks"))
+"""What a job asked for, and how many of each it has."""
+
+
+def _asked_accelerators(told: Mapping[str, str]) -> int | None:
+    """Return the GPUs that a job asked for by node, task or in all.
+
+    Where the site does not account for them, that is all that its record tells.
+    """
+    for asked, counted in _PER:
+        each = sum(int(found) for found in _GPUS.findall(told.get(asked, "")))
+        count = 1 if not counted else _number(told.get(counted))
+        if each and count:
+            return each * count
+    return None
+
+
 def accelerators_in(resources: str) -> int | None:
     """Return how many GPUs a job's trackable resources name; ``None`` where none are named.
 
@@ -298,7 +318,8 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         workdir=_set(told.get("WorkDir", "")),
         output=_set(told.get("StdOut", "")),
         error_output=_set(told.get("StdErr", "")),
-        accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),
+        accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", ""))
+        or _asked_accelerators(told),
         node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
         submit_host=submit_host,
         submit_session=session,
@@ -378,6 +399,7 @@ def _accounted(told: dict[str, str]) -> Record:
         submitted=instant(told["Submit"]),
         exit=exit_of(told["ExitCode"]),
         node=first_node(_set(told["NodeList"])),
+        accelerators=accelerators_in(told["AllocTRES"]),
         said_by="sacct",
     )
     start, end = instant(told["Start"]), instant(told["End"])

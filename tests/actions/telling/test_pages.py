@@ -12,6 +12,7 @@ from cockpit.actions.telling.acknowledge import Escalate
 from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import Logbooks, LogEntry
 from cockpit.model.alert import ClosedAlert, RowSpan, Severity
+from cockpit.model.cost import Cost
 from cockpit.model.notify import NotifySpec
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -59,6 +60,16 @@ async def test_a_handoff_page_has_its_steps_as_a_person_reads_them() -> None:
     where = context(run, tracker=tracker(step=1984))
     page = plan_of(request, await Handoff().draft(where, request), NOW).page or ""
     assert "Progress: ~1,984/20,000, 9.9 %" in page
+
+
+async def test_a_handoff_page_says_what_the_run_costs_and_on_what_basis() -> None:
+    where, request = context(_run()), _asked("handoff", to="bob")
+    assert "## Cost" not in ((await Handoff().draft(where, request)).page or "")
+    cost = Cost(currency="EUR", price=36.0, per="job", per_hour=36.0, held_s=3600.0, spent=36.0,
+                lost_to_repeats=0.0, basis=("36.00 EUR/h, by cockpit.toml",))  # fmt: skip
+    priced = replace(where, report=where.report.model_copy(update={"cost": cost}))
+    page = (await Handoff().draft(priced, request)).page or ""
+    assert "## Cost\n- 36.00 EUR spent (1h 00m, 36.00 EUR/h)\n- Basis: 36.00 EUR/h, by" in page
 
 
 async def test_a_check_that_no_watch_makes_is_not_promised() -> None:

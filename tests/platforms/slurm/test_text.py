@@ -119,9 +119,15 @@ def test_a_step_that_lost_its_memory_goes_to_its_job() -> None:
         ("9", "9", "FAILED", "1:0"), ("9.batch", "9.batch", "FAILED", "1:0"),
         ("9.0", "9.0", "OUT_OF_MEMORY", "0:125"), ("9.1", "9.1", "COMPLETED", "0:0"),
     ]  # fmt: skip
-    rest = ("2026-11-21T07:42:54",) * 3 + ("UNLIMITED", "vm", "0")
+    rest = ("2026-11-21T07:42:54",) * 3 + (
+        "UNLIMITED",
+        "vm",
+        "0",
+        "cpu=8,gres/gpu=4,gres/gpu:a100=4",
+    )
     out = "\n".join("\x1fM\x1f".join((*line, *rest)) for line in lines)
     (job,) = sacct_records(f"warning\n{out}\n", "M")
+    assert job.accelerators == 4
     assert job.steps == (("batch", "FAILED"), ("0", "OUT_OF_MEMORY"))
 
 
@@ -140,6 +146,13 @@ def test_what_is_no_record_is_none(text: str) -> None:
         ("AllocTRES=cpu=8,gres/gpu:a100=4,gres/gpu:h100=2", 6),
         ("AllocTRES=cpu=8,mem=64G", None),
         ("AllocTRES=(null)", None),
+        ("NumNodes=3\n   TRES=cpu=8\n   TresPerNode=gres:gpu:2", 6),
+        ("NumNodes=2\n   AllocTRES=cpu=8\n   TresPerNode=gres/gpu:a100:4", 8),
+        ("NumNodes=2\n   TresPerJob=gres/gpu:16", 16),
+        ("NumNodes=1\n   NumTasks=8\n   TresPerTask=cpu=2,gres/gpu=1", 8),
+        ("NumNodes=1-4\n   TresPerNode=gres/gpu:4", None),
+        ("NumNodes=2\n   TRES=cpu=8,gres/gpu=4\n   TresPerNode=gres/gpu:2", 4),
+        ("NumNodes=2\n   TresPerNode=gres/shard:3", None),
         ("Nice=0", None),
     ],
 )

@@ -1,0 +1,114 @@
+"""A run's cost, by the price in its run file and the time in which jobs held their machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert
+from cockpit.model.conditions import CONDITIONS
+from cockpit.model.cost import HOUR, Cost
+from cockpit.model.goodput import Goodput
+from cockpit.model.history import History
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules.goodput import accelerators_of
+from cockpit.rules.present import job_of, phase_of, phase_since, seen_after_end
+
+BURNS = frozenset(name for row in CONDITIONS if row.burns for name in row.ids)
+
+
+def cost(
+    run: RunSpec, history: History, account: Goodput | None, alerts: Sequence[Alert]
+) -> Cost | None:
+    """Return what the run has cost up to now; ``None`` without a price in the run file."""
+    price = run.price_per_hour or run.price_per_accelerator_hour
+    if price is None:
+        return None
+    count, by = accelerators_of(run, history)
+    whole = run.price_per_hour is not None
+    per_hour = price if whole else None if count is None else price * count
+    found = Cost(
+        currency=run.currency,
+        price=price,
+        per="job" if whole else "accelerator",
+        accelerators=count,
+        accelerators_by=by,
+        per_hour=per_hour,
+        **_burning(run, history, alerts, per_hour),
+    )
+    if account is None:
+        why = "no start of the run is known"
+        return found.model_copy(update={"spent_why": why, "lost_why": why, "basis": (why,)})
+    changes = {
+        "since": account.since,
+        "until": account.until,
+        "held_s": account.held_s,
+        "unseen_s": account.unseen_s,
+        **_spent(found, account, by),
+        "basis": tuple(_basis(found, account)),
+    }
+    return found.model_copy(update=changes)
+
+
+def _spent(found: Cost, account: Goodput, by: str) -> dict[str, Any]:
+    """Return what was spent, and what of it went to steps that were trained again."""
+    if found.per_hour is None:
+        why = f"how many accelerators it holds is not known: {by}"
+        return {"spent_why": why, "lost_why": why}
+    hours = account.held_s / HOUR if found.per == "job" else account.accelerator_hours_held
+    spent = None if hours is None else hours * found.price
+    if account.share_why is None and account.steps_lost is not None:
+        lost = account.split.rework_s / HOUR * found.per_hour
+        return {"spent": spent, "lost_to_repeats": lost}
+    why = account.share_why or "former attempts may have rows that are not read"
+    return {"spent": spent, "lost_why": why}
+
+
+def _burning(
+    run: RunSpec, history: History, alerts: Sequence[Alert], per_hour: float | None
+) -> dict[str, Any]:
+    """Return what has been spent since the run makes no progress while its machines are held.
+
+    A rented box that still answers is held after its job, too.
+    """
+    job, phase, host = job_of(history), phase_of(history), history.facets.host
+    failed = min((each for each in alerts if each.id in BURNS), key=_since, default=None)
+    since = None if failed is None else max(failed.since, (job and job.started_at) or 0.0)
+    silent = history.job_named and not history.facets.job.known
+    if job is None or phase is Phase.UNKNOWN or silent:
+        why = history.facets.job.why_unknown("the job's state is not known")
+        return {"burning_since": since, "burning_why": why}
+    if phase.terminal:
+        if run.teardown is None or not run.teardown.stops_meter:
+            return {"burning": 0.0}
+        if not seen_after_end(host, history):
+            why = "whether the box still runs is not known"
+            return {"burning_since": phase_since(history), "burning_why": why}
+        since, why = phase_since(history), "the job is over, the box still answers"
+    elif phase is Phase.RUNNING and failed is not None:
+        why = failed.title
+    else:
+        return {"burning": 0.0}
+    if per_hour is None or since is None:
+        return {"burning_since": since, "burning_why": "its price in an hour is not known"}
+    until = history.now if not phase.terminal else host.observed_at or history.now
+    amount = max(0.0, until - since) / HOUR * per_hour
+    return {"burning": amount, "burning_since": since, "burning_why": why}
+
+
+def _since(alert: Alert) -> float:
+    return alert.since
+
+
+def _basis(found: Cost, account: Goodput) -> Iterator[str]:
+    """Yield what the amounts rest on, a phrase each."""
+    yield f"{found.priced}, by cockpit.toml"
+    if found.per == "accelerator" and found.accelerators is not None:
+        yield f"{wording.plural(found.accelerators, 'accelerator')} {found.accelerators_by}"
+    held = wording.span(account.held_s)
+    yield f"jobs held their machines for {held} since {wording.utc_minute(account.since)}"
+    if account.unseen_s >= 1:
+        unseen = wording.span(account.unseen_s)
+        yield f"not counted: {unseen} in which nobody saw whether a job ran"
