@@ -53,7 +53,7 @@ WRONG = [
     ("goal = 2024-01-01", 3, "run.goal: expected text in quotes"),
     ("price_per_hour = 0", 3, "run.price_per_hour: expected a number above 0"),
     ("price_per_hour = inf", 3, "run.price_per_hour: expected a number of at most 1e+07"),
-    ("price_per_hour = nan", 3, "run.price_per_hour: expected a number above 0"),
+    ("price_per_hour = nan", 3, "run.price_per_hour: expected a number of at most 1e+07"),
     ("price_per_hour = 1\nprice_per_accelerator_hour = 2", 3, "expected one of the two"),
     ("price_per_hour = 1\ncurrency = 'euro'", 4, 'three capital letters, such as currency = "EUR"'),
     ("cadence = 'soon'", 3, 'run.cadence: "soon" is not a duration; expected "15m"'),

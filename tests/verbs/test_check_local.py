@@ -96,7 +96,7 @@ def test_a_priced_job_says_what_it_has_cost(
 ) -> None:
     write(
         zoo.folder,
-        RUN.format(name="a", root="a").replace("\n[run.job]", "price_per_hour = 3600\n[run.job]"),
+        RUN.format(name="a", root="a").replace("\n[run.job]", "\nprice_per_hour = 3600\n[run.job]"),
     )
     train(zoo)
     cost = check()["cost"]
