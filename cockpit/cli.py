@@ -54,6 +54,7 @@ _UNGUARDED = (
     Verb("progress", "step, loss and rate read from a log", "look"),
     Verb("describe", "what the job's own system tells: queue, tasks, nodes, events", "look"),
     Verb("history", "who did what to a run, when, on what evidence", "look"),
+    Verb("report", "what happened since a time, what was done, what it cost, what is open", "look"),
     Verb("serve", "the read-only UI in a browser on this machine", "look"),
     Verb("veto", "stop what an agent is about to do to a run", "act"),
     Verb("demo", "real small training runs, and the UI on them", "tools"),

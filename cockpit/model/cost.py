@@ -92,4 +92,9 @@ def burning(found: Cost, since: str = "") -> Iterator[str]:
 
 def cost_lines(found: Cost) -> tuple[str, ...]:
     """Return the account for a page: what burns, what was spent, on what that rests."""
-    return (*burning(found), *spending(found), f"Basis: {'; '.join(found.basis)}")
+    return (*burning(found), *spending(found), basis(found))
+
+
+def basis(found: Cost) -> str:
+    """Return what the amounts rest on, in one line."""
+    return f"basis: {'; '.join(found.basis)}"

@@ -26,6 +26,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "doctor": ("doctor --json", {0, 1}),
     "describe": ("describe toy --json", {3}),
     "history": ("history toy --json", {0}),
+    "report": ("report --since 22:00 --json", {0}),
     "backtest": ("backtest rows.jsonl --json", {0}),
     "plot": ("plot toy --json", {3}),
     "veto": ("veto toy --json", {4}),

@@ -69,7 +69,7 @@ async def test_a_handoff_page_says_what_the_run_costs_and_on_what_basis() -> Non
                 lost_to_repeats=0.0, basis=("36.00 EUR/h, by cockpit.toml",))  # fmt: skip
     priced = replace(where, report=where.report.model_copy(update={"cost": cost}))
     page = (await Handoff().draft(priced, request)).page or ""
-    assert "## Cost\n- 36.00 EUR spent (1h 00m, 36.00 EUR/h)\n- Basis: 36.00 EUR/h, by" in page
+    assert "## Cost\n- 36.00 EUR spent (1h 00m, 36.00 EUR/h)\n- basis: 36.00 EUR/h, by" in page
 
 
 async def test_a_check_that_no_watch_makes_is_not_promised() -> None:
