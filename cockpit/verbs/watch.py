@@ -12,7 +12,7 @@ import io
 import re
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
@@ -27,6 +27,7 @@ from cockpit.notify.routes import Ring, terminal_of_this_process
 from cockpit.runtime.account import ask_operator
 from cockpit.runtime.offload import offload
 from cockpit.runtime.outlet import Outlet
+from cockpit.services.metrics import MetricsServer, is_loopback, listening_place
 from cockpit.services.notifying import HeartbeatService
 from cockpit.services.service import BackgroundServices, Service, Starting
 from cockpit.services.wiring import watch_services
@@ -178,6 +179,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--takeover", action="store_true", help="take the runs over from whoever watches them now"
     )
+    parser.add_argument(
+        "--metrics",
+        type=metrics_place,
+        metavar="HOST:PORT",
+        help="serve OpenMetrics there, such as 127.0.0.1:9464; a port alone is for this machine",
+    )
+
+
+def metrics_place(text: str) -> tuple[str, int]:
+    """Return the host and port of ``--metrics``; raises for argparse."""
+    try:
+        return listening_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+@contextlib.contextmanager
+def _metrics(place: tuple[str, int] | None, clock: Clock) -> Iterator[MetricsServer | None]:
+    """Serve metrics as long as the watch lasts; raises ``UsageError`` if the port is taken."""
+    if place is None:
+        yield None
+        return
+    host, port = place
+    try:
+        server = MetricsServer(host, port, clock)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"--metrics {host}:{port}: {why.lower()}; name another port") from error
+    if not is_loopback(host):
+        say(f"metrics on {host}:{server.port} are open to whoever reaches this machine")
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def stopping_point(text: str) -> StopPoint:
@@ -194,14 +229,19 @@ def run(args: argparse.Namespace) -> int:
     """Watch; return INTERFACE's exit code for what was seen last."""
     file = run_file(args.config)
     try:
-        with opened_store(read_only=False) as store:
-            return asyncio.run(_watch(file, args, store, SystemClock()))
+        clock = SystemClock()
+        with _metrics(args.metrics, clock) as metrics, opened_store(read_only=False) as store:
+            return asyncio.run(_watch(file, args, store, clock, metrics))
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
 
 
 async def _watch(
-    file: CockpitFile, args: argparse.Namespace, store: Store | None, clock: Clock
+    file: CockpitFile,
+    args: argparse.Namespace,
+    store: Store | None,
+    clock: Clock,
+    metrics: MetricsServer | None,
 ) -> int:
     operator = await ask_operator(file)
     if operator.notice is not None:
@@ -225,11 +265,25 @@ async def _watch(
     for each in windows:
         each.more_notices = lambda: services.notices
     told = (watching, services, heartbeat, output, clock)
+    if metrics is not None:
+        engine.subscribe(_of_own(watching, metrics.runs.take))
     if args.events:
         engine.subscribe(_Happenings(watching, output).print)
     shape = Shape.EVENTS if args.events else Shape.JSON if args.json else Shape.TEXT
     printing = _print_rounds(*told, shape)
     return await _until_done(watching, services, printing, output)
+
+
+def _of_own(
+    watching: HeadlessWatch, take: Callable[[RunReport], None]
+) -> Callable[[RunReport], None]:
+    """Return what hands on the reports of the runs that this watch owns, once they are read."""
+
+    def hand_on(report: RunReport) -> None:
+        if watching.owns(report) and report.not_read_yet is None:
+            take(report)
+
+    return hand_on
 
 
 class _Happenings:
