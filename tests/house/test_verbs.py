@@ -132,8 +132,8 @@ def test_the_example_of_a_verb_is_a_call_of_it(
 def test_a_verb_that_there_is_not_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["reboot", "toy"]) == 2
-    assert capsys.readouterr().err == "cockpit: no verb 'reboot'; cockpit --help lists them\n"
+    assert main(["zzz", "toy"]) == 2
+    assert capsys.readouterr().err == "cockpit: no verb 'zzz'; cockpit --help lists them\n"
     assert main(["chekc"]) == 2
     assert capsys.readouterr().err == "cockpit: no verb 'chekc'; did you mean check?\n"
 
