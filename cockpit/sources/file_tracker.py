@@ -25,9 +25,9 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.attempts import specs_of
+from cockpit.sources.curve_fold import RowChunk, unreadable
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.loss_fold import RowChunk, unreadable
 from cockpit.sources.run_folders import BadFileError, OnHost, TrackerFiles
 from cockpit.sources.run_rows import RunRows
 from cockpit.text.safe import clean
@@ -166,7 +166,7 @@ class FileTracker(TrackedRuns):
         sought: Callable[[Any], OnHost | None],
         title: str = "",
     ) -> None:
-        """``files`` look at hosts for what is ``sought`` there by a run's settings.
+        """``files`` look for what is ``sought`` by a run's settings.
 
         ``title`` is what is read, where that is not all that this kind has.
         """

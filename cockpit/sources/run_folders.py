@@ -20,7 +20,7 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told, failure
 from cockpit.sources.logs.ranged import Span, Wish
-from cockpit.sources.logs.remote import Host, HostError, host_named, keep
+from cockpit.sources.logs.remote import HERE_NAME, Host, HostError, host_named, keep
 from cockpit.text.safe import clean
 
 SLACK: Final = 2.0
@@ -302,10 +302,11 @@ class TrackerFiles(ABC, Generic[P]):
         return told
 
     async def look(self, places: Iterable[P]) -> None:
-        """Look at places, at those of one host together; ``chosen`` tells what came of it."""
+        """Look at places on hosts, of one host together; ``chosen`` tells what came of it."""
         groups: dict[str, list[P]] = {}
         for place in dict.fromkeys(places):
-            groups.setdefault(place.host, []).append(place)
+            if place.host != HERE_NAME:
+                groups.setdefault(place.host, []).append(place)
         await asyncio.gather(*(self._host_look(own) for own in groups.values()))
 
     async def _host_look(self, places: Sequence[P]) -> None:

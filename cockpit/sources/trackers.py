@@ -28,12 +28,11 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import HERE, SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.sources.attempts import joined
-from cockpit.sources.curve_fold import NoCurveError
+from cockpit.sources.curve_fold import NoCurveError, RowChunk
 from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.finelog import FinelogStores, Reach
 from cockpit.sources.finelog import place_in as controller_in
-from cockpit.sources.loss_fold import RowChunk
 from cockpit.sources.mlflow import StoredLog
 from cockpit.sources.mlflow_server import MlflowStores, place_in
 from cockpit.sources.rowlog import Adapter, RecordLog

@@ -12,8 +12,8 @@ from cockpit.model.facet import OF_A_RUN, ErrorKind, Facet, Problem, not_configu
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.run import RunSpec
+from cockpit.sources.curve_fold import RowChunk
 from cockpit.sources.file_tracker import TrackedRuns
-from cockpit.sources.loss_fold import RowChunk
 from cockpit.sources.run_rows import ENDED
 
 Value = Facet[TrackerValue]

@@ -21,9 +21,9 @@ from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
+from cockpit.sources.curve_fold import LossColumns, RowChunk, unreadable
 from cockpit.sources.file_tracker import problem
 from cockpit.sources.logs.stamp import read_rows
-from cockpit.sources.loss_fold import LossColumns, RowChunk, unreadable
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.wandb.run_files import read_run

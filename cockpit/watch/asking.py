@@ -34,8 +34,8 @@ from cockpit.watch.runstate import RunState
 if TYPE_CHECKING:
     from cockpit.platforms.base import EndpointFinding, Platform
     from cockpit.sources.checkpoints.source import Checkpoints
+    from cockpit.sources.curve_fold import RowChunk
     from cockpit.sources.finelog import Reach
-    from cockpit.sources.loss_fold import RowChunk
     from cockpit.sources.trackers import Trackers
 
 

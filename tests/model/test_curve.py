@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.curve import PackedColumns, log_values, round_values
 from cockpit.model.observed import Column, Row
-from cockpit.sources.loss_fold import LossColumns
+from cockpit.sources.curve_fold import LossColumns
 
 steps = st.integers(-(2**63), 2**63 - 1)
 figures = st.one_of(st.none(), st.floats(allow_nan=False))

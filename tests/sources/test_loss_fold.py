@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
-from cockpit.sources.loss_fold import LossColumns
+from cockpit.sources.curve_fold import LossColumns
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.wandb import fragment
 from cockpit.sources.wandb.file import LogChunk, Passed, WandbLog

@@ -17,10 +17,16 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources import tensorboard
-from cockpit.sources.event_file import BadEventError, deframe, event_of, masked_crc
 from cockpit.sources.rowlog import Record
 from cockpit.sources.run_folders import BadFileError, PatternFiles
-from cockpit.sources.tensorboard import EVENT_FILES, TensorboardRun
+from cockpit.sources.tensorboard import (
+    EVENT_FILES,
+    BadEventError,
+    TensorboardRun,
+    deframe,
+    event_of,
+    masked_crc,
+)
 from cockpit.sources.trackers import Trackers
 from tests.sources.wandb import writer
 

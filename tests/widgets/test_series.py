@@ -9,7 +9,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column, Row
 from cockpit.model.report import Facets
-from cockpit.sources.loss_fold import LossColumns
+from cockpit.sources.curve_fold import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
 from widgets.painting.chart import LABELS, Drawing, paint

@@ -22,7 +22,7 @@ from cockpit.platforms.command import flags_of
 from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_first
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.shown_config import ShownConfig
+from cockpit.sources.run_rows import ShownConfig
 from cockpit.text.checks import finding, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,7 +15,7 @@ from cockpit.model.place import Place
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote
-from cockpit.sources.scripts import marking, new_mark, records, word_of
+from cockpit.sources.logs.pieces import word_of
 from cockpit.store.journal import JournalEntry
 
 LOOK_WITHIN: Final = 20.0
@@ -174,16 +175,16 @@ class Uploader:
 
     async def look(self, base_url: str | None) -> Offline:
         """Return what lies there; raises ``RemoteError``."""
-        mark = new_mark()
+        mark = _new_mark()
         script = "\n".join((
-            "LC_ALL=C; export LC_ALL", LIMITED, marking(mark),
+            "LC_ALL=C; export LC_ALL", LIMITED, _marking(mark),
             f"d={word_of(self.place.path)}; id={quote(self.run_id)}",
             'case $d in /*) ;; *) d=$(pwd)/$d;; esac',
             _FRAGMENT.replace("MOST", str(MOST)), _RUNNING, _STAGING, _key(base_url),
             "mark key $k",
         ))  # fmt: skip
         done = await run_script(self.host, script, deadline=LOOK_WITHIN)
-        found = records(done.out, mark)
+        found = _records(done.out, mark)
         if all(words[0] != "key" for words, _ in found):
             text = f"{self.place}: what lies there was not told to its end (status {done.rc})"
             raise RemoteError(ErrorKind.BAD_ANSWER, text, sent=True)
@@ -313,3 +314,22 @@ def _read(text: str) -> dict[str, int | None]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _new_mark() -> str:
+    """Return what tells the marks of one script from all other text."""
+    return secrets.token_hex(12)
+
+
+def _marking(mark: str) -> str:
+    """Return the lines that define ``mark`` in a script: it prints its words on a line."""
+    return f"mark() {{ printf '\\n@{mark} %s\\n' \"$*\"; }}"
+
+
+def _records(out: bytes, mark: str) -> list[tuple[list[str], bytes]]:
+    """Return the records of an output, wherever in it they stand."""
+    found: list[tuple[list[str], bytes]] = []
+    for record in out.split(f"\n@{mark} ".encode())[1:]:
+        head, _, payload = record.partition(b"\n")
+        found.append((head.decode("ascii", "replace").split() or [""], payload))
+    return found

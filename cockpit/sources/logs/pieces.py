@@ -7,6 +7,7 @@ is ever done there.
 from __future__ import annotations
 
 import errno
+import re
 import stat as modes
 import threading
 from collections import OrderedDict
@@ -18,8 +19,8 @@ from cockpit.hosts.link import Ask as Question
 from cockpit.hosts.link import ask
 from cockpit.hosts.ranges import PAGE
 from cockpit.hosts.script import run_script_blocking
+from cockpit.runtime.ssh import quote
 from cockpit.sources.logs.ranged import NOTHING, Span, Wish
-from cockpit.sources.scripts import is_pattern, word_of
 from cockpit.text.safe import clean
 
 
@@ -267,3 +268,38 @@ def _plain_answer(each: Ask, out: bytes) -> Told:
     if answer.size < 0:
         return OSError(0, "not a regular file", answer.path)
     return answer._replace(pieces=((int(begin), data),))
+
+
+_MAGIC: Final = re.compile(r"[*?[]")
+_USER: Final = re.compile(r"~[A-Za-z0-9_.-]*")
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a path has letters that a pattern is made of."""
+    return _MAGIC.search(path) is not None
+
+
+def word_of(path: str, magic: bool = False) -> str:
+    """Return a path as a word of the shell, from the home where it says so (``~/x``).
+
+    With ``magic``, ``*``, ``?`` and ``[a-z]`` in it are a pattern; ``**`` is ``*``.
+    """
+    quoted = _pattern if magic else quote
+    user = _USER.match(path) if path.startswith("~") else None
+    if user is not None and path[user.end() : user.end() + 1] in ("", "/"):
+        home = '"$HOME"' if user[0] == "~" else user[0]
+        return home + (quoted(path[user.end() :]) if path[user.end() :] else "")
+    return quoted(path) if path.startswith("/") else "./" + quoted(path)
+
+
+def _pattern(text: str) -> str:
+    parts = re.split(r"(\*+|\?|\[[!^]?\]?[^]/]*\])", text)
+    return "".join(_magic(part) if at % 2 else quote(part) for at, part in enumerate(parts) if part)
+
+
+def _magic(part: str) -> str:
+    if not part.startswith("["):
+        return part[0]
+    plain = re.compile(r"[A-Za-z0-9_.\-\]]")
+    inner = "".join(char if plain.match(char) else quote(char) for char in part[1:-1].lstrip("!^"))
+    return f"[{'!' if part[1] in '!^' else ''}{inner}]"

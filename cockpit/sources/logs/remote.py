@@ -36,12 +36,12 @@ from cockpit.sources.logs.pieces import (
     PageCache,
     Told,
     answers,
+    is_pattern,
     question,
     read_plainly,
 )
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
 from cockpit.sources.logs.spool import SpoolLog, is_spool
-from cockpit.sources.scripts import is_pattern
 
 TRIP: Final = 4.0
 """Seconds for one trip within a look."""

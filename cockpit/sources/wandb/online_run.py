@@ -11,7 +11,7 @@ from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
-from cockpit.sources.loss_fold import POINTS
+from cockpit.sources.curve_fold import POINTS
 from cockpit.sources.metric_keys import (
     WANDB_STEP,
     MetricKeys,
@@ -21,6 +21,7 @@ from cockpit.sources.metric_keys import (
 )
 from cockpit.sources.rowlog import Batch, Record, RecordLog
 from cockpit.sources.run_rows import About, Newest, RunRows
+from cockpit.sources.wandb.fragment import older, without_step
 from cockpit.sources.wandb.online_rows import (
     EVALUATION,
     READ_AHEAD,
@@ -40,7 +41,6 @@ from cockpit.sources.wandb.online_rows import (
 )
 from cockpit.sources.wandb.online_rows import wandb_step as step_of
 from cockpit.sources.wandb.server import Document
-from cockpit.sources.wandb.tail import older, without_step
 
 LIVE: Final = frozenset(("running", "pending", "preempting"))
 """States in which rows may come."""

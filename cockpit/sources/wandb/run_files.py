@@ -11,7 +11,7 @@ from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.attempts import joined
-from cockpit.sources.loss_fold import POINTS
+from cockpit.sources.curve_fold import POINTS
 from cockpit.sources.metric_keys import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.run_folders import BadFileError, Chosen
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
@@ -25,9 +25,17 @@ from cockpit.sources.wandb.decode import (
     usual_step_seconds,
 )
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, Span, WandbLog
-from cockpit.sources.wandb.fragment import CHUNK_BYTES, Cursor, Fragment, read_rows
+from cockpit.sources.wandb.fragment import (
+    CHUNK_BYTES,
+    Cursor,
+    Fragment,
+    Head,
+    Latest,
+    newest_rows,
+    older,
+    read_on,
+)
 from cockpit.sources.wandb.listing import LaunchFiles, wanted_of
-from cockpit.sources.wandb.tail import Head, Latest, newest_rows, older
 from cockpit.text.safe import clean
 
 CLOCKS = 30.0
@@ -183,7 +191,7 @@ class RunFiles(RowLog):
         for fragment in self._order[len(self._cursors) :]:
             self._cursors.append(Cursor(fragment, self.keys))
         behind = next((one for one in self._cursors if not one.caught_up), None)
-        rows = [] if behind is None else read_rows(behind)
+        rows = [] if behind is None else read_on(behind)
         read, total = sum(one.read for one in self._cursors), self._size()
         caught_up = all(one.caught_up for one in self._cursors)
         self._complete_once = self._complete_once or caught_up

@@ -10,10 +10,10 @@ from cockpit.model.clock import Clock, machine_time
 from cockpit.model.facet import WANDB, ErrorKind, Facet, not_configured, unknown
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import address_of
-from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.run import RunSpec
 from cockpit.sources.file_tracker import FileTracker
 from cockpit.sources.two_trackers import FilesAndServer, Part, TwoTrackers
-from cockpit.sources.wandb.listing import LaunchFiles, Wanted, wanted_of
+from cockpit.sources.wandb.listing import LaunchFiles, wanted_of
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 from cockpit.sources.wandb.run_files import read_run
 from cockpit.text.safe import clean
@@ -26,17 +26,13 @@ class OfflineWandb(FileTracker):
         """``call`` calls functions of the agents of ssh hosts."""
         files = LaunchFiles(call, partial(machine_time, clock))
 
-        def sought(spec: WandbSpec) -> Wanted | None:
-            wanted = wanted_of(spec)
-            return wanted if wanted.host else None
-
         super().__init__(
             clock,
             WANDB,
             lambda spec: spec.dir,
             lambda spec: read_run(spec, files),
             files,
-            sought,
+            wanted_of,
             "W&B files",
         )
 

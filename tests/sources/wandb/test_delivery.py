@@ -10,7 +10,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.loss_fold import RowChunk
+from cockpit.sources.curve_fold import RowChunk
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.run_files import read_run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cockpit.model.run import MetricNames
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.metric_keys import MetricKeys, choose
-from cockpit.sources.wandb import tail
+from cockpit.sources.wandb import fragment as tail
 from cockpit.sources.wandb.decode import KeyLayout, RowReader
 from cockpit.sources.wandb.file import WandbLog
 from tests.sources.wandb import writer
