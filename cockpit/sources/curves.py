@@ -162,7 +162,9 @@ class FileCurves:
             missing = error
         reading = self._others.pop(raw, None)
         if reading is None:
-            reading = _Reading(self._make(self._names_for(raw, keys)), masked=False)
+            # Under these names a row's loss is that metric, at the run's own steps.
+            names = self._configured.model_copy(update={"loss": raw, "step": keys.step})
+            reading = _Reading(self._make(names), masked=False)
         self._others[raw] = reading  # the newest that was asked for stands last
         while len(self._others) > MOST_READINGS:
             del self._others[next(iter(self._others))]
@@ -172,10 +174,6 @@ class FileCurves:
         shown = next(iter(offered([raw])), metric)
         found = reading.folds[LOSS].curve(shown, None, span, reading.share)
         return found._replace(note=reading.trouble)
-
-    def _names_for(self, raw: str, keys: MetricKeys) -> MetricNames:
-        """Return names under which a row's loss is that metric, at the run's own steps."""
-        return self._configured.model_copy(update={"loss": raw, "step": keys.step})
 
     def _there(self) -> dict[str, str]:
         if self._names is None or self._now() - self._names[0] > NAMES_EVERY:

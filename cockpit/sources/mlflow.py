@@ -208,7 +208,9 @@ class StoredLog(Adapter):
     def newest(self, count: int) -> tuple[list[Record], float]:
         """Return the last records."""
         run, names, store = self._known()
-        records = joined(sorted(store.ends(run, names, count), key=_order))[-count:]
+        records = joined(sorted(store.ends(run, names, count), key=lambda each: each[1][:2]))[
+            -count:
+        ]
         return records, 1.0 if len(records) < count else _share(records, run)
 
     def after(self, cursor: Hashable) -> Batch:
@@ -235,7 +237,8 @@ def wanted(names: tuple[str, ...], configured: MetricNames) -> tuple[str, ...]:
     """Return the metrics that the rules read; of a run that has none of these a few others."""
     known = [name for name in names if plain_name(name) in USUAL]
     found = [name for name in names if interesting(name, configured)]
-    found = [*sorted(found, key=_length)[:MOST_ALIKE], *known]  # of many it is the shortest
+    shortest = sorted(found, key=lambda name: (len(name), name))[:MOST_ALIKE]
+    found = [*shortest, *known]
     keys = choose([frozenset(found)], configured)
     first = (keys.step, keys.loss, keys.throughput, keys.grad_norm, *keys.other_names)
     read = dict.fromkeys(name for name in first if name in found)  # a loss may have a limit, too
@@ -316,14 +319,6 @@ def value_of(value: float) -> float:
 def _logged(run: StoredRun) -> LoggedRun:
     began, written = int(run.began * 1000), int(run.written * 1000)
     return LoggedRun(run.id, run.name, began, written, run.began, run.written, 1)
-
-
-def _length(name: str) -> tuple[int, str]:
-    return len(name), name
-
-
-def _order(point: tuple[str, Point]) -> tuple[float, int]:
-    return point[1][:2]
 
 
 def _share(records: Sequence[Record], run: StoredRun) -> float:

@@ -87,9 +87,6 @@ class Names:
         self._shapes: dict[frozenset[str], None] = {}
         self._noticed: set[tuple[str, ...]] = set()
 
-    def _matters(self, name: str) -> bool:
-        return interesting(name, self._configured)
-
     def notice(self, records: Sequence[Record]) -> None:
         """Learn from records, and choose the keys anew if there is anything new."""
         known = len(self._shapes)
@@ -99,7 +96,8 @@ class Names:
                 continue
             if len(self._noticed) < SHAPES:
                 self._noticed.add(names)
-            self._shapes.setdefault(frozenset(each for each in names if self._matters(each)))
+            mattering = (each for each in names if interesting(each, self._configured))
+            self._shapes.setdefault(frozenset(mattering))
         if len(self._shapes) != known:
             self.keys = choose(list(self._shapes), self._configured, self.keys)
 

@@ -431,7 +431,8 @@ class TensorboardRun:
                 went_on = _Cursor(at.file + 1, 0)
             if piece.records or piece.skipped or (done and last):
                 records, bad = _records(piece.records)
-                share = (self._before(at.file) + piece.offset) / total
+                before = sum(each.size for each in self._files[: at.file])
+                share = (before + piece.offset) / total
                 skipped = piece.skipped + bad
                 return Batch(records, went_on, done and last, min(1.0, share), skipped)
             at = went_on
@@ -448,9 +449,6 @@ class TensorboardRun:
             if len(records) >= count or read < file.size:
                 break
         return records[-count:], min(1.0, covered / total)
-
-    def _before(self, file: int) -> int:
-        return sum(each.size for each in self._files[:file])
 
 
 def _elsewhere(folders: Sequence[str]) -> tuple[str, ...]:

@@ -377,7 +377,9 @@ class Assembly:
         found, loadable = {}, 0
         for folder in sorted(folders, key=lambda each: latest(each.name)):
             why = self._told.contents.archived(join(root, folder.name))
-            found[folder.name] = why or next(filter(is_archived, _errors(folder)), None)
+            found[folder.name] = why or next(
+                filter(is_archived, (file.error for file in folder.files)), None
+            )
             loadable += found[folder.name] is None
             if loadable == LOADABLE:
                 break
@@ -498,10 +500,6 @@ def _inner(root: Root, level: Level) -> Iterator[tuple[str, int]]:
             yield name, 0
         elif above and HOLDER.fullmatch(name):
             yield name, 1
-
-
-def _errors(folder: Folder) -> Iterator[str]:
-    return (file.error for file in folder.files if file.error is not None)
 
 
 def _descended(level: Level) -> list[str]:

@@ -377,7 +377,8 @@ class Contents:
 
         Raises ``ListingError`` when nothing there can be read any more.
         """
-        missing = dict(sorted(self.missing.items(), key=lambda item: latest(_folder(item[0]))))
+        waiting = sorted(self.missing, key=lambda path: latest(path.rpartition("/")[0]))
+        missing = {path: self.missing[path] for path in waiting}
         self.missing = {}
         pieces = {path: self._piece(path, entry) for path, entry in missing.items()}
         small = {p: piece for p, piece in pieces.items() if not self._archive(p, missing[p])}
@@ -426,10 +427,6 @@ class Contents:
 
     def _archive(self, path: str, entry: Entry) -> bool:
         return path in self._single or _first_shard(entry.path)
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _first_shard(path: str) -> bool:

@@ -140,8 +140,10 @@ class HostTree:
             if isinstance(answer, Problem):
                 continue
             for piece, data in zip(asked[each], answer, strict=True):
-                known = isinstance(data, bytes)
-                found[piece] = data if known else _unread(data[0])
+                if not isinstance(data, bytes):
+                    why = clean(data[0], _LIMIT)
+                    data = ListingError(ErrorKind.PERMISSION, why, whole=False)
+                found[piece] = data
         return found
 
     async def opened(self, files: Sequence[Entry], until: float) -> Mapping[str, Opened]:
@@ -237,10 +239,6 @@ def _here(each: Ask) -> Any:  # noqa: ANN401 - as the agent's
         return called(each)
     except OSError as error:
         return problem_of(error)
-
-
-def _unread(why: str) -> ListingError:
-    return ListingError(ErrorKind.PERMISSION, clean(why, _LIMIT), whole=False)
 
 
 def _reading(batch: Sequence[Piece]) -> Ask:

@@ -108,15 +108,12 @@ class Surveys:
 
     def _survey(self, endpoint: str, place: Place) -> Survey | None:
         if endpoint not in self._surveys:
-            tree = self._tree(place)
+            tree = tree_at(place, self._clock, self._http)
             if tree is None:
                 return None
             self._surveys[endpoint] = Survey(tree)
             self._turns[endpoint] = asyncio.Lock()
         return self._surveys[endpoint]
-
-    def _tree(self, place: Place) -> Tree | None:
-        return tree_at(place, self._clock, self._http)
 
 
 def tree_at(place: Place, clock: Clock, http: Http | None = None) -> Tree | None:

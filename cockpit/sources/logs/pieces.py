@@ -72,7 +72,10 @@ def question(asks: Sequence[Ask], room: int, **more: object) -> Question:
 
 
 def _asked(each: Ask) -> list[Any]:
-    spans = [[span.begin, span.end, span.last, _whole_pages(span.to)] for span in each.wish.spans]
+    spans = [
+        [span.begin, span.end, span.last, max(PAGE, span.to - span.to % PAGE)]
+        for span in each.wish.spans
+    ]
     unless = each.wish.unless if isinstance(each.wish.unless, str) else ""
     path = each.path.replace("[^", "[!") if is_pattern(each.path) else each.path
     return [path, spans, unless, each.own, each.beside, each.every]
@@ -123,10 +126,6 @@ def failure(path: str, number: int, text: str) -> OSError:
     if number == errno.ETIMEDOUT:
         return TimeoutError(number, text)
     return OSError(number or errno.EIO, clean(text, 200) or "it cannot be inspected", path)
-
-
-def _whole_pages(to: int) -> int:
-    return max(PAGE, to - to % PAGE)
 
 
 MOST: Final = 8 << 20

@@ -149,12 +149,8 @@ def _offset_in(log: Opened, mark: LogMark | None) -> int | None:
     size, inode = log.stat.size, log.stat.identity[1]
     if mark is None or size < mark.offset or (mark.offset == 0 and inode != mark.inode):
         return None
-    return mark.offset if _checksum(log, mark.offset) == mark.before else None
-
-
-def _checksum(log: Opened, offset: int) -> int:
-    """Return what tells the bytes right before ``offset`` from others."""
-    return zlib.crc32(log.read(max(0, offset - GUARD), offset))
+    before = zlib.crc32(log.read(max(0, mark.offset - GUARD), mark.offset))
+    return mark.offset if before == mark.before else None
 
 
 def _end_of(path: str, log: Opened, start: int) -> tuple[_Part, bool]:
