@@ -20,12 +20,15 @@ from widgets.scrolled import Row
 
 MOST: Final = 500
 """Events that are listed; each run's own timeline has all of its own."""
+EVERY: Final = 60.0
+AGAIN: Final = 5.0
+"""Seconds after which the runs are asked anew: with all answers, and without some."""
 NAME: Final = 24
 """Columns that a run's name may take."""
 
 
 class HappenedScreen(ListScreen):
-    """Asks for each run's timeline when it opens; Enter shows the run as it was at that time."""
+    """Asks for each run's timeline, once in a while anew; Enter shows the run as it was then."""
 
     SCOPES = ("happened", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("happened", "list")
@@ -36,12 +39,16 @@ class HappenedScreen(ListScreen):
         self._troubles: dict[str, str] = {}
         self._kind: Kind | None = None
         self._left = 0
-        """Runs whose past has not been read yet."""
+        """Runs whose past is still to be read."""
+        self._asked = float("-inf")
 
-    def on_mount(self) -> None:
-        """Ask for the past of every run."""
-        super().on_mount()
-        spawn(self, self._read)
+    def show(self) -> None:
+        """Show what is known by now, and ask anew where that is old or could not be read."""
+        now, every = self.cockpit.now(), AGAIN if self._troubles else EVERY
+        if self.is_mounted and not self._left and abs(now - self._asked) >= every:
+            self._asked = now
+            spawn(self, self._read)
+        super().show()
 
     async def _read(self) -> None:
         names = [each.name for each in self.cockpit.reports]
@@ -49,6 +56,7 @@ class HappenedScreen(ListScreen):
         for name in names:
             try:
                 self._found[name] = await self.cockpit.pasts.timeline(name)
+                self._troubles.pop(name, None)
             except (OSError, TimeoutError, ValueError) as error:
                 said = getattr(error, "strerror", None) or str(error) or "no answer in time"
                 self._troubles[name] = f"cannot read the past of {name}: {said}"

@@ -187,3 +187,7 @@ async def test_the_past_of_all_runs_is_listed_and_leads_to_each_run_as_it_was() 
         await until(pilot, lambda: said in text_of(app))
         await pilot.press("enter")
         assert "nothing has happened yet" in text_of(app)
+        engine.pasts.fault, app._clock.at = None, app._clock.at + 6.0  # type: ignore[attr-defined]
+        app.show_news()
+        await until(pilot, lambda: text_of(app).count("Killed by signal 9") == 2)
+        assert "cannot read" not in text_of(app)
