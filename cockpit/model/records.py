@@ -157,9 +157,7 @@ class PointMark(NamedTuple):
 
 
 def points_of(
-    report: RunReport,
-    unresolved: Sequence[tuple[str, str]],
-    draft: Unfinished | None = None,
+    report: RunReport, unresolved: Sequence[tuple[str, str]], draft: Unfinished | None = None
 ) -> tuple[Point, ...]:
     """Return the open points of a run; ``unresolved`` has (id and verb, what is known) of actions.
 

@@ -186,11 +186,7 @@ def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str
 
 
 def _account(
-    run: RunSpec,
-    history: History,
-    split: Split,
-    span: tuple[float, float],
-    restarts: Restarts,
+    run: RunSpec, history: History, split: Split, span: tuple[float, float], restarts: Restarts
 ) -> Goodput:
     stepping = history.trend.stepping
     watched = split.wall_s - split.unwatched_s

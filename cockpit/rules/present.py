@@ -18,12 +18,7 @@ from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
-from cockpit.model.observed import (
-    CheckpointState,
-    JobValue,
-    Phase,
-    TrackerValue,
-)
+from cockpit.model.observed import CheckpointState, JobValue, Phase, TrackerValue
 from cockpit.model.run import RunSpec
 
 _PHASES = {

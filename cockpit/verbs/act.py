@@ -221,10 +221,7 @@ def run(args: argparse.Namespace) -> int:
     if by_standing_order(operator.name):
         raise UsageError(f"you act as {operator.name}: under that name no command acts")
     request = Request(
-        action=row.verb,
-        run=args.run_name,
-        operator=operator.name,
-        params=params_of(args, row),
+        action=row.verb, run=args.run_name, operator=operator.name, params=params_of(args, row)
     )
     approvals = approvals_of(args)
     try:

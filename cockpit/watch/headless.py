@@ -219,13 +219,7 @@ class HeadlessWatch:
     """Watches the engine's runs as ``me``. Claim; go through ``rounds``; release."""
 
     def __init__(
-        self,
-        engine: Engine,
-        me: Owner,
-        clock: Clock,
-        *,
-        stop: StopPoint,
-        once: bool = False,
+        self, engine: Engine, me: Owner, clock: Clock, *, stop: StopPoint, once: bool = False
     ) -> None:
         self.lost: list[str] = []
         self._engine = engine

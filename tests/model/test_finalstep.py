@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.finalstep import (
-    FinalStepSource,
-    differing,
-    final_step_in,
-    final_step_of_command,
-)
+from cockpit.model.finalstep import FinalStepSource, differing, final_step_in, final_step_of_command
 
 TRAINERS: list[tuple[dict[str, Any], int | None]] = [
     ({"trainer": {"num_train_steps": 119_209}}, 119_209),  # Levanter

@@ -47,11 +47,7 @@ def judged(folder: Path, stopped_for: float, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_steps_that_stopped_make_no_run_healthy(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stopped_for: float,
-    verdict: str,
-    says: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_for: float, verdict: str, says: str
 ) -> None:
     run = judged(tmp_path, stopped_for, monkeypatch)
     assert run["verdict"] == verdict

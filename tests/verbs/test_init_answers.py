@@ -93,9 +93,7 @@ def test_words_that_no_file_can_be_made_of_are_told_in_one_line(
     assert not list(folder.glob("**/*.toml"))
 
 
-def test_a_missing_folder_is_said_before_anything_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_folder_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = io.StringIO("grug\n")
     monkeypatch.setattr("cockpit.verbs.init.is_terminal", lambda *_: True)
     monkeypatch.setattr("sys.stdin", answers)

@@ -182,8 +182,7 @@ class World:
         self.fakes["job"].value = running(now)
         self.fakes["log"].value = LogValue(path="/x/log", size=9, mtime=on, last_line_at=on)
         self.file = CockpitFile(
-            path="/x/cockpit.toml",
-            runs=tuple(run_spec(name, cadence) for name in names or ("r",)),
+            path="/x/cockpit.toml", runs=tuple(run_spec(name, cadence) for name in names or ("r",))
         )
         platforms = Platforms(self.clock)
         self.sources = Sources(**self.fakes, platform_of=platforms.of, findings=platforms.findings)

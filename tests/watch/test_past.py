@@ -160,8 +160,7 @@ def everything(store: Store, tmp_path: Path) -> Timeline:
     value = {"logbook": str(book), "told": (told, again)}
     facet = type(records).model_validate({"source": "x", "observed_at": NOW, "value": value})
     now = report(
-        NOW,
-        facets=made.facets(records=facet, checkpoints=made.checkpoints(made.checkpoint(400))),
+        NOW, facets=made.facets(records=facet, checkpoints=made.checkpoints(made.checkpoint(400)))
     )
     run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(book))})
     return timeline(store, KEY, run, now, NOW)
@@ -327,12 +326,7 @@ def test_a_line_that_was_being_written_is_left_out_and_the_rest_still_vouches(
 
 @pytest.mark.parametrize(
     "text",
-    [
-        lines(1500),
-        lines(4000, 7),
-        lines(1999) + "line 001999 of a log!!\n" + lines(10),
-        "",
-    ],
+    [lines(1500), lines(4000, 7), lines(1999) + "line 001999 of a log!!\n" + lines(10), ""],
     ids=["truncated", "another", "edited", "empty"],
 )
 def test_another_text_is_refused(tmp_path: Path, text: str) -> None:

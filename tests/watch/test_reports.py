@@ -29,17 +29,7 @@ from cockpit.store.launches import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile, report_of, unruled
 from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState, SettingsSeen
 from cockpit.watch.store_writer import Shared
-from tests.rules.making import (
-    T0,
-    folded,
-    job,
-    log,
-    losses,
-    outage,
-    run_spec,
-    seen,
-    tracker,
-)
+from tests.rules.making import T0, folded, job, log, losses, outage, run_spec, seen, tracker
 
 ADA = Acknowledgement(by="ada", at=5.0)
 

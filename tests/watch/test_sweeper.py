@@ -192,9 +192,7 @@ def last_line(engine: Engine) -> str:
     return log.lines[-1].plain if log is not None and log.lines else ""
 
 
-async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(
-    config: Path,
-) -> None:
+async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(config: Path) -> None:
     folder = config.parent
     async with watching(config) as engine:
         await until(lambda: last_line(engine))

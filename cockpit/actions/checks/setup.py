@@ -222,10 +222,7 @@ def unused_tracker(context: ActionContext) -> list[Check]:
 
 
 def ready(
-    platform: Platform | None,
-    run: RunSpec,
-    command: Command | None,
-    values: dict[str, str | None],
+    platform: Platform | None, run: RunSpec, command: Command | None, values: dict[str, str | None]
 ) -> tuple[list[Check], tuple[str, ...]]:
     """Return the checks on the recorded command, and its words as they would be run.
 

@@ -11,14 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.core.action import (
-    ActionContext,
-    Execution,
-    SkipStep,
-    Step,
-    StepError,
-    asked,
-)
+from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step, StepError, asked
 from cockpit.actions.core.execution import ordered
 from cockpit.model import check_rows as rows
 from cockpit.model.plan import Check, Plan

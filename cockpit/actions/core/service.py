@@ -59,16 +59,7 @@ from cockpit.actions.core.standing import USED, forbidden, standing_check
 from cockpit.hosts.notes import next_launch_id
 from cockpit.model.acts import Outcome, Records
 from cockpit.model.jobs import Live
-from cockpit.model.plan import (
-    Approval,
-    Check,
-    Draft,
-    Loss,
-    Plan,
-    Request,
-    Result,
-    plan_of,
-)
+from cockpit.model.plan import Approval, Check, Draft, Loss, Plan, Request, Result, plan_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.model.shared_facts import by_standing_order, is_agent, own_word, typist
@@ -446,10 +437,7 @@ class ActionService:
         return plan_of(request, full, context.now)
 
     def _typed(
-        self,
-        request: Request,
-        approvals: Sequence[Approval],
-        context: ActionContext | None = None,
+        self, request: Request, approvals: Sequence[Approval], context: ActionContext | None = None
     ) -> Given:
         """Return the approvals with who typed them, whatever name they were given under."""
         who = typist(request.operator, self._parts.login)

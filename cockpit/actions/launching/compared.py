@@ -159,9 +159,7 @@ def _side_by_side(
     was = command_was(material)
     ran = prior.command if prior is not None else was
     yield Difference(
-        what="command",
-        ran=None if ran is None else shown_command(ran),
-        would_run=would.shown,
+        what="command", ran=None if ran is None else shown_command(ran), would_run=would.shown
     )
     if code is not None:  # else C-15 says that it is not known what would run
         base = material.changes.base

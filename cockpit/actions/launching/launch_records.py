@@ -48,10 +48,7 @@ from cockpit.platforms.command import recorded
 from cockpit.records.issue import text as issue_text
 from cockpit.records.issue.text import prose
 from cockpit.records.logbook.run_log_lists import experiments_of, timeline_of
-from cockpit.records.logbook.run_logs import (
-    with_first_job,
-    with_resumed_job,
-)
+from cockpit.records.logbook.run_logs import with_first_job, with_resumed_job
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import FIRST_CHECK, Failures, Followup, FollowupStore, Progressed
 from cockpit.store.memory import LaunchedJob, RunMemory, Snapshots
@@ -75,11 +72,7 @@ def own_run(execution: Execution) -> RunSpec:
 
 
 def record_steps(
-    name: str,
-    word: str,
-    run: RunOf = own_run,
-    *,
-    instance: bool = True,
+    name: str, word: str, run: RunOf = own_run, *, instance: bool = True
 ) -> tuple[Step, ...]:
     """Return the steps that write a launch of run ``name`` down; ``word`` is what it is called.
 

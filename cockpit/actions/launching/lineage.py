@@ -25,11 +25,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.new_run import new_run
 from cockpit.actions.core.recording import status_step
-from cockpit.actions.launching.launch_records import (
-    RESUMES_FROM,
-    record_steps,
-    trouble_step,
-)
+from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
 from cockpit.actions.launching.relaunch import (
     filled,
     nothing_lives,

@@ -43,14 +43,7 @@ from cockpit.actions.launching.launch_records import (
 )
 from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, submit, verify
 from cockpit.actions.stopping.losses import LOST, loss_of
-from cockpit.actions.stopping.stop import (
-    SAVE,
-    can_save,
-    evidence,
-    save_first,
-    saving,
-    with_loss,
-)
+from cockpit.actions.stopping.stop import SAVE, can_save, evidence, save_first, saving, with_loss
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model import check_rows as rows
@@ -63,12 +56,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, CommandError, LostError
-from cockpit.platforms.command import (
-    as_sent,
-    places_in,
-    values_of,
-    words_of,
-)
+from cockpit.platforms.command import as_sent, places_in, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload

@@ -19,11 +19,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import nothing_lives
-from cockpit.actions.sealing.pulled import (
-    CONSOLE,
-    pulled,
-    verified,
-)
+from cockpit.actions.sealing.pulled import CONSOLE, pulled, verified
 from cockpit.hosts.supervisor import expand
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Command

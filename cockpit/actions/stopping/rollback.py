@@ -29,12 +29,7 @@ from cockpit.actions.core.recording import (
     status_step,
     stored,
 )
-from cockpit.actions.retention.at_rest import (
-    RunRoots,
-    listing,
-    nothing_lives,
-    relisted,
-)
+from cockpit.actions.retention.at_rest import RunRoots, listing, nothing_lives, relisted
 from cockpit.actions.retention.ways import (
     Move,
     RootError,
@@ -347,12 +342,7 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
 
 
 def _would_load(
-    run: RunSpec,
-    chosen: Pick | None,
-    after: CheckpointsValue | str,
-    newer: int,
-    *,
-    move: bool,
+    run: RunSpec, chosen: Pick | None, after: CheckpointsValue | str, newer: int, *, move: bool
 ) -> Iterator[Check]:
     """Yield whether the trainer, by its own rule, would load what is wanted (SPEC A-4)."""
     if chosen is None:

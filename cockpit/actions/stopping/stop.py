@@ -45,17 +45,7 @@ from cockpit.actions.stopping.losses import (
 from cockpit.model import check_rows as rows
 from cockpit.model.check_rows import CheckRow
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.plan import (
-    Basis,
-    Check,
-    Draft,
-    Level,
-    Loss,
-    Plan,
-    Request,
-    StepState,
-    deeds,
-)
+from cockpit.model.plan import Basis, Check, Draft, Level, Loss, Plan, Request, StepState, deeds
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps

@@ -178,11 +178,7 @@ class Logbooks:
         return scrub(text)
 
     async def save(
-        self,
-        report: RunReport,
-        text: str,
-        on_stage: Callable[[Recorded], None],
-        by: str = "",
+        self, report: RunReport, text: str, on_stage: Callable[[Recorded], None], by: str = ""
     ) -> Recorded:
         """Write, commit, push; the draft is dropped once the file holds the text.
 

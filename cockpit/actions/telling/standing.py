@@ -75,10 +75,7 @@ class Standing(Action):
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: arm it, or end it, and tell the other cockpits."""
         word = "log the end of the standing order" if _off(plan) else "log standing order"
-        return (
-            Step("allow", _allow),
-            log_step(_entry, f"{plan.run}: {word}", tells=_tells),
-        )
+        return (Step("allow", _allow), log_step(_entry, f"{plan.run}: {word}", tells=_tells))
 
 
 def _off(plan: Plan) -> bool:

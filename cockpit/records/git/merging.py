@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 from cockpit.model.base import Frozen
 from cockpit.records.git import documents
-from cockpit.records.git.committing import (
-    make_commit,
-    noted,
-    patiently,
-    put_in_index,
-    tree_with,
-)
+from cockpit.records.git.committing import make_commit, noted, patiently, put_in_index, tree_with
 from cockpit.records.git.repository import Blob, GitError, Repository
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean

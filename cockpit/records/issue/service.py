@@ -282,12 +282,7 @@ class IssueService:
         return await self._creator.create(run, self._key(run), text)
 
     def preview(
-        self,
-        run: RunSpec,
-        kind: Literal["comment", "issue"],
-        body: str,
-        *,
-        event: str = "",
+        self, run: RunSpec, kind: Literal["comment", "issue"], body: str, *, event: str = ""
     ) -> str:
         """Return exactly the text that would be posted (an issue's title is ``title(run)``)."""
         event = ISSUE if kind == "issue" else event

@@ -58,10 +58,7 @@ def _kills(mark: HostMark, value: HostValue, at: float) -> dict[str, Any]:
         return {}
     known = mark.oom_kills
     rose = known is not None and value.oom_kills > known
-    return {
-        "oom_kills": value.oom_kills,
-        **({"oom_from": known, "oom_at": at} if rose else {}),
-    }
+    return {"oom_kills": value.oom_kills, **({"oom_from": known, "oom_at": at} if rose else {})}
 
 
 def _accelerators(mark: HostMark, value: HostValue, at: float) -> dict[str, Any]:

@@ -98,10 +98,7 @@ def decide(items: Sequence[Checkpoint], policy: Policy, needed: Needed) -> tuple
         newest[good, False] = _newest(lasting or like, policy)
     return tuple(
         _decision(
-            item,
-            newest[item.good or not item.complete, item.permanent is False],
-            policy,
-            needed,
+            item, newest[item.good or not item.complete, item.permanent is False], policy, needed
         )
         for item in items
     )

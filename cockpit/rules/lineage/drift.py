@@ -20,14 +20,7 @@ from cockpit.model.lineage import Touches, worst_first
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.rules import present
-from cockpit.rules.present import (
-    job_of,
-    of_present,
-    phase_of,
-    phase_since,
-    seen_at,
-    still_open,
-)
+from cockpit.rules.present import job_of, of_present, phase_of, phase_since, seen_at, still_open
 
 FILES_SHOWN: Final = 8
 """Changed files that an alert names; the rest is counted."""

@@ -223,10 +223,7 @@ def past_limit(run: RunSpec, history: History) -> Iterator[Alert]:
             title=_title(limit, found),
             since=present.first(found.since, history.trend.last_step_at, history.now),
             since_or_before=not whole,
-            evidence=(
-                *present.evidence("logged rows", _text(limit, found)),
-                *present.gap(history),
-            ),
+            evidence=(*present.evidence("logged rows", _text(limit, found)), *present.gap(history)),
             confidence="sure" if whole else "likely",
             next_action=limit.advice or f"see what changed at step {wording.step(found.step)}",
         )

@@ -135,9 +135,7 @@ async def test_an_edit_of_the_run_file_within_the_grace_counts(tmp_path: Path) -
     assert (result.outcome, made.platform.started) == (Outcome.REFUSED, [])
 
 
-async def test_a_veto_stops_it_and_holds_for_every_agent_but_for_no_person(
-    tmp_path: Path,
-) -> None:
+async def test_a_veto_stops_it_and_holds_for_every_agent_but_for_no_person(tmp_path: Path) -> None:
     made = world(tmp_path)
     plan = await planned(made)
     other = World(tmp_path, clock=made.clock)
@@ -174,9 +172,7 @@ async def test_a_person_who_plans_or_acts_takes_the_run_over(tmp_path: Path) -> 
     assert done.outcome is Outcome.DONE
 
 
-async def test_of_two_agents_on_one_run_one_waits_and_the_other_is_refused(
-    tmp_path: Path,
-) -> None:
+async def test_of_two_agents_on_one_run_one_waits_and_the_other_is_refused(tmp_path: Path) -> None:
     made = world(tmp_path)
     plan = await planned(made)
     other = World(tmp_path, clock=made.clock)

@@ -34,9 +34,7 @@ def test_it_was_killed_at_every_point(seen: list[dict[str, Any]]) -> None:
     assert not [one for one in seen if "error" in one]
 
 
-def test_there_is_one_live_job_in_the_end_whatever_was_killed(
-    seen: list[dict[str, Any]],
-) -> None:
+def test_there_is_one_live_job_in_the_end_whatever_was_killed(seen: list[dict[str, Any]]) -> None:
     for one in seen:
         assert one["result"] == "done", one
         assert len(one["living"]) == 1, one
@@ -52,9 +50,7 @@ def test_no_submit_is_forgotten(seen: list[dict[str, Any]]) -> None:
             assert sum(name in line for line in one["log"]) == 1, one
 
 
-def test_nothing_is_left_open_and_no_claim_is_left_behind(
-    seen: list[dict[str, Any]],
-) -> None:
+def test_nothing_is_left_open_and_no_claim_is_left_behind(seen: list[dict[str, Any]]) -> None:
     for one in seen:
         assert one["open"] == [], one
         assert one["claim"] is False, one

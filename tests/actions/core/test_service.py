@@ -18,16 +18,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Accepted, LaunchState, Live, LookUp, Submission
-from cockpit.model.plan import (
-    Basis,
-    Check,
-    Level,
-    Outcome,
-    Plan,
-    Request,
-    StepResult,
-    StepState,
-)
+from cockpit.model.plan import Basis, Check, Level, Outcome, Plan, Request, StepResult, StepState
 from cockpit.model.records import Claim, Recorded
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.state import this_holder
@@ -70,9 +61,7 @@ async def test_only_the_exact_words_count(tmp_path: Path, words: str) -> None:
     assert bool(world.platform.started) == exact
 
 
-async def test_a_plan_nobody_was_shown_and_one_of_other_options_are_refused(
-    tmp_path: Path,
-) -> None:
+async def test_a_plan_nobody_was_shown_and_one_of_other_options_are_refused(tmp_path: Path) -> None:
     world = World(tmp_path)
     result = await world.service.act(request(), WORDS, shown="0123456789ab")
     assert result.outcome is Outcome.REFUSED
@@ -132,9 +121,7 @@ async def test_blocks_can_be_approved_by_name_only_where_that_is_allowed(
         assert [one.by for one in given] == ["bob"], "who approved is in the journal"
 
 
-async def test_a_refused_repeat_offers_no_words_that_would_be_refused_too(
-    tmp_path: Path,
-) -> None:
+async def test_a_refused_repeat_offers_no_words_that_would_be_refused_too(tmp_path: Path) -> None:
     world = World(tmp_path)
     plan = await world.service.plan(request())
     world.toy.checks = (block("C-15", overridable=True),)
@@ -492,9 +479,7 @@ async def test_a_run_and_an_action_that_do_not_exist_are_refused_in_one_line(
         await world.service.plan(request().model_copy(update={"action": "explode"}))
 
 
-async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
-    tmp_path: Path,
-) -> None:
+async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(tmp_path: Path) -> None:
     world = World(tmp_path)
     plan = await world.service.plan(request())
     key = run_key(world.file.path, RUN)

@@ -117,9 +117,7 @@ async def test_waiting_tasks_of_the_array_that_is_stopped_are_cancelled_with_it(
     assert rest.book.entries[-1].next == "9 starts by itself now"
 
 
-async def test_what_waits_is_not_stopped_where_it_is_listed_as_a_job_too(
-    rest: ChainedRest,
-) -> None:
+async def test_what_waits_is_not_stopped_where_it_is_listed_as_a_job_too(rest: ChainedRest) -> None:
     """Asked by the job in the run file, a platform knows not which job it waits for."""
     rest.platform.living = (job("7"), NEXT, LAST.model_copy(update={"started_at": 5.0}))
     plan = await rest.plan()

@@ -42,12 +42,7 @@ async def _plan(action: Handoff | Escalate | LogEntry, run: RunSpec, **params: s
 async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
     plan = await _plan(Handoff(), _run(), to="bob", note="watch the loss\n# not a heading")
     page = plan.page or ""
-    for part in (
-        "ada → bob",
-        "python train.py",
-        "Next check due",
-        "Owner: bob; until now ada",
-    ):
+    for part in ("ada → bob", "python train.py", "Next check due", "Owner: bob; until now ada"):
         assert part in page
     assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
     assert "> # not a heading" in page, "a note cannot break the page up"

@@ -20,15 +20,7 @@ from cockpit.records.lease.lease import Lease
 from cockpit.records.lease.ref_seat import RefSeats, lease_ref
 from cockpit.runtime.shell import Completed
 from tests.records.lease.rigs import holder_of
-from tests.records.remotes import (
-    LOGBOOK,
-    git,
-    hook,
-    push_twice,
-    second_place,
-    shared,
-    snapshot,
-)
+from tests.records.remotes import LOGBOOK, git, hook, push_twice, second_place, shared, snapshot
 
 
 def service(host: str = "here", pid: int = 1, deadline: float = 60.0) -> Lease:

@@ -46,9 +46,7 @@ def test_what_a_watch_saw_of_the_first_end_is_kept(tmp_path: Path) -> None:
     assert "--open-mode=append" in alert.next_action
 
 
-def test_without_a_cause_it_is_lost_and_without_a_restart_nothing_is_said(
-    tmp_path: Path,
-) -> None:
+def test_without_a_cause_it_is_lost_and_without_a_restart_nothing_is_said(tmp_path: Path) -> None:
     value = followed(tmp_path / "run.log", "step 40/99 loss 2\n" * 9, "step 1/99 loss 2\n")
     (alert,) = told(value, job(restarts=1))
     assert alert.evidence[1].text == "what ended the former attempt is lost"

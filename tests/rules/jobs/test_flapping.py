@@ -9,16 +9,7 @@ from cockpit.model.observed import Phase, Row
 from cockpit.model.run import Thresholds
 from cockpit.rules.jobs.restarts import flapping, restarted, restarts_in
 from cockpit.rules.metrics.resume import resumed_elsewhere
-from tests.rules.making import (
-    T0,
-    checkpoint,
-    checkpoints,
-    folded,
-    history,
-    job,
-    monitor,
-    run_spec,
-)
+from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, monitor, run_spec
 
 HOUR = 3600.0
 

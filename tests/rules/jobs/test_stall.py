@@ -85,10 +85,7 @@ def test_only_a_job_that_is_said_to_run_can_stall() -> None:
 
 def test_what_cannot_be_seen_does_not_stall() -> None:
     old: Facet[Any] = Facet(
-        value=tracker(last_step_at=T0 + 99),
-        source="w&b",
-        observed_at=T0 + 100,
-        error=blind().error,
+        value=tracker(last_step_at=T0 + 99), source="w&b", observed_at=T0 + 100, error=blind().error
     )
     assert stalled(after(5000, tracker=old)) == []
     assert stalled(history(T0 + 9000, job=job(), tracker=blind(), log=blind())) == []
