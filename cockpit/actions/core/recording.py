@@ -50,7 +50,7 @@ def log_step(
 ) -> Step:
     """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
 
-    ``make`` must give the same entry for the same action: its ``at`` is when that was begun.
+    ``make`` must give the same entry for the same action: it is dated by when that was begun.
     ``tells`` is what every other cockpit is to read back from it; a job that was launched is
     told by itself.
     """
@@ -64,13 +64,17 @@ def log_step(
             if told_there:
                 return f"{skipped}; told under the output root"
             raise
-        entry = make(execution)
+        entry = _dated(make(execution), execution)
         said = "\n".join(filter(None, (entry.said, message_lines(told))))
         entry = entry.model_copy(update={"said": said})
         done = await execution.context.parts.recorder.event(spec, entry, commit)
         return lasting(done, execution, spec.records.logbook)
 
     return Step("log", run, records=True, after_failure=after_failure)
+
+
+def _dated(entry: EventEntry, execution: Execution) -> EventEntry:
+    return entry.model_copy(update={"at": execution.entry.begun_at})
 
 
 def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
@@ -82,7 +86,7 @@ def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
 
     async def run(execution: Execution) -> str | None:
         spec, recorder = _with_logbook(execution), execution.context.parts.recorder
-        done = await recorder.event(spec, make(execution), commit)
+        done = await recorder.event(spec, _dated(make(execution), execution), commit)
         try:
             said = lasting(done, execution, spec.records.logbook)
         except StepError as error:
@@ -97,18 +101,20 @@ def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
     return Step("intent", run, again=True)
 
 
+def shared_fact(
+    execution: Execution, what: str, value: str, parts: Mapping[str, str] | None = None
+) -> SharedFact:
+    """Return what every other cockpit is to know of an action, by whom and of when it is."""
+    at, who = execution.entry.begun_at, execution.entry.operator
+    return SharedFact(what=what, value=value, at=at, typed_by=who, parts=dict(parts or {}))
+
+
 def launched(execution: Execution) -> tuple[SharedFact, ...]:
     """Return what others must know of the job that an action has started."""
     if not execution.launch_id or not execution.job_id:
         return ()
-    told = SharedFact(
-        what=LAUNCHED,
-        value=execution.launch_id,
-        at=execution.entry.begun_at,
-        typed_by=execution.entry.operator,
-        parts={"job": execution.job_id, PAST: execution.facts.get(FAILED_STEP, "")},
-    )
-    return (told,)
+    parts = {"job": execution.job_id, PAST: execution.facts.get(FAILED_STEP, "")}
+    return (shared_fact(execution, LAUNCHED, execution.launch_id, parts),)
 
 
 def stopped(execution: Execution) -> tuple[SharedFact, ...]:
@@ -118,10 +124,7 @@ def stopped(execution: Execution) -> tuple[SharedFact, ...]:
     """
     if execution.trouble is not None:
         return ()
-    at, who = execution.entry.begun_at, execution.entry.operator
-    return tuple(
-        SharedFact(what=STOPPED, value=each, at=at, typed_by=who) for each in ordered(execution)
-    )
+    return tuple(shared_fact(execution, STOPPED, each) for each in ordered(execution))
 
 
 async def _tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:

@@ -28,6 +28,7 @@ from cockpit.actions.core.recording import (
     linked_issue,
     log_step,
     logbook_check,
+    shared_fact,
     stored,
 )
 from cockpit.actions.launching.compared import WouldRun, output_checks
@@ -334,14 +335,8 @@ async def _remember(execution: Execution) -> str:
 
 def _tells(execution: Execution) -> Sequence[SharedFact]:
     """Return what every other cockpit is to know: which job is the current one."""
-    told = SharedFact(
-        what=ADOPTED,
-        value=execution.plan.facts[JOB],
-        at=execution.entry.begun_at,
-        typed_by=execution.entry.operator,
-        parts={"run": execution.plan.run},
-    )
-    return (told,)
+    parts = {"run": execution.plan.run}
+    return (shared_fact(execution, ADOPTED, execution.plan.facts[JOB], parts),)
 
 
 def _instance(execution: Execution) -> InstanceEntry:
@@ -361,7 +356,6 @@ def _entry(execution: Execution) -> EventEntry:
     order = f"adopt by {execution.entry.operator}"
     return EventEntry(
         title=f"adopted job {facts[JOB]}",
-        at=execution.entry.begun_at,
         status=f"the current job is {facts[JOB]}, submitted by hand{former}",
         evidence=execution.facts.get(TEXT, ""),
         decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),

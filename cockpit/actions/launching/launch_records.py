@@ -134,7 +134,6 @@ def trouble_step(name: str, word: str) -> Step:
             status = "it may have started; it is looked up before anything else is done"
         return EventEntry(
             title=title,
-            at=execution.entry.begun_at,
             status=status + stopped,
             evidence=execution.trouble or "",
             decision=f"{word} was ordered by {execution.entry.operator}",
@@ -236,7 +235,6 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
             title=f"{word} {execution.launch_id}",
-            at=execution.entry.begun_at,
             status=trouble or f"{execution.launch_id} {doing} as {job_of(execution)}, {origin}",
             evidence="\n".join(_evidence(execution)),
             decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),

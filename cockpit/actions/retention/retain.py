@@ -465,7 +465,6 @@ def _entry(execution: Execution) -> EventEntry:
         counted, trouble = f"{len(done)} of {counted}", f"; {execution.trouble}"
     return EventEntry(
         title="retention clean-up",
-        at=execution.entry.begun_at,
         status=f"{counted} by {execution.entry.operator}, {_given_back(execution, done)}{trouble}",
         evidence="\n".join(lines) or "nothing was deleted",
         decision=f"confirmed as: {execution.plan.words}",

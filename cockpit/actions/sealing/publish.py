@@ -478,7 +478,6 @@ def _entry(execution: Execution) -> EventEntry:
     facts = execution.facts
     return EventEntry(
         title="publish gate",
-        at=execution.entry.begun_at,
         status=f"passed by {execution.entry.operator}: sign-off {facts[VERDICT]}",
         evidence=f"{facts['matching']} signed files match in {facts['folder']}",
         decision=facts["reason"] if facts[VERDICT] == "soft_signal" else "",

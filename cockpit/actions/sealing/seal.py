@@ -384,7 +384,6 @@ def _entry(execution: Execution) -> EventEntry:
     facts = execution.facts
     return EventEntry(
         title="final seal",
-        at=execution.entry.begun_at,
         status=f"sealed at step {steps(int(facts['step']))} by {execution.entry.operator}",
         evidence="\n".join(_evidence(execution)),
         decision=approvals_text(execution.plan) or "everything that a seal needs is in place",

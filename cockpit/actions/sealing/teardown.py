@@ -209,7 +209,6 @@ def _entry(execution: Execution) -> EventEntry:
     done = "ordered" if trouble is None else f"not certain: {trouble}"
     return EventEntry(
         title=f"teardown: {facts['kind']} {facts['host']}",
-        at=execution.entry.begun_at,
         status=f"{done}, by {execution.entry.operator}",
         evidence=f"{facts['verified']} artifacts verified by load; {execution.plan.command}",
         decision=f"confirmed as: {execution.plan.words}",

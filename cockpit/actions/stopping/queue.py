@@ -245,7 +245,6 @@ def _entry(execution: Execution) -> EventEntry:
     where, by = execution.facts.get("evidence"), execution.entry.operator
     return EventEntry(
         title=verb if trouble is None else f"{verb}: not finished",
-        at=execution.entry.begun_at,
         status=trouble or _status(execution),
         evidence=f"evidence: {where}" if where else "",
         decision=execution.facts.get("reason") or f"ordered by {by}",

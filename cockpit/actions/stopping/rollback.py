@@ -442,7 +442,6 @@ def _intent(execution: Execution) -> EventEntry:
     goes = "moved aside in the root next" if execution.facts.get("move") == "yes" else "left there"
     return EventEntry(
         title=f"rollback to step {steps(to)} begun",
-        at=execution.entry.begun_at,
         status=f"rollback ordered by {execution.entry.operator}: {count} rejected, {goes}",
         evidence=f"{count} rejected",
         said=rejection_lines(rejected_by(execution)),
@@ -458,7 +457,6 @@ def _entry(execution: Execution) -> EventEntry:
     lost = execution.plan.loses or "no steps lost"
     return EventEntry(
         title=f"rollback to step {steps(to)}" + (": not finished" if trouble else ""),
-        at=execution.entry.begun_at,
         status=trouble or f"rolled back by {execution.entry.operator}; {lost}",
         evidence=_what_is_there(execution),
         decision=execution.facts["reason"],

@@ -145,7 +145,6 @@ def _held_entry(execution: Execution) -> EventEntry:
     done, left = f"cancelled by {by}, never having run", "not held any more, so not cancelled"
     return EventEntry(
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
-        at=execution.entry.begun_at,
         status=trouble or ended_words(execution, done, left),
         evidence=execution.plan.facts.get("why") or "accepted for a launch and never released",
         decision=execution.facts.get("reason") or "a leftover of a launch",
@@ -347,7 +346,6 @@ def _entry(execution: Execution) -> EventEntry:
     if execution.trouble is not None:
         return EventEntry(
             title="stop: not finished",
-            at=execution.entry.begun_at,
             status=execution.trouble,
             evidence=archived,
             decision=f"stop ordered by {by}",
@@ -356,7 +354,6 @@ def _entry(execution: Execution) -> EventEntry:
     decision = "stopped on purpose" if ordered(execution) else f"stop ordered by {by}"
     return EventEntry(
         title="stop" if ordered(execution) else "stop: nothing was stopped",
-        at=execution.entry.begun_at,
         status=ended_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
         decision=execution.facts.get("reason") or decision,

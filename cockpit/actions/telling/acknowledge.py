@@ -32,6 +32,7 @@ from cockpit.actions.core.recording import (
     issue_check,
     log_step,
     logbook_check,
+    shared_fact,
     stored,
 )
 from cockpit.model import check_rows as rows
@@ -191,10 +192,7 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
         "started": rfc3339(float(facts[STARTED])) if facts[STARTED] else "",
         "reason": facts["reason"],
     }
-    told = SharedFact(
-        what=ACKNOWLEDGED, value=facts["key"], at=at, typed_by=execution.entry.operator, parts=parts
-    )
-    return (told,)
+    return (shared_fact(execution, ACKNOWLEDGED, facts["key"], parts),)
 
 
 def _entry(execution: Execution) -> EventEntry:
@@ -205,7 +203,6 @@ def _entry(execution: Execution) -> EventEntry:
     what = "the run's end" if facts["key"] == END else facts["key"]
     return EventEntry(
         title=f"acknowledged {what}",
-        at=execution.entry.begun_at,
         status=f"acknowledged by {worded(facts['by'], execution.entry.operator)}{until}",
         evidence="" if alert is None else alert.title,
         decision=facts["reason"],
@@ -354,17 +351,16 @@ async def _reached(execution: Execution) -> str | None:
 
 def _escalation_facts(execution: Execution) -> tuple[SharedFact, ...]:
     """Return that the DRI knows, for the next owner and for whoever acts from elsewhere."""
-    dri, entry = execution.context.spec.dri, execution.entry
+    dri = execution.context.spec.dri
     if dri is None or TOLD not in execution.facts:
         return ()
-    return (SharedFact(what=NOTIFIED, value=dri, at=entry.begun_at, typed_by=entry.operator),)
+    return (shared_fact(execution, NOTIFIED, dri),)
 
 
 def _escalation(execution: Execution) -> EventEntry:
     plan = execution.plan
     return EventEntry(
         title=f"escalated to {execution.context.spec.dri}",
-        at=execution.entry.begun_at,
         status=plan.facts["title"],
         evidence=plan.page or "",
         decision=plan.facts["note"] or f"escalated by {execution.entry.operator}",

@@ -128,7 +128,6 @@ def _entry(execution: Execution) -> EventEntry:
     facts = execution.plan.facts
     return EventEntry(
         title=f"handoff to {facts['to']}",
-        at=execution.entry.begun_at,
         status=_handed(facts, execution.entry.operator),
         evidence=_body(execution.plan.page or ""),
         decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",

@@ -17,7 +17,7 @@ from cockpit.actions.core.action import (
     yes_param,
 )
 from cockpit.actions.core.guards import Claims
-from cockpit.actions.core.recording import log_step
+from cockpit.actions.core.recording import log_step, shared_fact
 from cockpit.model import check_rows as rows
 from cockpit.model.base import rfc3339
 from cockpit.model.plan import Check, Draft, Level, Plan, Request
@@ -157,15 +157,7 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
     """Return that an order holds, or none, for every other account that watches the run."""
     value = ENDED if _off(execution.plan) else "armed"
     parts = {} if value == ENDED else {"until": rfc3339(float(execution.facts[ENDS]))}
-    return (
-        SharedFact(
-            what=STANDING,
-            value=value,
-            at=execution.entry.begun_at,
-            typed_by=execution.entry.operator,
-            parts=parts,
-        ),
-    )
+    return (shared_fact(execution, STANDING, value, parts),)
 
 
 def _entry(execution: Execution) -> EventEntry:
@@ -175,7 +167,6 @@ def _entry(execution: Execution) -> EventEntry:
     who = execution.entry.operator
     return EventEntry(
         title="standing order ended" if off else "standing order armed",
-        at=execution.entry.begun_at,
         status=f"ended by {who}"
         if off
         else f"armed by {who} until {moment(float(execution.facts[ENDS]))}",

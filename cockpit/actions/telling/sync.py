@@ -417,7 +417,6 @@ def _entry(execution: Execution) -> EventEntry:
     where = f"{facts['entity']}/{facts['project']}/{facts['id']}"
     return EventEntry(
         title="wandb sync" if trouble is None else "wandb sync: not finished",
-        at=execution.entry.begun_at,
         status=_done(facts, where) if trouble is None else trouble,
         evidence=facts.get(URLS) or _evidence(facts, trouble),
         decision=f"ordered by {execution.entry.operator}",
