@@ -177,7 +177,11 @@ DATA = st.lists(st.tuples(PIECE, st.sampled_from(["\n", "\r\n", "\n\n"])), max_s
     lambda rows: "".join(a + b for a, b in rows).encode("utf-8", "replace")
 )
 RAW = st.one_of(DATA, st.binary(max_size=40), st.tuples(DATA, st.binary(max_size=9)).map(b"".join))
-QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    max_examples=max(40, settings().max_examples),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def kept(before: bytes, after: bytes) -> bool:

@@ -108,7 +108,12 @@ INSTANCES = st.builds(
     fields=st.dictionaries(st.sampled_from(INSTANCE), VALUE, max_size=4),
 )
 CONTRACTS = st.dictionaries(st.sampled_from([*CONTRACT, "Checkpoint policy"]), VALUE, max_size=4)
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    max_examples=max(50, settings().max_examples),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+"""Twice as many as other properties get, and as many as are asked for (HYPOTHESIS_PROFILE=long)."""
 
 
 def text_of(data: bytes) -> str:
