@@ -10,7 +10,7 @@ closes none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.model import wording
@@ -334,6 +334,32 @@ def gap(history: History) -> tuple[Evidence, ...]:
     if history.trend is history.log_trend:
         return evidence("logged rows", f"no rule has seen the steps of the log's {first}")
     return evidence("logged rows", f"the {first} of the rows are not read yet")
+
+
+def row_alert(
+    history: History,
+    key: str,
+    title: str,
+    since: float | None,
+    lines: Sequence[str],
+    next_action: str,
+    **more: object,
+) -> Alert:
+    """Return an alert on logged rows; ``more`` are fields that the facts decide.
+
+    Where not all of them were read it may have begun before, and is only likely.
+    """
+    whole = history.rows_from == 0
+    found = Alert(
+        key=key,
+        title=title,
+        since=first(since, history.trend.last_step_at, history.now),
+        since_or_before=not whole,
+        evidence=(*evidence("logged rows", *lines), *gap(history)),
+        confidence="sure" if whole else "likely",
+        next_action=next_action,
+    )
+    return found.model_copy(update=more)
 
 
 CADENCES = 2

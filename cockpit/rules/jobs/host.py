@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.history import History, HostMark
 from cockpit.model.lineage import newest_of
@@ -311,7 +311,6 @@ def _alert(
     host = history.facets.host
     return Alert(
         key=key,
-        severity=Severity.ALERT,
         title=title,
         since=seen_at(host, history.now) if since is None else since,
         evidence=present.evidence(host.source, *texts),

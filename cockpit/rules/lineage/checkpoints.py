@@ -474,7 +474,6 @@ def _cover_alert(run: RunSpec, history: History, key: str, title: str, text: str
     marks = history.checkpoints
     return Alert(
         key=key,
-        severity=Severity.ALERT,
         title=title,
         since=marks[-1].at if marks else seen_at(listing, history.now),
         evidence=present.evidence(listing.source, text),

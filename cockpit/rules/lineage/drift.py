@@ -180,7 +180,6 @@ def _alert(
         )
     return Alert(
         key=key,
-        severity=Severity.ALERT,
         title=title,
         since=since,
         evidence=found,

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.history import History
 from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import LogValue, TrackerValue
@@ -96,7 +96,6 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
         return
     yield Alert(
         key=key,
-        severity=Severity.ALERT,
         title=f"W&B run does not match: {found[0].text}",
         since=present.first(history.trend.pace.resumed_at, present.phase_since(history)),
         evidence=found,
@@ -215,7 +214,6 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
     text = f"last row at {wording.moment(last)}; limit {wording.span(limit)}"
     yield Alert(
         key=key,
-        severity=Severity.ALERT,
         title="W&B has stopped while the log shows steps",
         since=since,
         evidence=(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.history import History, Settings
 from cockpit.model.late_regex import late_regex
 from cockpit.model.lineage import flags_of, named
@@ -321,7 +321,6 @@ def _output_alert(
         advice = "whoever follows the logbook looks for checkpoints in the wrong place"
     return Alert(
         key=key,
-        severity=Severity.ALERT,
         title=title,
         since=phase_since(history),
         evidence=(
@@ -528,7 +527,6 @@ def _badly_picked(
 def _loaded_alert(run: RunSpec, history: History, key: str, found: list[Evidence]) -> Alert:
     return Alert(
         key=key,
-        severity=Severity.ALERT,
         title=f"Resumed from a wrong checkpoint: {found[0].text}",
         since=phase_since(history),
         evidence=tuple(found),

@@ -212,19 +212,17 @@ class Limits:
 def past_limit(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-27: a metric is past its limit."""
     limits = {each.metric: each for each in limits_of(run)}
-    whole = history.rows_from == 0
     for found in history.trend.limits:
         limit = limits.get(found.metric)
         if limit is None or not found.is_open:
             continue
-        yield Alert(
+        yield present.row_alert(
+            history,
             key=f"C-27:{run.name}:{found.metric}",
             severity=Severity(limit.severity),
             title=_title(limit, found),
-            since=present.first(found.since, history.trend.last_step_at, history.now),
-            since_or_before=not whole,
-            evidence=(*present.evidence("logged rows", _text(limit, found)), *present.gap(history)),
-            confidence="sure" if whole else "likely",
+            since=found.since,
+            lines=[_text(limit, found)],
             next_action=limit.advice or f"see what changed at step {wording.step(found.step)}",
         )
 

@@ -226,16 +226,8 @@ def _loss_alert(
     run: RunSpec, history: History, title: str, since: float | None, lines: Sequence[str]
 ) -> Alert:
     """Return C-11 with this title and these lines: one identity, however the loss has left."""
-    whole = history.rows_from == 0
-    return Alert(
-        key=f"C-11:{run.name}",
-        title=title,
-        since=present.first(since, history.trend.last_step_at, history.now),
-        since_or_before=not whole,
-        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure" if whole else "likely",
-        next_action=f"{wording.escalate(run)}; it may need a rollback, not a relaunch",
-    )
+    advice = f"{wording.escalate(run)}; it may need a rollback, not a relaunch"
+    return present.row_alert(history, f"C-11:{run.name}", title, since, lines, advice)
 
 
 WINDOW = 200

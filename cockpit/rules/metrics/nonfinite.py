@@ -197,12 +197,14 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     first, sure = found[0], is_first(found[0], history)
     lines = [_finding_text(each, history) for each in found]
-    yield Alert(
+    yield present.row_alert(
+        history,
         key=f"C-09:{run.name}",
         title=f"{_called(first.metric)} is {_shown(first.value)} {_place(first, history)}",
-        since=present.first(first.at, history.trend.last_step_at, history.now),
+        since=first.at,
         since_or_before=not sure,
-        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
+        lines=lines,
+        confidence="sure",
         next_action=_next(run, history),
     )
 

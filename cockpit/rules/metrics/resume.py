@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.history import History, Launched
 from cockpit.model.lineage import LIGHTNING
 from cockpit.model.observed import Checkpoint
@@ -242,7 +242,6 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         return  # it has loaded something else: that its loss is another one follows
     yield Alert(
         key=_key(run, seam),
-        severity=Severity.ALERT,
         title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "
         f"{_title(seam)}",
         since=present.first(seam.at, history.trend.last_step_at, history.now),

@@ -217,22 +217,15 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
     found = [each for each in history.trend.stability if each.is_open and each.level is not None]
     if not found:
         return
-    whole = history.rows_from == 0
     starts = [each.since for each in found if each.since is not None]
-    yield Alert(
+    yield present.row_alert(
+        history,
         key=f"C-10:{run.name}",
         title=f"Unstable: {_title(found[0])}",
-        since=present.first(min(starts, default=None), history.trend.last_step_at, history.now),
-        since_or_before=not whole,
-        evidence=(
-            *present.evidence("logged rows", *(_excursion_text(each, run) for each in found)),
-            *present.gap(history),
-        ),
-        confidence="sure" if whole else "likely",
-        next_action=(
-            f"{wording.escalate(run)}: it is numerical, a relaunch will not fix it;"
-            " check learning rate, data and the last checkpoint"
-        ),
+        since=min(starts, default=None),
+        lines=[_excursion_text(each, run) for each in found],
+        next_action=f"{wording.escalate(run)}: it is numerical, a relaunch will not fix it;"
+        " check learning rate, data and the last checkpoint",
     )
 
 

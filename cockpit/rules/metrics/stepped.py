@@ -192,26 +192,19 @@ def stepped_up(run: RunSpec, history: History) -> Iterator[Alert]:
     former, level, height = found.former, found.level, found.height
     if former is None or level is None or height is None:
         return
-    whole = history.rows_from == 0
     by = wording.percent(height / abs(former)) if former else wording.figure(height)
     place = "" if found.step is None else f" at about step {wording.step(found.step)}"
-    yield Alert(
+    text = (
+        f"median of the last {NEWEST} rows {wording.figure(level)}, of the {FORMER} before"
+        f" the step {wording.figure(former)}; higher for {found.above} rows"
+    )
+    yield present.row_alert(
+        history,
         key=f"C-11:{run.name}:step",
         severity=Severity.WARNING,
         title=f"Loss stepped up by {by}{place} and stays",
-        since=present.first(found.since, trend.last_step_at, history.now),
-        since_or_before=not whole,
-        evidence=(
-            *present.evidence(
-                "logged rows",
-                f"median of the last {NEWEST} rows {wording.figure(level)}, of the {FORMER} before"
-                f" the step {wording.figure(former)}; higher for {found.above} rows",
-            ),
-            *present.gap(history),
-        ),
-        confidence="sure" if whole else "likely",
-        next_action=(
-            f"see what changed{place or ' then'}: data, settings, code, lost experts or ranks;"
-            " a relaunch will not mend it"
-        ),
+        since=found.since,
+        lines=[text],
+        next_action=f"see what changed{place or ' then'}: data, settings, code, lost experts or"
+        " ranks; a relaunch will not mend it",
     )
