@@ -78,7 +78,7 @@ class GitHubReader(Reader):
 
     async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
         """Comment on the issue, once for each answer."""
-        body = prose(text)
+        body: str = prose(text)
         if offer is not None:
             body = f"{body}:\n\n{block(f'/{offer.words}')}"
         await self.desk.issues.comment(run, f"{ANSWER_EVENT} {given.source} {given.id}", body)

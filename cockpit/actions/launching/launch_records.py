@@ -38,15 +38,14 @@ from cockpit.model import check_rows as rows
 from cockpit.model.alert import Severity
 from cockpit.model.history import FormerFailure
 from cockpit.model.lineage import named
-from cockpit.model.plan import Approval, Level, Plan
+from cockpit.model.plan import Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import by_standing_order, name_in
 from cockpit.model.wording import steps
 from cockpit.notify.message import NobodyReachedError
 from cockpit.platforms.command import recorded
-from cockpit.records.issue import text as issue_text
-from cockpit.records.issue.text import prose
+from cockpit.records.issue.text import Markdown, Rows, approved, code, coded, comment, prose
 from cockpit.records.logbook.run_log_lists import experiments_of, timeline_of
 from cockpit.records.logbook.run_logs import with_first_job, with_resumed_job
 from cockpit.runtime.offload import offload
@@ -292,16 +291,18 @@ def launch_comment(word: str) -> Callable[[Execution], str]:
 
     def body(execution: Execution) -> str:
         make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
+        event, rows = make(execution)
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
-        waits = execution.facts.get(WAITS)
-        note = "" if waits is None else f"\n\n**Waits for its turn**: {prose(waits)}"
-        note = note if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
-        return f"{make(execution)}{note}"
+        waits, said = execution.facts.get(WAITS), standing_said(execution)
+        note = "" if waits is None else f"**Waits for its turn**: {prose(waits)}"
+        note = note if trouble is None else f"**Trouble**: {prose(trouble)}"
+        more = (approved(execution.plan), prose(said) if said else None, Markdown(note))
+        return comment(execution.context.spec, event, rows, *more)
 
     return body
 
 
-def _launched(execution: Execution) -> str:
+def _launched(execution: Execution) -> tuple[str, Rows]:
     used = snapshot_in(execution)
     values = {
         "Job": job_of(execution),
@@ -311,8 +312,34 @@ def _launched(execution: Execution) -> str:
         "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
         "Launched by": execution.entry.operator,
     }
-    text = issue_text.launched(execution.context.spec, execution.launch_id, values)
-    return "\n\n".join(filter(None, (text, issue_text.approved(_approvals(execution.plan)))))
+    return f"launched as {code(execution.launch_id)}", coded(values)
+
+
+def _relaunched(execution: Execution) -> tuple[str, Rows]:
+    used, job = snapshot_in(execution), execution.context.report.facets.job.value
+    checks = {check.id: check.text for check in execution.plan.checks}
+    at, former = used.checkpoint, None
+    if job is not None and job.id != job_of(execution):
+        former = code(job.id)
+    rows = (
+        ("Why it is recoverable", prose(checks.get("T") or checks.get("job-state"))),
+        ("Job before", former),
+        ("Checkpoint", code(None if at is None else f"{at.path} (step {at.step})")),
+        ("Git SHA", code(used.sha)),
+    )
+    return f"relaunched as {code(execution.launch_id)}, same lineage", rows
+
+
+def _new_lineage(execution: Execution) -> tuple[str, Rows]:
+    used, pairs = snapshot_in(execution), execution.plan.differences
+    rows = (
+        ("Reason", prose(execution.plan.params.get("reason"))),
+        *coded({each.what: each.ran or "unknown" for each in pairs}, " before"),
+        *coded({each.what: each.would_run or "unknown" for each in pairs}, " now"),
+        ("Starts from", code(None if used.checkpoint is None else used.checkpoint.path)),
+        ("Git SHA", code(used.sha)),
+    )
+    return "goes on as a new lineage", rows
 
 
 def standing_said(execution: Execution) -> str:
@@ -346,39 +373,6 @@ def standing_step(plan: Plan) -> tuple[Step, ...]:
             raise SkipStep(str(error)) from error
 
     return (Step("notify", tell, records=True),) if by_standing_order(plan.operator) else ()
-
-
-def _relaunched(execution: Execution) -> str:
-    used, job = snapshot_in(execution), execution.context.report.facets.job.value
-    checks = {check.id: check.text for check in execution.plan.checks}
-    at = used.checkpoint
-    comment = issue_text.relaunched(
-        execution.context.spec,
-        execution.launch_id,
-        recoverable=checks.get("T") or checks.get("job-state") or "unknown",
-        checkpoint=None if at is None else f"{at.path} (step {at.step})",
-        sha=used.sha,
-        approvals=_approvals(execution.plan),
-        former=None if job is None or job.id == job_of(execution) else job.id,
-    )
-    return "\n\n".join(filter(None, (comment, prose(standing_said(execution)))))
-
-
-def _new_lineage(execution: Execution) -> str:
-    used, pairs = snapshot_in(execution), execution.plan.differences
-    return issue_text.new_lineage(
-        execution.context.spec,
-        reason=execution.plan.params.get("reason", ""),
-        old={each.what: each.ran or "unknown" for each in pairs},
-        new={each.what: each.would_run or "unknown" for each in pairs},
-        source=None if used.checkpoint is None else used.checkpoint.path,
-        sha=used.sha,
-        approvals=_approvals(execution.plan),
-    )
-
-
-def _approvals(plan: Plan) -> list[Approval]:
-    return [check.approved for check in plan.checks if check.approved is not None]
 
 
 EXPERIMENT: Final = "experiment"

@@ -37,7 +37,7 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Reques
 from cockpit.model.records import EventEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
-from cockpit.records.issue.text import prose, retained
+from cockpit.records.issue.text import Markdown, comment, person, prose, steps_of
 from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
@@ -473,15 +473,16 @@ def _entry(execution: Execution) -> EventEntry:
 
 
 def _comment(execution: Execution) -> str:
-    done = _deleted(execution)
+    done, trouble = _deleted(execution), execution.trouble
     sizes = [each.size for each in done if each.size is not None]
-    text = retained(
-        execution.context.spec,
-        deleted=[each.step for each in done if each.step is not None],
-        kept=[each.step for each in execution.plan.keeps if each.step is not None],
-        freed=sum(sizes) if len(sizes) == len(done) else None,
-        by=execution.entry.operator,
+    deleted = [each.step for each in done if each.step is not None]
+    kept = [each.step for each in execution.plan.keeps if each.step is not None]
+    told = (
+        ("Deleted", steps_of(deleted)),
+        ("Kept", steps_of(kept)),
+        ("Freed", Markdown(size(sum(sizes) if len(sizes) == len(done) else None))),
+        ("Confirmed by", person(execution.entry.operator)),
     )
-    return text + (
-        f"\n\nIt did not finish: {prose(execution.trouble)}" if execution.trouble else ""
-    )
+    short = Markdown(f"It did not finish: {prose(trouble)}") if trouble else None
+    event = f"{len(deleted):,} checkpoints deleted"
+    return comment(execution.context.spec, event, told, short)

@@ -38,7 +38,7 @@ from cockpit.model.wording import number, rate, steps, with_code
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import shown, words_of
 from cockpit.records.git.sealing import seal
-from cockpit.records.issue.text import sealed
+from cockpit.records.issue.text import code, coded, command_of, comment, prose, wandb_of
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import Endings
@@ -409,17 +409,19 @@ def _evidence(execution: Execution) -> list[str]:
 
 
 def _comment(execution: Execution) -> str:
-    facts, approvals = execution.facts, approvals_text(execution.plan)
-    return sealed(
-        execution.context.spec,
-        int(facts["step"]),
-        tag=facts.get("tag") or "none: no code repository in cockpit.toml",
-        commit=facts.get(COMMIT),
-        checkpoint=facts.get("checkpoint"),
-        metrics={label: facts[name] for name, label in FIGURES.items() if facts.get(name)},
-        command=facts.get("command"),
-        caveats=approvals.replace("\n", "; ") or None,
+    facts, spec = execution.facts, execution.context.spec
+    caveats = approvals_text(execution.plan).replace("\n", "; ")
+    told = (
+        ("W&B", wandb_of(spec)),
+        ("Output root", code(spec.output_root)),
+        ("Final checkpoint", code(facts.get("checkpoint"))),
+        ("Tag", code(facts.get("tag") or "none: no code repository in cockpit.toml")),
+        ("Commit", code(facts.get(COMMIT))),
+        *coded({label: facts.get(name) for name, label in FIGURES.items()}),
+        ("Caveats", prose(caveats or "none")),
     )
+    event = f"sealed at step {steps(int(facts['step']))}"
+    return comment(spec, event, told, command_of(facts.get("command")))
 
 
 def _results(execution: Execution) -> dict[str, str]:

@@ -48,7 +48,7 @@ from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
-from cockpit.records.issue.text import rolled_back
+from cockpit.records.issue.text import Markdown, code, comment, person, prose, steps_of
 from cockpit.store.launches import Rejections
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.logbook_lines import rejection_lines
@@ -484,14 +484,14 @@ def _what_is_there(execution: Execution) -> str:
 
 def _comment(execution: Execution) -> str:
     to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
-    return rolled_back(
-        execution.context.spec,
-        to,
-        chosen.path if chosen is not None else "unknown",
-        rejected=[each.step for each in rejected_by(execution)],
-        reason=execution.facts["reason"],
-        by=execution.entry.operator,
+    path = code(chosen.path if chosen is not None else "unknown")
+    rows_ = (
+        ("Goes on from", Markdown(f"{path}, step {steps(to)}")),
+        ("Rejected for good", steps_of([each.step for each in rejected_by(execution)])),
+        ("Reason", prose(execution.facts["reason"])),
+        ("Decided by", person(execution.entry.operator)),
     )
+    return comment(execution.context.spec, f"rolled back to step {steps(to)}", rows_)
 
 
 def _status(execution: Execution) -> str:

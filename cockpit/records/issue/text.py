@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NewType
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
 from cockpit.model.lineage import named, newest_of
-from cockpit.model.plan import Approval
+from cockpit.model.plan import Plan
 from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.model.run import RunSpec
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
-UNKNOWN: Final = "unknown"
 MOST_LINES: Final = 60
 """Log lines that a comment quotes at most."""
 _APART: Final = "\N{ZERO WIDTH SPACE}"
@@ -27,27 +26,34 @@ _LOGIN: Final = re.compile(r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})(?:/[A-Za-z0-9_.-
 """Such as ``@ada``."""
 
 
-def prose(text: str | None, limit: int = 2000) -> str:
+Markdown = NewType("Markdown", str)
+"""Text in which nothing foreign can act: ``prose``, ``code``, ``person`` and ``block`` make it."""
+Rows = Iterable[tuple[str, Markdown | None]]
+"""Labels of ours with their values; those that are ``None`` are left out."""
+UNKNOWN: Final = Markdown("unknown")
+
+
+def prose(text: str | None, limit: int = 2000) -> Markdown:
     """Return a person's words as one line of plain Markdown; ``unknown`` when there are none."""
     plain = scrub(clean(text, limit))
     if not plain:
         return UNKNOWN
     escaped = _SPECIAL.sub(r"\\\1", plain)
     called = _CALL.sub(lambda found: found.group() + _APART, escaped)
-    return _BLOCK.sub(_opened, called)
+    return Markdown(_BLOCK.sub(_opened, called))
 
 
-def code(text: object, limit: int = 1000) -> str:
+def code(text: object, limit: int = 1000) -> Markdown:
     """Return a name, a path or a command as a code span that it cannot leave."""
     plain = scrub(clean(text, limit))
     if not plain:
         return UNKNOWN
     ticks = "`" * (_longest_ticks(plain) + 1)
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
-    return f"{ticks}{pad}{plain}{pad}{ticks}"
+    return Markdown(f"{ticks}{pad}{plain}{pad}{ticks}")
 
 
-def block(lines: str | Iterable[str]) -> str:
+def block(lines: str | Iterable[str]) -> Markdown:
     """Return log lines as a code block that they cannot close; the last ``MOST_LINES`` of them."""
     text = lines if isinstance(lines, str) else "\n".join(lines)
     shown = [line.plain for line in safe_lines(text)]
@@ -56,19 +62,20 @@ def block(lines: str | Iterable[str]) -> str:
         shown = [f"… {left_out:,} lines before", *shown[-MOST_LINES:]]
     plain = scrub("\n".join(shown))
     fence = "`" * max(3, _longest_ticks(plain) + 1)
-    return f"{fence}text\n{plain}\n{fence}"
+    return Markdown(f"{fence}text\n{plain}\n{fence}")
 
 
-def fields(values: Iterable[tuple[str, str | None]]) -> str:
-    """Return a list of labels and values that are Markdown already; ``None`` ones are left out."""
-    return "\n".join(f"- {label}: {value}" for label, value in values if value is not None)
+def fields(rows: Rows) -> Markdown:
+    """Return a list of labels and values."""
+    lines = (f"- {label}: {value}" for label, value in rows if value is not None)
+    return Markdown("\n".join(lines))
 
 
-def person(name: str | None, *, call: bool = False) -> str:
+def person(name: str | None, *, call: bool = False) -> Markdown:
     """Return a person's name; ``call`` notifies one who is written ``@login`` in the run file."""
     plain = clean(name, 200)
     if call and _LOGIN.fullmatch(plain):
-        return plain
+        return Markdown(plain)
     return prose(plain)
 
 
@@ -109,116 +116,19 @@ def new_issue(
             ("DRI", person(run.dri, call=True)),
             ("Goal", prose(run.goal)),
             ("Stop/escalation criteria", prose(run.stop_criteria)),
-            ("Logbook", place if logbook_url is None else f"{place} ({logbook_url})"),
-            ("W&B", _wandb(run)),
+            ("Logbook", place if logbook_url is None else Markdown(f"{place} ({logbook_url})")),
+            ("W&B", wandb_of(run)),
             ("Output root", code(run.output_root)),
-            ("Final step", wording.steps(run.final_step) if run.final_step else UNKNOWN),
+            ("Final step", Markdown(wording.steps(run.final_step)) if run.final_step else UNKNOWN),
         )
     )
     parts = (
         f"**{prose(title(run))}**",
         contract,
-        _command(command),
+        command_of(command),
         "This issue holds the status; the logbook is the detailed record.",
     )
     return _paragraphs(*parts)
-
-
-def launched(run: RunSpec, launch_id: str, values: Mapping[str, str]) -> str:
-    """Return the comment on a launch; ``values`` are labelled figures (git SHA, checkpoint …)."""
-    return _comment(run, f"launched as {code(launch_id)}", _coded(values))
-
-
-def relaunched(
-    run: RunSpec,
-    launch_id: str,
-    *,
-    recoverable: str,
-    checkpoint: str | None,
-    sha: str | None,
-    approvals: Sequence[Approval] = (),
-    former: str | None = None,
-) -> str:
-    """Return the comment on a relaunch: why it was recoverable, from where, who let what pass."""
-    rows = (
-        ("Why it is recoverable", prose(recoverable)),
-        ("Job before", None if former is None else code(former)),
-        ("Checkpoint", code(checkpoint)),
-        ("Git SHA", code(sha)),
-    )
-    event = f"relaunched as {code(launch_id)}, same lineage"
-    return _comment(run, event, rows, approved(approvals))
-
-
-def new_lineage(
-    run: RunSpec,
-    *,
-    reason: str,
-    old: Mapping[str, str],
-    new: Mapping[str, str],
-    source: str | None,
-    sha: str | None,
-    approvals: Sequence[Approval] = (),
-) -> str:
-    """Return the comment on a new lineage: why, the identities before and after, its source."""
-    rows = (
-        ("Reason", prose(reason)),
-        *_coded(old, " before"),
-        *_coded(new, " now"),
-        ("Starts from", code(source)),
-        ("Git SHA", code(sha)),
-    )
-    return _comment(run, "goes on as a new lineage", rows, approved(approvals))
-
-
-def rolled_back(
-    run: RunSpec, step: int, path: str, *, rejected: Sequence[int], reason: str, by: str
-) -> str:
-    """Return the comment on a rollback and on what it rejects for good."""
-    rows = (
-        ("Goes on from", f"{code(path)}, step {wording.steps(step)}"),
-        ("Rejected for good", _steps(rejected)),
-        ("Reason", prose(reason)),
-        ("Decided by", person(by)),
-    )
-    return _comment(run, f"rolled back to step {wording.steps(step)}", rows)
-
-
-def retained(
-    run: RunSpec, *, deleted: Sequence[int], kept: Sequence[int], freed: int | None, by: str
-) -> str:
-    """Return the comment on a retention clean-up; ``freed`` in bytes."""
-    rows = (
-        ("Deleted", _steps(deleted)),
-        ("Kept", _steps(kept)),
-        ("Freed", wording.size(freed)),
-        ("Confirmed by", person(by)),
-    )
-    return _comment(run, f"{len(deleted):,} checkpoints deleted", rows)
-
-
-def sealed(  # noqa: PLR0913 - each is a line of the comment
-    run: RunSpec,
-    step: int,
-    *,
-    tag: str,
-    commit: str | None,
-    checkpoint: str | None,
-    metrics: Mapping[str, str],
-    command: str | None = None,
-    caveats: str | None = None,
-) -> str:
-    """Return the comment on a seal: W&B, checkpoint, tag, final metrics, command, caveats."""
-    rows = (
-        ("W&B", _wandb(run)),
-        ("Output root", code(run.output_root)),
-        ("Final checkpoint", code(checkpoint)),
-        ("Tag", code(tag)),
-        ("Commit", code(commit)),
-        *_coded(metrics),
-        ("Caveats", prose(caveats) if caveats else "none"),
-    )
-    return _comment(run, f"sealed at step {wording.steps(step)}", rows, _command(command))
 
 
 def handed_off(report: RunReport, *, by: str, to: str) -> str:
@@ -229,29 +139,29 @@ def handed_off(report: RunReport, *, by: str, to: str) -> str:
         ("Owner now", person(to, call=True)),
         ("Next check", UNKNOWN if due is None else _moment(due)),
     )
-    return _comment(report.spec, "handed over", rows, state_of(report))
+    return comment(report.spec, "handed over", rows, state_of(report))
 
 
 def escalated(run: RunSpec, *, by: str, reason: str, evidence: Sequence[Evidence]) -> str:
     """Return the comment that asks the DRI to decide."""
     asked = f"{person(run.dri, call=True)}: this needs your decision"
     rows = (("Reason", prose(reason)), ("Raised by", person(by)))
-    return _comment(run, asked, rows, _evidence(evidence))
+    return comment(run, asked, rows, _evidence(evidence))
 
 
 def new_critical(run: RunSpec, alert: Alert) -> str:
     """Return the comment on a critical condition that has opened."""
     rows = (
         ("DRI", person(run.dri, call=True)),
-        ("Since", f"{_moment(alert.since)}{alert.or_before}"),
-        ("How sure", alert.confidence),
+        ("Since", Markdown(f"{_moment(alert.since)}{alert.or_before}")),
+        ("How sure", Markdown(alert.confidence)),
         ("Next safe action", prose(alert.next_action)),
     )
     event = f"critical, {prose(alert.id)}: {prose(alert.title)}"
-    return _comment(run, event, rows, _evidence(alert.evidence))
+    return comment(run, event, rows, _evidence(alert.evidence))
 
 
-def state_of(report: RunReport) -> str:
+def state_of(report: RunReport) -> Markdown:
     """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
     job, checkpoints = report.facets.job, report.facets.checkpoints.value
     newest = (
@@ -259,16 +169,19 @@ def state_of(report: RunReport) -> str:
         if checkpoints is None
         else newest_of(i for i in checkpoints.items if i.complete and i.own)
     )
-    latest = UNKNOWN if newest is None else named(newest).removeprefix("step ")
+    at_job = UNKNOWN
+    if job.value is not None:
+        at_job = Markdown(f"{code(job.value.id)}, {phase_text(job)}")
+    latest: str = UNKNOWN if newest is None else named(newest).removeprefix("step ")
     if newest is not None and newest.suspect is not None:
         latest += f", suspect ({newest.suspect})"
     return fields(
         (
-            ("Job", UNKNOWN if job.value is None else f"{code(job.value.id)}, {phase_text(job)}"),
+            ("Job", at_job),
             ("Progress", code(report.progress.words)),
-            ("Loss", wording.number(present_loss(report)[1])),
-            ("Newest complete checkpoint", latest),
-            ("W&B", _wandb(report.spec)),
+            ("Loss", Markdown(wording.number(present_loss(report)[1]))),
+            ("Newest complete checkpoint", Markdown(latest)),
+            ("W&B", wandb_of(report.spec)),
             ("Open", _open_alerts(report.alerts)),
             ("Next", prose(report.next_action)),
             ("As of", _moment(report.checked_at)),
@@ -276,66 +189,71 @@ def state_of(report: RunReport) -> str:
     )
 
 
-def approved(approvals: Sequence[Approval]) -> str | None:
+def approved(plan: Plan) -> Markdown | None:
     """Return who let which block pass and why, by name; ``None`` without any."""
-    if not approvals:
-        return None
     lines = (
         f"- {code(each.check)} approved by {person(each.whose)}: {prose(each.reason)}"
-        for each in approvals
+        for each in (check.approved for check in plan.checks)
+        if each is not None
     )
-    return "\n".join(lines)
+    return Markdown("\n".join(lines)) or None
 
 
-def _comment(
-    run: RunSpec, event: str, rows: Iterable[tuple[str, str | None]], more: str | None = None
-) -> str:
-    return _paragraphs(f"**{prose(run.name)}** {event}", fields(rows), more)
+def comment(run: RunSpec, event: str, rows: Rows, *more: Markdown | None) -> str:
+    """Return a comment on what has happened: the run and the ``event``, labelled rows, the rest.
+
+    ``event`` is words of ours, with what ``code`` makes of a name in them.
+    """
+    return _paragraphs(f"**{prose(run.name)}** {event}", fields(rows), *more)
 
 
-def _command(command: str | None) -> str | None:
-    return None if command is None else f"Launch command:\n\n{block(command)}"
+def command_of(command: str | None) -> Markdown | None:
+    """Return the block that shows a launch command."""
+    return None if command is None else Markdown(f"Launch command:\n\n{block(command)}")
 
 
 def _paragraphs(*parts: str | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _coded(values: Mapping[str, str], when: str = "") -> list[tuple[str, str]]:
+def coded(values: Mapping[str, str | None], when: str = "") -> list[tuple[str, Markdown]]:
     """Return labelled values as code; ``when`` stands after each label."""
     given = ((label, value) for label, value in values.items() if value)
     return [(f"{prose(label, 100)}{when}", code(value)) for label, value in given]
 
 
-def _wandb(run: RunSpec) -> str:
+def wandb_of(run: RunSpec) -> Markdown:
+    """Return where the run is at W&B: its page, else its name there."""
     spec = run.wandb
     if spec is None:
-        return "none"
+        return Markdown("none")
     if spec.url:
         return prose(spec.url)
     named = "/".join(part for part in (spec.entity, spec.project, spec.id) if part)
     return code(named or spec.dir)
 
 
-def _evidence(evidence: Sequence[Evidence]) -> str | None:
+def _evidence(evidence: Sequence[Evidence]) -> Markdown | None:
     if not evidence:
         return None
     lines = [f"{each.source}: {each.text}" for each in evidence[:EVIDENCE_SHOWN]]
-    return f"Evidence:\n\n{block(lines)}"
+    return Markdown(f"Evidence:\n\n{block(lines)}")
 
 
-def _open_alerts(alerts: Sequence[Alert]) -> str:
+def _open_alerts(alerts: Sequence[Alert]) -> Markdown:
     shown = [f"{prose(alert.id)} {prose(alert.title)}" for alert in alerts[:ALERTS_SHOWN]]
     more = len(alerts) - len(shown)
-    return "; ".join([*shown, *([f"{more} more"] if more > 0 else [])]) or "nothing"
+    told = "; ".join([*shown, *([f"{more} more"] if more > 0 else [])])
+    return Markdown(told or "nothing")
 
 
-def _steps(steps: Sequence[int]) -> str:
+def steps_of(steps: Sequence[int]) -> Markdown:
+    """Return the newest of many steps, and how many more there are."""
     shown = ", ".join(str(step) for step in sorted(steps)[-STEPS_SHOWN:])
     more = len(steps) - STEPS_SHOWN
-    return f"{more:,} more and {shown}" if more > 0 else shown or "none"
+    return Markdown(f"{more:,} more and {shown}" if more > 0 else shown or "none")
 
 
-def _moment(instant: float) -> str:
+def _moment(instant: float) -> Markdown:
     text = wording.utc_minute(instant)
-    return UNKNOWN if text == wording.UNKNOWN else text
+    return UNKNOWN if text == wording.UNKNOWN else Markdown(text)

@@ -16,7 +16,7 @@ from cockpit.model.observed import (
     Phase,
     TrackerValue,
 )
-from cockpit.model.plan import Approval
+from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
 from cockpit.records.issue import text as issue_text
@@ -61,30 +61,26 @@ def report(word: str) -> RunReport:
     )  # fmt: skip
 
 
-def approvals(word: str) -> list[Approval]:
-    return [Approval(check=f"C-18:{word}", by=word, reason=word)]
+def happened(word: str) -> str:
+    """Return a comment of an action, with all that one can hold."""
+    let = Approval(check=f"C-18:{word}", by=word, reason=word)
+    check = Check(id="C-18", level=Level.PASS, text=word, basis=Basis.RECORDED, approved=let)
+    plan = Plan(words=word, plan_id="p", action="relaunch", run=word, made_at=NOW, checks=(check,))
+    code, prose = issue_text.code(word), issue_text.prose(word)
+    rows: issue_text.Rows = (
+        ("Why", prose),
+        ("Job", code),
+        ("By", issue_text.person(word)),
+        ("Former", None),
+    )
+    named = issue_text.coded({"Git SHA": word, word: word, "none": ""}, " before")
+    more = (issue_text.approved(plan), issue_text.command_of(word), None)
+    return issue_text.comment(run(word), f"relaunched as {code}", [*rows, *named], *more)
 
 
 BODIES: dict[str, Made] = {
     "new": lambda w: issue_text.new_issue(run(w), logbook=w, command=w),
-    "launched": lambda w: issue_text.launched(run(w), w, {"Git SHA": w, w: w, "none": ""}),
-    "relaunched": lambda w: issue_text.relaunched(
-        run(w), w, recoverable=w, checkpoint=w, sha=w, approvals=approvals(w), former=w
-    ),
-    "lineage": lambda w: issue_text.new_lineage(
-        run(w), reason=w, old={"W&B id": w}, new={"W&B id": w}, source=w, sha=w,
-        approvals=approvals(w),
-    ),
-    "rolled back": lambda w: issue_text.rolled_back(
-        run(w), 40_000, w, rejected=[41_000, 42_000], reason=w, by=w
-    ),
-    "retained": lambda w: issue_text.retained(
-        run(w), deleted=range(0, 90_000, 1000), kept=[1], freed=16_400_000_000, by=w
-    ),
-    "sealed": lambda w: issue_text.sealed(
-        run(w), 119_209, tag=w, commit=w, checkpoint=w, metrics={"loss": w, w: w}, command=w,
-        caveats=w,
-    ),
+    "acted": happened,
     "handed off": lambda w: issue_text.handed_off(report(w), by=w, to=w),
     "escalated": lambda w: issue_text.escalated(run(w), by=w, reason=w, evidence=alert(w).evidence),
     "critical": lambda w: issue_text.new_critical(run(w), alert(w)),
@@ -119,18 +115,17 @@ def test_the_template_names_everything_of_the_contract() -> None:
     assert issue_text.title(run("toy")) == "Hero run: toy"
 
 
-def test_a_relaunch_says_why_from_where_and_who_let_it_pass() -> None:
-    told = BODIES["relaunched"]("x")
-    assert "Why it is recoverable: x" in told and "`C-18:x` approved by x: x" in told
-    plain = issue_text.relaunched(
-        run("toy"), "toy-i002", recoverable="node died", checkpoint=None, sha=None
+def test_an_action_s_comment_has_its_rows_and_who_let_it_pass() -> None:
+    told = happened("x")
+    assert told.startswith(
+        "**x** relaunched as `x`\n\n- Why: x\n- Job: `x`\n- By: x\n- Git SHA before"
     )
-    assert "Checkpoint: unknown" in plain and "approved" not in plain
+    assert "`C-18:x` approved by x: x" in told and "Former" not in told and "none" not in told
 
 
 def test_many_steps_are_counted() -> None:
-    told = BODIES["retained"]("ada")
-    assert "90 checkpoints deleted" in told and "50 more and " in told and "16.4 GB" in told
+    assert issue_text.steps_of(range(0, 90_000, 1000)).startswith("50 more and 50000, ")
+    assert issue_text.steps_of([]) == "none"
 
 
 def test_a_hand_over_shows_what_matters_of_the_report() -> None:

@@ -47,8 +47,8 @@ def shape(text: str) -> list[str]:
 @given(texts)
 @example("@ada #1")
 def test_prose_adds_no_structure_and_calls_nobody(text: str) -> None:
-    written = fields([("Goal", prose(text)), ("Next", "x")])
-    assert shape(written) == shape(fields([("Goal", "word"), ("Next", "x")]))
+    written = fields([("Goal", prose(text)), ("Next", prose("x"))])
+    assert shape(written) == shape(fields([("Goal", prose("word")), ("Next", prose("x"))]))
     assert not CALLS.search(visible(written))
     assert "\n" not in prose(text)
 
