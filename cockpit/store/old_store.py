@@ -26,6 +26,9 @@ TAKEN: Final = 1_000_000
 """The version of a marked store: older cockpits refuse it as one of a newer cockpit."""
 SILENT: Final = 6.0
 """Seconds without a sign of life after which a holder counts as gone."""
+WAIT: Final = 8.0
+"""Seconds for which another's turn is waited for, within those that an opening has."""
+LOOK: Final = 0.1
 SIZE: Final = 2048
 """Bytes of each numbered file; older cockpits count on it."""
 
@@ -112,6 +115,7 @@ def _copy_and_mark(turn: _Turn, copy: Path, store: str) -> None:
         with nullcontext(writer) if turn.alone else closing(_connect(target)) as reader:
             _copy(reader, copy)  # from a connection that writes nothing: SQLite wants it so
         if turn.alone:
+            turn.check()  # its copy took too long: then it writes nothing, not even a journal
             writer.execute("BEGIN IMMEDIATE")
         _mark(writer, store)
         turn.check()
@@ -194,15 +198,19 @@ def _turn(shown: Path) -> Iterator[_Turn]:
     if not folder.is_dir():
         yield _Turn(Path(os.path.realpath(shown)))
         return
-    number, state = _highest(folder)
-    if held := state.startswith(b"held"):  # by one that lives, or that was killed
-        time.sleep(SILENT)
-        before, (number, state) = (number, state), _highest(folder)
-        held = state.startswith(b"held") and (number, state) != before
-    file = _guarded(folder) or Path(os.path.realpath(shown)).name
-    mine = None if held else _take(folder, number + 1, file)
-    if mine is None:
-        raise OldStoreError(f"another machine is writing {OLD_NAME}: end its cockpits first")
+    until = time.monotonic() + WAIT
+    seen, since = _highest(folder), time.monotonic()
+    while True:
+        found = number, state = _highest(folder)
+        if found != seen:  # it lives, or another has its turn now
+            seen, since = found, time.monotonic()
+        free = not state.startswith(b"held") or time.monotonic() - since >= SILENT
+        file = _guarded(folder) or Path(os.path.realpath(shown)).name
+        if free and (mine := _take(folder, number + 1, file)) is not None:
+            break
+        if time.monotonic() >= until:
+            raise OldStoreError(f"another machine is writing {OLD_NAME}: end its cockpits first")
+        time.sleep(LOOK)
     try:
         yield _Turn(shown.with_name(file), mine)
     finally:
