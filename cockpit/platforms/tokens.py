@@ -41,14 +41,16 @@ class _KeptToken(NamedTuple):
 class Tokens:
     """The headers that a system wants; a command's token is kept until its end or its refusal.
 
-    A command has ``within`` seconds.
+    A command has ``within`` seconds. Who asks while it runs shares what it prints or why it failed;
+    one that hangs keeps nobody waiting who needs another.
     """
 
     def __init__(self, clock: Clock, within: float) -> None:
         self._clock = clock
         self._within = within
         self._kept: dict[str, _KeptToken] = {}
-        self._running = asyncio.Lock()
+        self._running: dict[str, asyncio.Lock] = {}
+        self._failed: dict[str, HttpError] = {}
 
     async def headers(self, job: JobSpec) -> dict[str, str]:
         """Return the header with the token, none where the run file names none.
@@ -81,11 +83,20 @@ class Tokens:
             raise _no_token(f"${clean(auth.token_env, 80)} is not set: export it")
         if auth.token_command is None:
             return await self.own()
-        async with self._running:  # many requests at once need one token
-            key = repr(auth.token_command)
+        key = repr(auth.token_command)
+        turn = self._running.setdefault(key, asyncio.Lock())
+        waited = turn.locked()
+        async with turn:
+            if waited and key in self._failed:
+                raise HttpError(ErrorKind.UNAUTHORIZED, str(self._failed[key]))
             kept = self._kept.get(key)
             if kept is None or self._clock.now() >= kept.until:
-                value = await self._printed(auth.token_command)
+                self._failed.pop(key, None)
+                try:
+                    value = await self._printed(auth.token_command)
+                except HttpError as error:
+                    self._failed[key] = error
+                    raise
                 kept = self._kept[key] = _KeptToken(value, _end_of(value, self._clock.now()))
         return kept.value
 

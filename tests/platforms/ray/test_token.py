@@ -72,6 +72,35 @@ async def test_a_command_prints_it_and_is_run_once_until_it_is_refused(tmp_path:
     assert facet.error is not None and TOKEN not in facet.error.message
 
 
+async def test_a_command_that_hangs_keeps_no_other_head_waiting(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    waits = ("sh", "-c", f"while [ ! -e {done} ]; do sleep 0.05; done; echo {TOKEN}")
+    other = ("sh", "-c", f"echo {TOKEN}; touch {done}")
+    async with head() as one, head() as two:
+        runs = [
+            run_of(ray.url, f"{name}-i001", job={"token_command": command})
+            for ray, name, command in ((one, "hero", waits), (two, "toy", other))
+        ]
+        facets = await platform().jobs([Query(run=run) for run in runs])
+        assert one.asked and two.asked, facets
+
+
+async def test_a_command_that_fails_is_run_once_for_all_that_wait_for_it(tmp_path: Path) -> None:
+    command = ("sh", "-c", f"echo x >> {tmp_path}/runs; sleep 0.2; exit 3")
+    async with head() as one, head() as two, head() as three:
+        names = zip((one, two, three), ("hero", "toy", "bee"), strict=True)
+        runs = [
+            run_of(ray.url, f"{name}-i001", job={"token_command": command}) for ray, name in names
+        ]
+        source, queries = platform(), [Query(run=run) for run in runs]
+        for looks in (1, 2):
+            facets = await source.jobs(queries)
+            assert (tmp_path / "runs").read_text() == "x\n" * looks
+            assert all(
+                each.error and "ended with 3" in each.error.message for each in facets.values()
+            )
+
+
 @pytest.mark.parametrize("command", ["false", "true", "no-such-program", "'"])
 async def test_a_command_that_fails_is_named_and_its_output_is_not(command: str) -> None:
     async with head() as ray:
