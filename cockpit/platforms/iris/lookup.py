@@ -30,7 +30,7 @@ from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.programs import SUBMITS
-from cockpit.platforms.protocol import LaunchingPlatform, absent, looked_up
+from cockpit.platforms.protocol import NO_ANSWER, LaunchingPlatform, absent, looked_up
 from cockpit.platforms.tokens import Tokens
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.moment import Awake
@@ -244,8 +244,15 @@ def _is_ours(run: RunSpec, request: Request, launch_id: str) -> bool:
 
 
 async def _submits(launch_id: str) -> bool:
-    """Tell whether a client that submits this launch runs on this machine."""
-    processes = await offload(census, deadline=TABLE)
+    """Tell whether a client that submits this launch runs on this machine.
+
+    Raises ``LostError`` where the machine does not tell: one that runs may submit yet.
+    """
+    try:
+        processes = await offload(census, deadline=TABLE)
+    except OSError as error:  # a Mac lists no processes
+        text = "whether its client still runs on this machine cannot be seen"
+        raise LostError(f"{text}: {error.strerror or NO_ANSWER}") from None
     return any(one.variable(SUBMITS) == launch_id for one in processes.values())
 
 

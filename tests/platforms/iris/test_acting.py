@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.request
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from cockpit.model.jobs import LaunchState
 from cockpit.platforms.base import CannotError, CommandError, LostError
-from cockpit.platforms.iris import acting
+from cockpit.platforms.iris import acting, lookup
+from cockpit.platforms.local.census import census
 from tests.platforms.iris.acting import JOB, LAUNCH, Lab
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import facets
@@ -214,6 +216,15 @@ async def test_where_no_name_can_be_closed_time_settles_it(iris: Controller, lab
     began = lab.clock.monotonic()
     found = await lab.platform.look_up(lab.run, LAUNCH)
     assert found.found is LaunchState.ABSENT and lab.clock.monotonic() - began >= 60.0
+
+
+async def test_a_machine_that_does_not_tell_what_runs_on_it_proves_nothing(
+    iris: Controller, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "census", partial(census, tmp_path / "no-proc"))  # as on a Mac
+    iris.reply["LaunchJob"] = (400, b'{"code": "failed_precondition", "message": "no"}', ())
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert found.found is LaunchState.UNKNOWN and "client still runs on this machine" in found.text
 
 
 @pytest.mark.parametrize(
