@@ -14,7 +14,6 @@ from cockpit.model.run import RunSpec
 from cockpit.model.summary import RunSummary
 from cockpit.runtime.offload import offload
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.text.scrub import scrub
 from cockpit.text.times import read_moment
 from cockpit.verbs.common import (
     OK,
@@ -80,16 +79,16 @@ def run(args: argparse.Namespace) -> int:
     except (StoreError, TimeoutError) as error:
         raise UsageError(str(error)) from error
     if args.html is not None:
-        write_picture("--html", args.html, scrub(html(found, args.since, until)))
+        write_picture("--html", args.html, html(found, args.since, until))
     if args.json:
         runs = [each.document() for each in found]
         times = {"since": rfc3339(args.since), "until": rfc3339(until)}
         print_document({"schema": 1, **times, "runs": runs})
     elif args.markdown:
-        put(scrub(markdown(found, args.since, until)))
+        put(markdown(found, args.since, until))
     elif args.html is None:
         width = min(120, max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
-        put(scrub("\n".join(text_lines(found, args.since, until, width))))
+        put("\n".join(text_lines(found, args.since, until, width)))
     return OK
 
 

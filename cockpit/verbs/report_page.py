@@ -10,8 +10,11 @@ from textwrap import wrap
 from cockpit.model.summary import RunSummary, Section
 from cockpit.model.wording import lasting, utc_minute
 from cockpit.records.issue.text import prose
+from cockpit.text.scrub import shown
 
 LABEL = 11
+MOST = 2000
+"""Characters of a line."""
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
 body { max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem; }
@@ -30,13 +33,13 @@ def heading(since: float, until: float) -> str:
 
 
 def text_lines(runs: Sequence[RunSummary], since: float, until: float, width: int) -> Iterator[str]:
-    """Yield the report for a terminal, its lines at most ``width`` cells; times are UTC."""
+    """Yield the report for a terminal, its lines at most ``width`` letters; times are UTC."""
     fold = partial(wrap, width=width, break_on_hyphens=False)
     yield from fold(heading(since, until))
     for run in runs:
         yield ""
         yield from fold(_title(run))
-        for title, lines in run.sections():
+        for title, lines in _sections(run):
             label = title
             for line in lines:
                 head = f"  {label:<{LABEL}}"
@@ -50,7 +53,7 @@ def markdown(runs: Sequence[RunSummary], since: float, until: float) -> str:
     parts = [f"🤖 {heading(since, until)}"]
     for run in runs:
         parts.append(f"### {prose(_title(run))}")
-        parts += [_markdown_section(each) for each in run.sections()]
+        parts += [_markdown_section(each) for each in _sections(run)]
     return "\n\n".join(parts)
 
 
@@ -73,14 +76,20 @@ def html(runs: Sequence[RunSummary], since: float, until: float) -> str:
     ]
     for run in runs:
         parts.append(f'<h2 class="{run.verdict.value}">{escape(_title(run))}</h2>\n<dl>')
-        for section in run.sections():
+        for section in _sections(run):
             lines = "".join(f"<p>{escape(line)}</p>" for line in section.lines)
             parts.append(f"<dt>{escape(section.title)}</dt><dd>{lines}</dd>")
         parts.append("</dl>")
     return "\n".join((*parts, "</body>\n</html>\n"))
 
 
+def _sections(run: RunSummary) -> Iterator[Section]:
+    """Yield the sections with each line safe: a secret is seen before it is folded or escaped."""
+    for title, lines in run.sections():
+        yield Section(title, tuple(shown(line, MOST) for line in lines))
+
+
 def _title(run: RunSummary) -> str:
     reason = "" if run.verdict_reason is None else f": {run.verdict_reason}"
     seen = "never seen" if run.seen_at is None else f"seen {run.clock(run.seen_at)}"
-    return f"{run.name} {run.verdict.value.upper()}{reason} ({seen})"
+    return shown(f"{run.name} {run.verdict.value.upper()}{reason} ({seen})", MOST)

@@ -137,6 +137,23 @@ def test_foreign_text_is_escaped_in_the_page_and_in_markdown(
     assert "**Next**: stop llama-70b" in comment
 
 
+@pytest.mark.parametrize("shape", ["--html", "--markdown", "text"])
+def test_no_secret_and_no_control_gets_out_folded_or_escaped(
+    night: Night, shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = f"hf_{'aB3dE5fG7hJ9kL1mN3' * 6}"
+    hostile = f'"token": "s3cr3tV4lueAbcdef99" {token} \x1b[31m\u202e red\nline'
+    alert = made.alert("C-09", Severity.CRITICAL, hostile, since=night.now - HOUR)
+    night.kept(night.now - 20, 400.0, 2, verdict_reason=hostile, alerts=(alert,),
+               next_action=hostile)  # fmt: skip
+    page = tmp_path / "report.html"
+    page.write_text("what was there before")
+    told = night.told(capsys, *{"--html": ("--html", str(page)), "text": ()}.get(shape, (shape,)))
+    told = page.read_text() if shape == "--html" else told
+    assert "C-09 critical: " in told and "red line" in " ".join(told.split())
+    assert not [each for each in ("s3cr3tV4lue", "aB3dE5fG7hJ9", "\x1b", "\u202e") if each in told]
+
+
 def test_the_document_has_what_the_text_says(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
