@@ -7,9 +7,10 @@ known. All are gauges, since what they show can go back (a step after a rollback
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +38,7 @@ def _verdicts(report: RunReport, now: float) -> Iterator[Sample]:
 
 def _step(report: RunReport, now: float) -> Iterator[Sample]:
     found = report.progress
-    source = (found.step_source or "").partition(" ")[0]
+    source = (found.step_source or "").partition(",")[0]  # "tracker, before this job"
     told = dict(report.facets.items()).get(source)
     if found.step is not None and told is not None and told.known:
         yield {}, float(found.step)
@@ -141,26 +142,39 @@ class RunsCollector:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._reports: dict[str, RunReport] = {}
+        self.owns: Callable[[RunReport], bool] = lambda report: True
+        """Whether a run is still this watch's; the others' have no samples here."""
 
     def take(self, report: RunReport) -> None:
         """Keep a run's newest report."""
         self._reports = {**self._reports, report.name: report}
 
     def describe(self) -> Iterable[Any]:
-        """Return nothing: what there is depends on the runs."""
-        return ()
+        """Yield each metric without a sample: a scrape may ask for some by name."""
+        return self._families(())
 
     def collect(self) -> Iterator[Any]:
         """Yield each metric with the samples of all runs."""
+        return self._families([each for each in self._reports.values() if self.owns(each)])
+
+    def _families(self, reports: Sequence[RunReport]) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
 
-        reports, now = self._reports.values(), self._clock.now()
+        now = self._clock.now()
         for row in METRICS:
             family = GaugeMetricFamily(f"cockpit_{row.name}", row.help)
             for report in reports:
                 for labels, value in row.samples(report, now):
                     family.add_sample(family.name, {"run": report.name, **labels}, value)
             yield family
+
+
+SILENT: Final = 10.0
+"""Seconds after which a scraper that sends nothing is hung up on."""
+
+
+def _ignored(request: object, address: object) -> None:
+    """Say nothing of a scraper that left: the library prints a traceback for each."""
 
 
 class MetricsServer:
@@ -172,7 +186,12 @@ class MetricsServer:
         self.runs = RunsCollector(clock)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self.runs)
-        self._server, self._thread = start_http_server(port, host, registry)
+        server: Any
+        server, self._thread = start_http_server(port, host, registry)
+        handler = server.RequestHandlerClass
+        server.RequestHandlerClass = type("Handler", (handler,), {"timeout": SILENT})
+        server.handle_error = _ignored
+        self._server = server
 
     @property
     def port(self) -> int:
@@ -207,4 +226,5 @@ def is_loopback(host: str) -> bool:
         found = socket.getaddrinfo(host, None)
     except OSError:
         return False
-    return all(str(each[4][0]).startswith(("127.", "::1")) for each in found)
+    addresses = (ipaddress.ip_address(str(each[4][0])) for each in found)
+    return all(each.is_loopback for each in addresses)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import io
 import re
 import signal
@@ -55,6 +56,7 @@ from cockpit.watch.fleet import UnknownRunError, this_process, turns_of
 from cockpit.watch.headless import HeadlessWatch, StopPoint
 from cockpit.watch.reports import events
 
+PORT_FAULTS: Final = (errno.EADDRINUSE, errno.EACCES)
 STUCK: Final = 2.0
 """Seconds after which a terminal that takes nothing is one that cannot be rung."""
 
@@ -205,8 +207,8 @@ def _metrics(place: tuple[str, int] | None, clock: Clock) -> Iterator[MetricsSer
     try:
         server = MetricsServer(host, port, clock)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"--metrics {host}:{port}: {why.lower()}; name another port") from error
+        why, what = error.strerror or str(error), "port" if error.errno in PORT_FAULTS else "host"
+        raise UsageError(f"--metrics {host}:{port}: {why.lower()}; name another {what}") from error
     if not is_loopback(host):
         say(f"metrics on {host}:{server.port} are open to whoever reaches this machine")
     try:
@@ -266,6 +268,7 @@ async def _watch(
         each.more_notices = lambda: services.notices
     told = (watching, services, heartbeat, output, clock)
     if metrics is not None:
+        metrics.runs.owns = watching.owns
         engine.subscribe(_of_own(watching, metrics.runs.take))
     if args.events:
         engine.subscribe(_Happenings(watching, output).print)
