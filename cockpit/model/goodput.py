@@ -145,7 +145,9 @@ class Goodput(Frozen):
     tells what is not known; then ``steps_lost`` is ``None``, too, unless the journal tells it.
     ``held_s`` is how long jobs are known to have held their machines, whatever they did with them,
     and ``accelerator_hours_held`` the same over all accelerators; ``unseen_s`` is for how long
-    that is not known. ``accelerators_by`` tells whose word their number is.
+    that is not known. ``held_as`` are the numbers of accelerators that jobs told while they held
+    them; for ``held_untold_s`` none told one, it is taken to be the present one.
+    ``accelerators_by`` tells whose word their number is.
     ``accelerator_hours_lost`` is what the job held without training a step that counted, ``None``
     where its system does not tell how many accelerators that were (``accelerators_why``).
     """
@@ -158,6 +160,8 @@ class Goodput(Frozen):
     steps_lost: int | None = 0
     held_s: Seconds = Field(default=0.0, exclude=True)
     unseen_s: Seconds = Field(default=0.0, exclude=True)
+    held_untold_s: Seconds = Field(default=0.0, exclude=True)
+    held_as: tuple[int, ...] = Field(default=(), exclude=True)
     accelerators: int | None = None
     accelerators_by: str | None = None
     accelerator_hours_held: float | None = None

@@ -54,16 +54,18 @@ def cost(
 
 def _spent(found: Cost, account: Goodput, by: str) -> dict[str, Any]:
     """Return what was spent, and what of it went to steps that were trained again."""
-    if found.per_hour is None:
-        why = f"how many accelerators it holds is not known: {by}"
-        return {"spent_why": why, "lost_why": why}
     hours = account.held_s / HOUR if found.per == "job" else account.accelerator_hours_held
-    spent = None if hours is None else hours * found.price
-    if account.share_why is None and account.steps_lost is not None:
-        lost = account.split.rework_s / HOUR * found.per_hour
-        return {"spent": spent, "lost_to_repeats": lost}
-    why = account.share_why or "former attempts may have rows that are not read"
-    return {"spent": spent, "lost_why": why}
+    untold = f"how many accelerators it holds is not known: {by}"
+    spent = {"spent_why": untold} if hours is None else {"spent": hours * found.price}
+    if account.share_why is not None or account.steps_lost is None:
+        why = account.share_why or "former attempts may have rows that are not read"
+    elif found.per_hour is None:
+        why = untold
+    elif found.per == "accelerator" and {*account.held_as} - {found.accelerators}:
+        why = "its attempts held different numbers of accelerators"
+    else:
+        return {**spent, "lost_to_repeats": account.split.rework_s / HOUR * found.per_hour}
+    return {**spent, "lost_why": why}
 
 
 def _burning(
@@ -107,6 +109,9 @@ def _basis(found: Cost, account: Goodput) -> Iterator[str]:
     yield f"{found.priced}, by cockpit.toml"
     if found.per == "accelerator" and found.accelerators is not None:
         yield f"{wording.plural(found.accelerators, 'accelerator')} {found.accelerators_by}"
+        if account.held_untold_s >= 1:
+            untold = wording.span(account.held_untold_s)
+            yield f"for {untold} no system told a number: taken to be the same"
     held = wording.span(account.held_s)
     yield f"jobs held their machines for {held} since {wording.utc_minute(account.since)}"
     if account.unseen_s >= 1:

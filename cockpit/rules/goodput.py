@@ -91,6 +91,8 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
             "held_s": sum(held.values()),
             "unseen_s": unseen,
             "accelerator_hours_held": _hours_held(held, account.accelerators),
+            "held_untold_s": held.get(None, 0.0),
+            "held_as": tuple(sorted(count for count in held if count is not None)),
         }
     )
     traceless = max(0, _unseen(history, stepping) - len(untold))
@@ -133,9 +135,10 @@ def _held(
 
 def _hours_held(held: Mapping[int | None, float], present: int | None) -> float | None:
     """Return it in accelerator-hours; where a job told none, it is taken to have as many as now."""
-    if present is None:
+    counted = [(present if count is None else count, time) for count, time in held.items()]
+    if not held or any(count is None and time > 0 for count, time in counted):
         return None
-    return sum(time * (present if count is None else count) for count, time in held.items()) / HOUR
+    return sum((count or 0) * time for count, time in counted) / HOUR
 
 
 def accelerators_of(run: RunSpec, history: History) -> tuple[int | None, str]:
@@ -152,7 +155,10 @@ def accelerators_of(run: RunSpec, history: History) -> tuple[int | None, str]:
     if before:
         return before[-1].accelerators, f"as its system said {wording.moment(before[-1].at)}"
     if run.job.kind not in ("box", "local"):
-        return None, f"{history.facets.job.source or run.job.kind} names none for this job"
+        none = f"{history.facets.job.source or run.job.kind} names none for this job"
+        return None, history.facets.job.why_unknown(
+            "the job was not asked yet"
+        ) if job is None else none
     value = host.value
     if value is None:
         return None, host.why_unknown("the machine was not asked yet")

@@ -53,6 +53,33 @@ def test_a_price_per_accelerator_counts_those_that_each_job_held() -> None:
     assert any("8 accelerators by job" in each for each in found.basis)
 
 
+def test_attempts_that_held_different_numbers_do_not_tell_what_repeats_cost() -> None:
+    run = run_spec(price_per_accelerator_hour=2.0, job=SLURM)
+    marks = [m.model_copy(update={"accelerators": 4}) if m.job_id == "1" else m for m in DEATH]
+    found = costed(run, life(6500, ROWS, marks, job=job(id="2", started_at=T0 + 5400,
+                                                        accelerators=8)))  # fmt: skip
+    assert found.lost_to_repeats is None
+    assert "different numbers" in (found.lost_why or "")
+
+
+def test_an_attempt_that_told_no_number_is_counted_as_the_present_one_and_that_is_said() -> None:
+    run = run_spec(price_per_accelerator_hour=2.0, job=SLURM)
+    present = job(id="2", started_at=T0 + 5400, accelerators=8)
+    found = costed(run, life(6500, ROWS, DEATH, job=present))
+    assert found.spent == pytest.approx(HELD / H * 16, abs=0.1)
+    assert "for 23.3m no system told a number: taken to be the same" in cost_lines(found)[-1]
+
+
+def test_what_was_spent_stays_known_while_the_job_gives_no_answer() -> None:
+    run = run_spec(price_per_accelerator_hour=2.0, job=SLURM)
+    marks = [m.model_copy(update={"accelerators": 4}) for m in DEATH]
+    past = life(6500, ROWS, marks)
+    silent = past.facets.model_copy(update={"job": blind(T0 + 6500)})
+    found = costed(run, past.model_copy(update={"facets": silent}))
+    assert found.spent is not None and found.per_hour is None
+    assert "names none for this job" not in (found.accelerators_by or "")
+
+
 def test_accelerators_that_no_system_names_leave_the_cost_unknown_with_the_reason() -> None:
     run = run_spec(price_per_accelerator_hour=2.0, job=SLURM)
     found = costed(run, life(6500, ROWS, DEATH))

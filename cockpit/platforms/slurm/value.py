@@ -109,7 +109,7 @@ def value_of(
         started_at=None if waiting and main.word != "SUSPENDED" else _started(job),
         ended_at=_ended(job) if phase.terminal else None,
         restarts=_restarts(job, passed),
-        accelerators=sum(each.accelerators or 0 for each in job.records) or None,
+        accelerators=_accelerators(job),
         launch_id=launch_of(run, main),
         children=tuple(each.id for each in job.records[:MOST_CHILDREN]) if job.grouped else (),
         queued=tuple(queued),
@@ -123,6 +123,17 @@ def value_of(
         queue={term: scrub(clean(said, 80)) for term, said in main.queue},
         held_by_person=waiting and is_held_by_person(main),
     )
+
+
+def _accelerators(job: Job) -> int | None:
+    """Return how many its running tasks hold; the parts of a heterogeneous job are held together.
+
+    Tasks of an array that wait or are over hold none. ``None`` if no task that runs names any.
+    """
+    array = job.records[0].kind == "array"
+    running = [each for each in job.records if each.phase is Phase.RUNNING]
+    holding = running if running or array else job.records
+    return sum(each.accelerators or 0 for each in holding) or None
 
 
 def _members(job: Job) -> tuple[TaskValue, ...]:

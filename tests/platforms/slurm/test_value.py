@@ -85,6 +85,22 @@ def test_when_it_was_told_to_make_room_counts_while_it_runs_and_of_this_start() 
     assert value(preempted=150.0).preempted_at is None
 
 
+def test_an_array_holds_the_accelerators_of_its_running_tasks_alone() -> None:
+    base = Record(id="7", raw="7", base="7", state="RUNNING", kind="array", accelerators=8)
+    ended = replace(base, id="7_0", tasks="0", state="TIMEOUT", ended=5.0)
+    runs = replace(base, id="7_1", tasks="1")
+    waits = replace(base, id="7_[2-9%1]", tasks="2-9", state="PENDING")
+
+    def held(*records: Record) -> int | None:
+        return value_of(run_of("toy", "7"), Job("7", records)).accelerators
+
+    assert held(waits, runs, ended) == 8
+    assert held(waits, runs, replace(runs, id="7_2", tasks="2")) == 16
+    assert held(waits, ended) is None
+    parts = [replace(base, kind="het", id=f"7+{at}", state="PENDING") for at in range(2)]
+    assert held(*parts) == 16, "the parts of a heterogeneous job begin together"
+
+
 def test_each_task_of_an_array_is_told_apart_and_those_that_wait_are_counted() -> None:
     base = Record(id="7", raw="7", base="7", state="RUNNING", name="hero", kind="array")
     records = (
