@@ -41,6 +41,9 @@ def answer_troubles(notify: NotifySpec, runs: Sequence[RunSpec]) -> Iterator[Tro
     for place, answers in enumerate(notify.answers):
         at: KeyPath = ("notify", "answers", place)
         row = ANSWER_KINDS[answers.kind]
+        # Two would each read all comments, and one would ignore the people of the other.
+        if answers.kind == "github" and "github" in [each.kind for each in notify.answers[:place]]:
+            yield Trouble(at, "answers by github are there already; name all people in one entry")
         yield from _setting_troubles(at, answers, row, notify)
         if row.accounts is None:
             continue

@@ -92,7 +92,7 @@ class Given(NamedTuple):
     ``person`` is whom the run file names for the ``account`` (``None``: nobody), ``age`` how long
     ago it was given, by the service's own clock (s). ``runs`` are the runs that it is about,
     unless ``ref`` names the offer that it answers; ``token`` is all that tells whose answer it is,
-    where the service knows no accounts. An offer is used up by one answer if it is for ``once``.
+    where the service knows no accounts. The offer must still hold if the answer is for ``once``.
     ``trouble`` is why it cannot be trusted. ``place`` is where a reply goes.
     """
 

@@ -9,30 +9,36 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from urllib.parse import urlencode
 
 from cockpit.model.alert import Severity
-from cockpit.model.answers import ACK_LASTS, FRESH, Offer
+from cockpit.model.answers import ACK_LASTS, Offer
 from cockpit.model.facet import ErrorKind
-from cockpit.model.notify import AnswerSpec
+from cockpit.model.notify import AnswerSpec, Route
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import same_person
 from cockpit.notify.answers import Desk, Given, Reader, Reading
 from cockpit.notify.message import Button, Message
 from cockpit.notify.offering import TOKEN, key_path, signing_key, token_of
 from cockpit.records.issue.text import block, prose
 from cockpit.runtime.http import Answer, HttpError, date_of
-from cockpit.sources.github import Comment, private
+from cockpit.sources.github import Comment, GitHubPlace, private
 from cockpit.text.scrub import shown
 
 AT_ONCE: Final = 4
 LOOK_BACK: Final = 26 * 3600.0
 """Seconds of comments that are asked for: this machine's clock may be off, GitHub's decides."""
+MOST: Final = "999"
+"""Messages that Slack gives at once, at most."""
 ANSWER_EVENT: Final = "answer"
 """What the events of our replies begin with."""
 ACK_REACTIONS: Final = frozenset(("white_check_mark", "heavy_check_mark", "eyes"))
 """Reactions in Slack that acknowledge."""
 _REF: Final = re.compile(r"answers to ([A-Z2-7]{26})\b")
+_NAME: Final = re.compile(r"[A-Z2-7]{26}")
+NO_REF: Final = "-"
+"""What no offer is called: the incident is not ours."""
 _STAMP: Final = re.compile(r"[0-9]{9,11}\.[0-9]{1,6}")
 _SLACK_COMMAND: Final = re.compile(r"(?:ack(?: \S+)?|stop standing|relaunch)", re.IGNORECASE)
 
@@ -41,30 +47,36 @@ class GitHubReader(Reader):
     """Comments on the runs' issues; a reply is a comment."""
 
     async def read(self, runs: Sequence[RunSpec]) -> Reading:
-        """Return the commands in comments of the last hour."""
+        """Return what was written on the issues lately; runs may share an issue."""
+        issues = dict[GitHubPlace, list[str]]()
+        troubles = list[str]()
+        for run in (each for each in runs if each.records.issue is not None):
+            place = self.desk.github.issue_place(run.records.issue)
+            if place is None:
+                troubles.append(f"records.issue of {run.name} is not the address of an issue")
+            else:
+                issues.setdefault(place, []).append(run.name)
         few = asyncio.Semaphore(AT_ONCE)
-        found = await asyncio.gather(
-            *(self._of(run, few) for run in runs if run.records.issue is not None)
-        )
+        of_each = (self._of(place, tuple(names), few) for place, names in issues.items())
+        found = await asyncio.gather(*of_each)
         return Reading(
             tuple(given for reading in found for given in reading.given),
-            tuple(trouble for reading in found for trouble in reading.troubles),
+            (*troubles, *(trouble for reading in found for trouble in reading.troubles)),
             dead=all(reading.troubles for reading in found),
         )
 
-    async def _of(self, run: RunSpec, few: asyncio.Semaphore) -> Reading:
+    async def _of(
+        self, place: GitHubPlace, runs: tuple[str, ...], few: asyncio.Semaphore
+    ) -> Reading:
         github = self.desk.github
-        place = github.issue_place(run.records.issue)
-        if place is None:
-            return Reading((), (f"records.issue of {run.name} is not the address of an issue",))
         try:
             async with few, github.http.session():
                 comments = await github.comments_since(place, self.desk.clock.now() - LOOK_BACK)
         except HttpError as error:
             return Reading((), (str(error),))
-        return Reading(tuple(self._given(run, each) for each in comments if each.age <= FRESH))
+        return Reading(tuple(self._given(runs, each) for each in comments))
 
-    def _given(self, run: RunSpec, comment: Comment) -> Given:
+    def _given(self, runs: tuple[str, ...], comment: Comment) -> Given:
         return Given(
             source="github",
             id=str(comment.id),
@@ -72,7 +84,7 @@ class GitHubReader(Reader):
             person=self.person(comment.author) if comment.is_person else None,
             text=comment.body,
             age=comment.age,
-            runs=(run.name,),
+            runs=runs,
             trouble="the comment was edited; write a new one" if comment.edited else None,
         )
 
@@ -127,8 +139,8 @@ class NtfyReader(Reader):
         """Send a message by the route of the offer; a button sends the words back."""
         channels = self.desk.channels()
         route = next((each for each in channels.routes if each.name == given.place), None)
-        if route is None:
-            return
+        if route is None or not self._is_theirs(route.route, given.person):
+            return  # the run file was edited: that name may lead to somebody else's phone
         buttons: tuple[Button, ...] = ()
         if offer is not None:
             token = token_of(offer, signing_key(key_path()))
@@ -138,6 +150,10 @@ class NtfyReader(Reader):
             body=text, severity=Severity.CRITICAL, buttons=buttons,
         )  # fmt: skip
         await channels.deliver(message, route)
+
+    @staticmethod
+    def _is_theirs(route: Route, person: str | None) -> bool:
+        return person is None or (route.to is not None and same_person(route.to, person))
 
 
 class IncidentReader(Reader):
@@ -169,7 +185,7 @@ class IncidentReader(Reader):
         account = next((each for each in known if self.person(each)), known[0] if known else "")
         return Given(
             source=self.spec.kind, id=f"{id_} {account} {at}"[:200], account=account,
-            person=person, text="/ack", age=0.0, ref=str(ref),
+            person=person, text="/ack", age=0.0, ref=ref if _is_ref(ref) else NO_REF,
         )  # fmt: skip
 
     async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
@@ -222,26 +238,36 @@ class SlackReader(Reader):
             api = (self.spec.api or self.row.api).rstrip("/")
             if not private(api):
                 raise HttpError(ErrorKind.TLS, f"{api} is not an https:// address")
-            return Reading(tuple([each async for each in self._answers(api)]))
+            oldest = f"{self.desk.clock.now() - ACK_LASTS:.0f}"
+            history = await self._ask(api, "conversations.history", oldest=oldest, limit=MOST)
         except HttpError as error:
             return Reading((), (str(error),), dead=True)
+        troubles = _rest(history, "messages of the channel")
+        try:
+            found = [each async for each in self._answers(api, history, troubles)]
+        except HttpError as error:
+            return Reading((), (*troubles, str(error)), dead=True)
+        return Reading(tuple(found), tuple(troubles))
 
-    async def _answers(self, api: str) -> AsyncIterator[Given]:
-        oldest = f"{self.desk.clock.now() - ACK_LASTS:.0f}"
-        history = await self._ask(api, "conversations.history", oldest=oldest, limit="100")
+    async def _answers(
+        self, api: str, history: Answer, troubles: list[str]
+    ) -> AsyncIterator[Given]:
         for message in _dicts_in(history, "messages"):
-            ref = _REF.search(json.dumps(message)) if message.get("bot_id") else None
-            if ref is None:
+            # The last one: a line of a log may hold another, and ours stands at the end.
+            refs = _REF.findall(str(message.get("text"))) or _REF.findall(json.dumps(message))
+            if not message.get("bot_id") or not refs:
                 continue
+            ref = refs[-1]
             at = str(message.get("ts"))
             for reaction in _dicts(message.get("reactions")):
                 users = reaction.get("users") if reaction.get("name") in ACK_REACTIONS else ()
                 for user in users if isinstance(users, list) else ():
-                    yield self._given(ref[1], f"{at} {user}", user, "/ack", 0.0, at)
+                    yield self._given(ref, f"{at} {user}", str(user), "/ack", 0.0, at)
             if message.get("reply_count"):
-                replies = await self._ask(api, "conversations.replies", ts=at, limit="100")
+                replies = await self._ask(api, "conversations.replies", ts=at, limit=MOST)
+                troubles += _rest(replies, "replies of a thread")
                 for reply in _dicts_in(replies, "messages"):
-                    given = self._reply(replies, reply, ref[1], at)
+                    given = self._reply(replies, reply, ref, at)
                     if given is not None:
                         yield given
 
@@ -286,6 +312,10 @@ class SlackReader(Reader):
             await self.desk.http.send("POST", f"{api}/chat.postMessage", document, headers)
 
 
+def _is_ref(text: object) -> TypeGuard[str]:
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
+
+
 def _age(answer: Answer, at: float | None) -> float:
     """Return how long ago something was (s), by the clock of the service; infinite if unknown."""
     now = date_of(answer.headers)
@@ -299,6 +329,13 @@ def _lines(answer: Answer) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         raise HttpError(ErrorKind.BAD_ANSWER, "ntfy: the answer is not ntfy's") from None
     return [each for each in _dicts(found) if each.get("event") == "message"]
+
+
+def _rest(answer: Answer, what: str) -> list[str]:
+    """Return that a service has more than it gave, as a trouble."""
+    document = answer.json()
+    more = isinstance(document, dict) and document.get("has_more") is True
+    return [f"Slack: there are more than {MOST} {what}; not all were read"] if more else []
 
 
 def _dicts_in(answer: Answer, name: str) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from cockpit.notify.offering import Attached, Offers
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import Library, LibraryError
 from cockpit.runtime.shell import Completed, run_command
+from cockpit.sources.github import private
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -421,13 +422,21 @@ def _send_blocking(
         "url": message.url or "",
     }
     topic = "" if here.offers is None else here.environ.get(here.offers.topic_env, "").strip()
-    if attached.buttons and topic:
+    # A token must not be read on its way: neither to the phone nor back.
+    plain = service_of(where, route.route.kind, route.route.to, extras)
+    if attached.buttons and private(topic) and _is_private(plain):
         where += f"{'&' if '?' in where else '?'}actions={quote(_actions(attached.buttons, topic))}"
     service = service_of(where, route.route.kind, route.route.to, extras)
     if attached.ref:
         message = _named(service, message, attached.ref)
     begin()
     return send(service, message, route.name)
+
+
+def _is_private(service: NotifyBase) -> bool:
+    """Tell whether nobody reads on its way what is sent by ntfy; its cloud is on https alone."""
+    encrypted = service.secure or getattr(service, "mode", "") == "cloud"
+    return encrypted or private(f"http://{service.host}")
 
 
 def _actions(buttons: Sequence[Button], topic: str) -> str:

@@ -8,9 +8,10 @@ names for the account; it approves nothing, and anything else is refused with th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import RefuseError
@@ -32,6 +33,7 @@ from cockpit.model.answers import (
     Offer,
 )
 from cockpit.model.clock import SAME_CLOCK, Clock
+from cockpit.model.facet import Problem
 from cockpit.model.notify import ANSWER_KINDS, AnswerSpec
 from cockpit.model.plan import Level, Plan, Request
 from cockpit.model.report import RunReport
@@ -54,6 +56,7 @@ from cockpit.runtime.offload import offload
 from cockpit.services.service import STORE_WITHIN, ReportService
 from cockpit.store.alerts import Alerts
 from cockpit.store.answers import Answers, FoundOffer, new_ref
+from cockpit.store.standing import StandingOrders
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import shown
 from cockpit.watch.engine import Engine
@@ -66,8 +69,21 @@ WITHIN: Final = 3600.0
 LONGEST_WAIT: Final = 600.0
 """Seconds between two looks at a service that fails."""
 SAID: Final = 600
+INTERRUPTED: Final = (
+    "not known whether it was done: the cockpit was stopped while it dealt with this; look at the"
+    " run, and answer anew"
+)
 SHOWN: Final = 5
 """Warnings of a plan that a reply repeats."""
+
+
+class Waiting(NamedTuple):
+    """An answer that was taken and waits for its turn; ``at`` is when it was read (steady s)."""
+
+    reader: Reader
+    given: Given
+    command: Command
+    at: float
 
 
 class Ended(NamedTuple):
@@ -108,7 +124,9 @@ class AnswerService(ReportService):
         self._troubles: dict[int, tuple[str, ...]] = {}
         self._reading: dict[int, asyncio.Task[object]] = {}
         self._acting: dict[str, asyncio.Task[object]] = {}
-        self._queues: dict[str, list[tuple[Reader, Given, Command]]] = {}
+        self._queues: dict[str, list[Waiting]] = {}
+        self._seen: dict[int, frozenset[tuple[str, str]]] = {}
+        self._noted: set[str] = set()
         self._services: dict[tuple[str, str], ActionService] = {}
 
     @property
@@ -131,8 +149,7 @@ class AnswerService(ReportService):
             idle = place not in self._reading or self._reading[place].done()
             if self._runs and idle and now >= self._next.get(place, now):
                 self._next[place] = now + self._waits.get(place, reader.row.every)
-                work = self._supervisor.run("answers", READ_WITHIN, self._read(place, reader))
-                self._reading[place] = asyncio.ensure_future(work)
+                self._reading[place] = asyncio.ensure_future(self._try_to_read(place, reader))
         self._begin_waiting()
 
     async def stop(self, within: float) -> None:
@@ -154,6 +171,7 @@ class AnswerService(ReportService):
             reading.cancel()
         self._specs, self._readers = specs, readers_of(specs, self._desk)
         self._reading, self._next, self._waits, self._troubles = {}, {}, {}, {}
+        self._seen = {}
 
     def _begin_waiting(self) -> None:
         """Deal with what waits; the answers about one run one after another."""
@@ -161,53 +179,95 @@ class AnswerService(ReportService):
             idle = run not in self._acting or self._acting[run].done()
             if waiting and idle:
                 work = self._supervisor.run(
-                    f"an answer about {run}", WITHIN, self._deal_with(run, *waiting.pop(0))
+                    f"an answer about {run}",
+                    WITHIN + READ_WITHIN,
+                    self._deal_with(run, *waiting.pop(0)),
                 )
                 self._acting[run] = asyncio.ensure_future(work)
 
-    async def _read(self, place: int, reader: Reader) -> None:
-        """Read once, and let what was given wait for its turn."""
-        if reader.trouble is not None:
-            self._troubles[place] = (reader.trouble,)
-            return
-        specs = [report.spec for report in self._runs.values()]
-        self._troubles.pop(-1, None)
-        reading = await reader.read(specs)
-        self._troubles[place] = tuple(dict.fromkeys(reading.troubles))
+    async def _try_to_read(self, place: int, reader: Reader) -> None:
+        """Read once; what takes too long or breaks is said, and tried again less often."""
         every = reader.row.every
         wait = min(2 * self._waits.get(place, every), LONGEST_WAIT)
-        self._waits[place] = wait if reading.dead else every
-        for given in reading.given:
-            await self._take(reader, given)
-        self._begin_waiting()
+        work = self._read(place, reader)
+        found = await self._supervisor.run(f"answers by {reader.row.label}", READ_WITHIN, work)
+        if isinstance(found, Problem):
+            self._troubles[place] = (found.message,)
+        self._waits[place] = every if found is True else wait
 
-    async def _take(self, reader: Reader, given: Given) -> None:
-        """Take an answer that is a command, once; note one that counts for nothing."""
-        if given.age > FRESH:
-            return
+    async def _read(self, place: int, reader: Reader) -> bool:
+        """Read once, and let what was given wait for its turn; tell whether anything was read.
+
+        What comes again as it was is passed over: a topic or an issue that others fill is read
+        again and again. Whoever may be somebody comes first.
+        """
+        if reader.trouble is not None:
+            self._troubles[place] = (reader.trouble,)
+            return True
+        reading = await reader.read([report.spec for report in self._runs.values()])
+        troubles, seen = list(reading.troubles), self._seen.get(place, frozenset())
+        settled = set[tuple[str, str]]()
+        for given in sorted(reading.given, key=lambda each: each.person is None and not each.token):
+            known = (given.id, given.text)
+            # Shielded: what is taken must come into its queue, even if this reading is ended.
+            if known in seen or await asyncio.shield(self._take(reader, given, troubles)):
+                settled.add(known)
+        self._seen[place] = frozenset(settled)
+        await self._end_interrupted(reader)
+        self._troubles[place] = tuple(dict.fromkeys(troubles))
+        self._begin_waiting()
+        return not reading.dead
+
+    async def _take(self, reader: Reader, given: Given, troubles: list[str]) -> bool:
+        """Take an answer that is a command, once; note one that counts for nothing.
+
+        Return whether it needs no further look.
+        """
+        if not -FRESH <= given.age < inf:
+            troubles.append(f"{reader.row.label} does not say how old an answer is")
+            return False
+        at, late = self._clock.monotonic(), given.age > FRESH
+        old = duration(given.age)
         try:
             meant = await offload(partial(self._meant, given), deadline=STORE_WITHIN)
             if meant is None:
-                return
+                return True
             given, command = meant
-            runs = [run for run in given.runs if run in self._runs]
-            nobody = given.person is None
-            result = "the run file names nobody for this account" if nobody else ""
-            heard = self._heard_of(given, IGNORED if nobody else TAKEN, result)
-            takes = (partial(self._answers.take, self._key(run), heard) for run in runs)
-            taken = [await offload(take, deadline=STORE_WITHIN) for take in takes]
-            if nobody or not any(taken):
-                return
-            if given.ref and given.once and not command.confirms and given.trouble is None:
-                use = partial(self._answers.use, given.ref, self._clock.now())
-                if not await offload(use, deadline=STORE_WITHIN):
-                    given = given._replace(trouble="it was used already")
+            runs = [run for run in _meant_runs(given, command) if run in self._runs]
+            ignored = ""
+            if given.person is None:
+                ignored = "the run file names nobody for this account"
+            elif late:
+                ignored = f"it was {old} old when it was read"
+            heard = self._heard_of(given, IGNORED if ignored else TAKEN, ignored)
+            for run in runs:
+                take = partial(self._answers.take, self._key(run), heard, given.place)
+                mine = await offload(take, deadline=STORE_WITHIN)
+                if mine and not ignored:
+                    waiting = Waiting(reader, given, command, at)
+                    self._queues.setdefault(run, []).append(waiting)
         except (StoreError, TimeoutError, KeyFileError) as error:
-            self._troubles[-1] = (f"{reader.row.label}: {error}",)
-            return  # nothing is done for what is not surely ours
-        for run, mine in zip(runs, taken, strict=True):
-            if mine:
-                self._queues.setdefault(run, []).append((reader, given, command))
+            troubles.append(f"{reader.row.label}: {error}")
+            return False  # nothing is done for what is not surely ours
+        return len(runs) == len(given.runs)
+
+    async def _end_interrupted(self, reader: Reader) -> None:
+        """Write, and reply, that an answer was left half done by a cockpit that is gone."""
+        for run, report in list(self._runs.items()):
+            with suppress(StoreError, TimeoutError):
+                await self._end_interrupted_of(run, report, reader)
+
+    async def _end_interrupted_of(self, run: str, report: RunReport, reader: Reader) -> None:
+        key = self._key(run)
+        find = partial(self._answers.interrupted, key)
+        for heard, place in await offload(find, deadline=STORE_WITHIN):
+            if heard.source != reader.row.label:
+                continue
+            ended = heard.model_copy(update={"state": UNKNOWN, "result": INTERRUPTED})
+            settle = partial(self._answers.settle, key, ended)
+            if await offload(settle, deadline=STORE_WITHIN):
+                given = Given(reader.spec.kind, heard.answer, "", None, "", 0.0, place=place)
+                await reader.reply(report.spec, given, f"{heard.who}: {INTERRUPTED}", None)
 
     def _meant(self, given: Given) -> tuple[Given, Command] | None:
         """Return an answer with what it asks for, ``None`` if that is nothing; blocking.
@@ -232,7 +292,8 @@ class AnswerService(ReportService):
         elif not signed_by_us(given.token, found.offer, signing_key(key_path())):
             why = "its token is forged"
         else:
-            why = found.over
+            late = "it waited on the topic for too long" if given.age > FRESH else None
+            why = late or found.over or self._unreachable(found.offer.person)
         if found is None or why is not None:
             self._note_foreign(given, why or "")
             return None
@@ -241,15 +302,28 @@ class AnswerService(ReportService):
         if offer.words:
             return given, Command("relaunch", given.text, confirms=True)
         wrong = "a button sends its token alone" if given.text else None
-        given = given._replace(age=found.age, trouble=wrong, text=f"/{offer.verb}")
-        return given, Command(offer.verb, asks=offer.asks if offer.verb == "ack" else ())
+        # However often it is pressed, and whatever the topic calls that: one answer.
+        pressed = given.id if wrong else offer.ref
+        given = given._replace(id=pressed, trouble=wrong, text=f"/{offer.verb}")
+        if offer.verb != "ack":
+            return given, Command(offer.verb)
+        return given._replace(age=found.age), Command("ack", asks=offer.asks)
+
+    def _unreachable(self, person: str) -> str | None:
+        """Return why a button counts for nobody: no such message goes to that person any more."""
+        routes = (each for each in self._engine.file.notify.routes if each.kind == "ntfy")
+        if any(each.to is not None and same_person(each.to, person) for each in routes):
+            return None
+        return "the run file has no route to its person any more"
 
     def _note_foreign(self, given: Given, why: str) -> None:
         """Note, once an hour for each reason, what came from nobody whom we know; blocking."""
-        heard = self._heard_of(given, IGNORED, why).model_copy(
-            update={"answer": f"{why} {self._clock.now() // FRESH:.0f}", "said": "something"}
-        )
-        self._answers.take(self._key(""), heard)
+        what = f"{why} {self._clock.now() // FRESH:.0f}"
+        if what not in self._noted:
+            heard = self._heard_of(given, IGNORED, why)
+            heard = heard.model_copy(update={"answer": what, "said": "something"})
+            self._answers.take(self._key(""), heard)
+            self._noted.add(what)
 
     def _key(self, run: str) -> str:
         return run_key(self._engine.file.path, run)
@@ -266,23 +340,32 @@ class AnswerService(ReportService):
             result=shown(result, SAID),
         )
 
-    async def _deal_with(self, run: str, reader: Reader, given: Given, command: Command) -> None:
+    async def _deal_with(
+        self, run: str, reader: Reader, given: Given, command: Command, at: float
+    ) -> None:
         """Do what an answer asks for, write down how that ended, and reply."""
+        given = given._replace(age=given.age + self._clock.monotonic() - at)
         report = self._runs.get(run)
         if report is None:
-            return
-        ended = await self._ended(report, given, command)
+            ended = Ended(REFUSED, f"this cockpit watches {run} no more")
+        else:
+            work = self._ended(report, reader, given, command)
+            found = await self._supervisor.run(f"an answer about {run}", WITHIN, work)
+            why = f"not known whether it was done: {getattr(found, 'message', '')}"
+            ended = Ended(UNKNOWN, why) if isinstance(found, Problem) else found
         heard = self._heard_of(given, ended.state, ended.text)
         with suppress(StoreError, TimeoutError):
             settle = partial(self._answers.settle, self._key(run), heard)
             await offload(settle, deadline=STORE_WITHIN)
-        if ended.state != IGNORED:
+        if report is not None and ended.state != IGNORED:
             await reader.reply(report.spec, given, f"{given.person}: {ended.text}", ended.offer)
         await self._engine.poke(run)
 
-    async def _ended(self, report: RunReport, given: Given, command: Command) -> Ended:
+    async def _ended(
+        self, report: RunReport, reader: Reader, given: Given, command: Command
+    ) -> Ended:
         """Return how an answer ends; raises nothing that an action may raise."""
-        why = given.trouble or self._not_theirs(report, given.person or "", command)
+        why = given.trouble or self._not_theirs(report.name, reader, given, command)
         if why is not None:
             return Ended(REFUSED, why)
         try:
@@ -298,14 +381,18 @@ class AnswerService(ReportService):
         except (StoreError, TimeoutError) as error:
             return Ended(UNKNOWN, f"not known whether it was done: {error}")
 
-    def _not_theirs(self, report: RunReport, person: str, command: Command) -> str | None:
-        """Return why this person may not ask for this: the run is somebody else's."""
-        owner, second = report.spec.dri, self._engine.file.notify.second
+    def _not_theirs(self, run: str, reader: Reader, given: Given, command: Command) -> str | None:
+        """Return why this person may not ask for this, by the run file as it is now."""
+        file, person = self._engine.file, given.person or ""
+        if reader.spec not in file.notify.answers:
+            return "the run file has changed since; answer anew"
+        owner = next((each.dri for each in file.runs if each.name == run), None)
+        second = file.notify.second
         if owner is not None and same_person(person, owner):
             return None
         if command.verb != "relaunch" and second is not None and same_person(person, second):
             return None
-        return f"{report.name} is of {owner or 'nobody'}: {command.verb} is not {person}'s to order"
+        return f"{run} is of {owner or 'nobody'}: {command.verb} is not {person}'s to order"
 
     def _service(self, given: Given) -> ActionService:
         """Return what acts as the person whose account has answered."""
@@ -355,6 +442,10 @@ class AnswerService(ReportService):
     async def _end_order(self, report: RunReport, given: Given) -> Ended:
         """End the standing order here and on other machines, and stop what agents are about."""
         service, person = self._service(given), given.person or ""
+        find = partial(StandingOrders(self._store).of, self._key(report.name))
+        order = await offload(find, deadline=STORE_WITHIN)
+        if order is not None and self._jumps.since(order.at) < given.age - SAME_CLOCK:
+            return Ended(REFUSED, "the standing order was armed after this was written")
         reason = f"answered from {ANSWER_KINDS[given.source].label}"
         vetoed = await service.veto(report.name, person, reason)
         ended = vetoed.order is not None
@@ -415,6 +506,12 @@ class AnswerService(ReportService):
         job = f" as {result.launch_id}" if result.launch_id else ""
         said = "; ".join(filter(None, (f"{result.text}{job}", result.message)))
         return Ended(result.outcome.value, f"relaunch {said}")
+
+
+def _meant_runs(given: Given, command: Command) -> Iterable[str]:
+    """Return the runs that an answer is for: words of several runs' issue name one of them."""
+    named = command.what.split()[1] if command.confirms and command.what else ""
+    return (named,) if named in given.runs else given.runs
 
 
 def _which(what: str, open_then: list[Alert]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from base64 import b32encode
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-from cockpit.model.answers import HeardAnswer, Offer
+from cockpit.model.answers import TAKEN, HeardAnswer, Offer
 from cockpit.model.clock import Moment
 from cockpit.model.wording import duration
+from cockpit.store.ownership import Holder, lives, this_holder
 from cockpit.store.store import StoreView, pack, unpack
 
 KEEP: Final = 90 * 86400.0
@@ -26,6 +28,13 @@ class FoundOffer(NamedTuple):
     offer: Offer
     age: float
     over: str | None
+
+
+class InterruptedAnswer(NamedTuple):
+    """An answer whose process ended before it was dealt with; ``place`` is where a reply goes."""
+
+    heard: HeardAnswer
+    place: str
 
 
 def new_ref() -> str:
@@ -77,20 +86,38 @@ class Answers(StoreView):
             )
             return changed.rowcount == 1
 
-    def take(self, run: str, heard: HeardAnswer) -> bool:
-        """Take an answer as ours to deal with; ``False`` if it was taken before, by anybody."""
+    def take(self, run: str, heard: HeardAnswer, place: str = "") -> bool:
+        """Take an answer as ours to deal with; ``False`` if it was taken before, by anybody.
+
+        ``place`` is where a reply goes.
+        """
         with self._store.writing() as connection:
             connection.execute("DELETE FROM answers WHERE at < ?", (heard.at - KEEP,))
-            return _insert(connection, run, heard) == 1
+            return _insert(connection, run, heard, pack(this_holder()), place) == 1
 
-    def settle(self, run: str, heard: HeardAnswer) -> None:
-        """Write how an answer that was taken has ended."""
+    def settle(self, run: str, heard: HeardAnswer) -> bool:
+        """Write how an answer that was taken has ended; ``False`` if that is written already."""
         with self._store.writing() as connection:
-            connection.execute(
+            changed = connection.execute(
                 "UPDATE answers SET state = ?, result = ? WHERE run = ? AND source = ?"
-                " AND answer = ?",
-                (heard.state, heard.result, run, heard.source, heard.answer),
+                " AND answer = ? AND state = ?",
+                (heard.state, heard.result, run, heard.source, heard.answer, TAKEN),
             )
+            return changed.rowcount == 1
+
+    def interrupted(self, run: str) -> tuple[InterruptedAnswer, ...]:
+        """Return the answers that processes of this machine had taken which are gone."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND state = ?",
+                (run, TAKEN),
+            ).fetchall()
+        found = []
+        for holder, place, *fields in rows:
+            owner = unpack(Holder, holder)
+            if owner is None or lives(owner) is False:
+                found.append(InterruptedAnswer(_heard(fields), place))
+        return tuple(found)
 
     def of(self, run: str) -> tuple[HeardAnswer, ...]:
         """Return the answers about a run, oldest first."""
@@ -98,12 +125,18 @@ class Answers(StoreView):
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM answers WHERE run = ? ORDER BY at", (run,)
             ).fetchall()
-        names = _COLUMNS.split(", ")
-        return tuple(HeardAnswer(**dict(zip(names, row, strict=True))) for row in rows)
+        return tuple(map(_heard, rows))
 
 
-def _insert(connection: sqlite3.Connection, run: str, heard: HeardAnswer) -> int:
+def _heard(row: Sequence[Any]) -> HeardAnswer:
+    return HeardAnswer(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
+
+
+def _insert(
+    connection: sqlite3.Connection, run: str, heard: HeardAnswer, holder: str, place: str
+) -> int:
     return connection.execute(
-        f"INSERT OR IGNORE INTO answers (run, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (run, *(getattr(heard, name) for name in _COLUMNS.split(", "))),
+        f"INSERT OR IGNORE INTO answers (run, holder, place, {_COLUMNS})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, holder, place, *(getattr(heard, name) for name in _COLUMNS.split(", "))),
     ).rowcount

@@ -123,4 +123,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " PRIMARY KEY (run, source, answer)) WITHOUT ROWID",
     ),
     ("ALTER TABLE phases ADD COLUMN accelerators INTEGER",),
+    (
+        "ALTER TABLE answers ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE answers ADD COLUMN place TEXT NOT NULL DEFAULT ''",
+    ),
 )

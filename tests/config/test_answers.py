@@ -35,6 +35,10 @@ def test_who_answers_is_somebody_who_can_be_told(tmp_path: Path) -> None:
         ('kind = "github", people = { "a@b.org" = "ada" }', "is no account of GitHub"),
         ('kind = "github", people = { Ann = "ada", ann = "bob" }', "this account is named twice"),
         ('kind = "github", people = { a = "ada" }, channel = "C"', "GitHub have no channel"),
+        (
+            'kind = "github", people = { a = "ada" } }, { kind = "github", people = { b = "bob" }',
+            "answers by github are there already",
+        ),
         ('kind = "ntfy"', 'expected url_env = "VARIABLE"'),
         ('kind = "ntfy", url_env = "X"', 'expected a route of kind = "ntfy"'),
         ('kind = "ntfy", url_env = "X", people = { a = "ada" }', 'write to = "NAME" instead'),

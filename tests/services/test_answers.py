@@ -274,7 +274,9 @@ async def test_an_old_comment_is_not_acted_on_whatever_the_clock_of_this_machine
     phone.says("/ack all", ago=3700)
     for ahead in (0.0, -86400.0, 7200.0):
         here.clock.ahead = ahead
-        assert await here.answered() == []
+        (answer,) = await here.answered()
+        assert "ignored: it was 1h 01m old when it was read" in answer
+    assert phone.replies == []
     assert here.open["C-01"] is None
 
 

@@ -1,0 +1,231 @@
+"""Answers that come late, twice, to the wrong one, or while a cockpit ends (SPEC A-14, A-15)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cockpit.services import answers
+from cockpit.store.answers import Answers
+from cockpit.store.standing import StandingOrders
+from tests.records.fake_github import Trouble
+from tests.services.test_answer_services import Desk, Services, desk, services, tell
+from tests.services.test_answers import Machine, Phone, here, phone, with_answers, words_in
+from tests.services.test_standing import PREEMPTED, Night, night
+
+__all__ = ["desk", "here", "night", "phone", "services"]
+TAKES_AND_DIES = """
+import sys, time
+from pathlib import Path
+from cockpit.model.answers import HeardAnswer
+from cockpit.store.answers import Answers
+from cockpit.store.store import Store
+heard = HeardAnswer(source="GitHub", answer=sys.argv[3], at=time.time(), who="ada-l (ada)",
+                    said="/ack all", state="taken")
+assert Answers(Store(Path(sys.argv[1]))).take(sys.argv[2], heard)
+"""
+
+
+async def test_an_answer_whose_watch_was_killed_is_not_repeated_and_not_lost_silently(
+    phone: Phone, here: Machine
+) -> None:
+    phone.says("/ack all")
+    (comment,) = phone.github.comments[1]
+    words = [str(here.store.path), here.key, str(comment["id"])]
+    await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", TAKES_AND_DIES, *words], check=True
+    )
+    for _ in range(2):
+        (answer,) = await here.answered()
+    assert "unknown: not known whether it was done: the cockpit was stopped" in answer
+    assert here.did("ack") == []
+    (reply,) = phone.replies
+    assert "answer anew" in reply
+
+
+async def test_a_comment_ends_no_order_that_was_armed_after_it(phone: Phone, night: Night) -> None:
+    here = Machine(with_answers(night), phone.folder / "here.sqlite")
+    await here.person("launch")
+    await here.person("standing", until="10h")
+    phone.says("/stop standing", ago=600)
+    (answer,) = await here.answered(after=1.0)
+    assert "refused: the standing order was armed after this was written" in answer
+    order = StandingOrders(here.store).of(here.key)
+    assert order is not None and order.over is None
+
+
+async def test_words_of_an_older_launch_relaunch_nothing(phone: Phone, night: Night) -> None:
+    here = Machine(with_answers(night), phone.folder / "here.sqlite")
+    await here.person("launch")
+    night.ends(PREEMPTED, 143)
+    await here.look()
+    phone.says("/relaunch")
+    await here.answered()
+    words = words_in(phone.replies[-1])
+    await here.person("relaunch")
+    night.ends(PREEMPTED, 143)
+    await here.look()
+    phone.says(words)
+    assert "refused" in (await here.answered())[-1]
+    assert night.starts == ["toy-i001", "toy-i002"]
+    phone.says("/relaunch")
+    await here.answered()
+    phone.says(words_in(phone.replies[-1]))
+    text = night.config.read_text().replace('dri = "ada"', 'dri = "bob"')
+    night.config.write_text(text.replace('Ada-L = "ada", ', ""))
+    restarted = Machine(night.config, phone.folder / "here.sqlite")
+    told = await restarted.answered()
+    assert any("ignored: the run file names nobody" in each for each in told), told
+    assert night.starts == ["toy-i001", "toy-i002"]
+
+
+async def test_a_service_that_does_not_say_the_time_is_said(phone: Phone, here: Machine) -> None:
+    phone.says("/ack all")
+    phone.github.now = None
+    assert await here.answered() == []
+    (notice,) = here.answers.notices
+    assert notice == "answers cannot be read: GitHub does not say how old an answer is"
+    phone.github.now = time.time
+    (answer,) = await here.answered()
+    assert "done" in answer
+    assert not here.answers.notices
+
+
+async def test_a_service_that_does_not_answer_in_time_is_said(
+    phone: Phone, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "READ_WITHIN", 0.05)
+    phone.github.troubles = [Trouble("GET", "/comments", wait=1.0)]
+    assert await here.answered() == []
+    (notice,) = here.answers.notices
+    assert notice == "answers cannot be read: answers by GitHub: no answer within 0.05 s"
+
+
+async def test_the_words_of_one_of_two_runs_of_an_issue_are_no_answer_about_the_other(
+    phone: Phone,
+) -> None:
+    config = phone.failed_run()
+    text = config.read_text()
+    table = text.partition("[[run]]")[2].partition("[run.standing]")[0]
+    config.write_text(f"{text}\n[[run]]{table}".replace('"toy"', '"other"', 1))
+    here = Machine(config, phone.folder / "here.sqlite")
+    (other,) = (await here.engine.check(["other"], 20)).runs
+    here.answers._hear(other)
+    phone.says("/relaunch toy from 100 ABCDEF")
+    (answer,) = await here.answered()
+    assert "ignored: these words were not asked for" in answer
+    phone.says("/relaunch other from 100 ABCDEF")
+    assert len(await here.answered()) == 1
+    assert phone.replies == []
+
+
+async def test_an_acknowledgement_by_who_may_not_uses_nothing_up(
+    desk: Desk, services: Services
+) -> None:
+    folder = desk.folder / "pd"
+    folder.mkdir()
+    made = Desk(folder, services, desk.patch)
+    people = '{ "ada@example.org" = "ada", "eve@example.org" = "eve" }'
+    desk.patch.setenv("ROUTE", f"pagerduty://{'k' * 32}@{'a' * 20}/cockpit/trainer")
+    desk.patch.setenv("TOKEN", "t0ken-of-the-api")
+    settings = f'token_env = "TOKEN", api = "{services.url}", people = {people}'
+    config = made.run_file("pagerduty", 'to = "ada"', settings)
+    with config.open("a") as file:
+        file.write(f'\n[[run]]\nname = "hers"\ndri = "eve"\noutput_root = "{folder}"\n')
+    here = await made.machine(config)
+    await tell(here)
+    name = services.last["dedup_key"]
+    for by in ("eve", "ada"):
+        who = {"type": "user", "id": "PXPGF42", "email": f"{by}@example.org"}
+        taken = [{"at": f"2026-01-01T00:00:00Z {by}", "acknowledger": who}]
+        incident = {"id": "Q1", "incident_key": name, "acknowledgements": taken}
+        services.documents["/incidents"] = {"incidents": [incident]}
+        told = await here.answered()
+        assert here.open["C-01"] == (None if by == "eve" else "ada"), told
+    assert any("refused: toy is of ada: ack is not eve's to order" in each for each in told)
+
+
+async def test_a_topic_that_strangers_fill_hides_no_answer_and_fills_no_history(
+    desk: Desk, services: Services
+) -> None:
+    here = await desk.ntfy()
+    for number in range(500):
+        services.press(f"/ack all {number} " + "A" * 26 + "." + "b" * 22)
+        services.press("<b>/ack all</b>\x1b[31m" * 20)
+    services.press(services.buttons["Acknowledge"])
+    for _ in range(2):
+        told = await here.answered()
+    assert here.open["C-01"] == "ada"
+    assert here.did("ack") == ["ada (login a button on ntfy): done"]
+    foreign = Answers(here.store).of(f"{here.key.rpartition('#')[0]}#")
+    assert len(told) + len(foreign) <= 3, foreign
+
+
+async def test_a_button_counts_no_more_once_the_run_file_has_no_route_to_its_person(
+    desk: Desk, services: Services
+) -> None:
+    here = await desk.ntfy()
+    token = services.buttons["Acknowledge"]
+    config = desk.folder / "cockpit.toml"
+    config.write_text(config.read_text().replace('to = "ada"', 'to = "bob"'))
+    services.press(token)
+    restarted = Machine(config, here.store.path)
+    await restarted.answered()
+    assert restarted.open["C-01"] is None
+
+
+async def test_a_button_of_a_run_of_that_name_in_another_folder_does_nothing(
+    desk: Desk, services: Services
+) -> None:
+    await desk.ntfy()
+    folder = desk.folder / "elsewhere"
+    folder.mkdir()
+    copy = folder / "cockpit.toml"
+    copy.write_text((desk.folder / "cockpit.toml").read_text())
+    other = Machine(copy, desk.folder / "here.sqlite")
+    await other.look()
+    services.press(services.buttons["Acknowledge"])
+    await other.answered()
+    assert other.open["C-01"] is None
+
+
+async def test_no_button_goes_where_its_token_could_be_read_on_its_way(
+    desk: Desk, services: Services
+) -> None:
+    here = await desk.ntfy()
+    assert services.buttons
+    desk.patch.setenv("TOPIC", "http://ntfy.example.org/replies-here")
+    other = await desk.machine(desk.folder / "cockpit.toml", "new")
+    await tell(other)
+    assert services.buttons == {}
+    await here.answered()
+    assert any("is not an https:// address" in each for each in here.answers.notices)
+
+
+async def test_a_line_of_a_log_that_names_another_message_moves_no_answer(
+    desk: Desk, services: Services
+) -> None:
+    desk.patch.setenv("ROUTE", f"https://hooks.slack.com/services/T00000000/B00000000/{'a1' * 12}")
+    desk.patch.setenv("TOKEN", "xoxb-t0ken")
+    people = '{ U012ABCDEF = "ada" }'
+    settings = (
+        f'token_env = "TOKEN", channel = "C012", api = "{services.url}/api", people = {people}'
+    )
+    here = await desk.machine(desk.run_file("slack", 'to = "ada"', settings))
+    await tell(here)
+    posted = json.dumps(services.last)
+    stamp = f"{time.time():.6f}"
+    message = {
+        "ts": stamp, "bot_id": "B1", "text": f"answers to {'A' * 26}\n{posted}",
+        "reactions": [{"name": "eyes", "users": ["U012ABCDEF"]}],
+    }  # fmt: skip
+    history = {"ok": True, "messages": [message], "has_more": True}
+    services.documents["/api/conversations.history"] = history
+    await here.answered()
+    assert here.open["C-01"] == "ada"
+    assert "more than 999 messages of the channel" in here.answers.notices[0]
