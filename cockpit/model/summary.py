@@ -11,6 +11,8 @@ from cockpit.model.history import Happening
 from cockpit.model.report import Verdict
 from cockpit.model.wording import day_time, lasting, plural, steps
 
+STALE: Final = 60.0
+"""Seconds after which a figure says up to when it counts."""
 MOST_GAPS: Final = 4
 MOST_LINES: Final = 40
 """Lines of what happened, and of what was done; the newest are kept."""
@@ -113,15 +115,17 @@ class RunSummary(Frozen):
             yield f"newest complete checkpoint: {self.checkpoint:,}"
 
     def _cost(self, cost: Cost) -> Iterator[str]:
+        last = self.until if cost.until is None else cost.until
+        ended = f", up to {self.clock(last)}" if self.until - last >= STALE else ""
         if self.spent is None:
             yield f"spent in this time: unknown ({self.spent_why})"
         else:
             begun = "" if self.cost_from is None else f" since {self.clock(self.cost_from)}"
             lost = "" if not self.lost else f", {money(self.lost, cost.currency)} lost to repeats"
-            yield f"spent in this time: {money(self.spent, cost.currency)}{begun}{lost}"
+            yield f"spent in this time: {money(self.spent, cost.currency)}{begun}{ended}{lost}"
         now = None if cost.burning_since is None else self.clock(cost.burning_since)
-        yield from burning(cost, now or "")
-        yield from (f"in all: {each}" for each in spending(cost))
+        yield from (f"{each}{ended}" for each in burning(cost, now or ""))
+        yield from (f"in all: {each}{ended}" for each in spending(cost))
         yield basis(cost)
 
     def _watched(self) -> Iterator[str]:

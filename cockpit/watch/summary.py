@@ -10,12 +10,13 @@ from cockpit.model.history import Happening, Kind, Sign, Then
 from cockpit.model.lineage import newest_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.standing import StandingOrder
 from cockpit.model.summary import RunSummary
 from cockpit.model.wording import moment
 from cockpit.store.memory import LEAST_EVERY, Pasts, RunMemory
-from cockpit.store.standing import StandingOrders
+from cockpit.store.standing import StandingOrders, run_digest
 from cockpit.store.store import Store
-from cockpit.watch.past import MISSED, past_at, timeline
+from cockpit.watch.past import MISSED, MOST, past_at, timeline
 
 OF_PEOPLE = (Kind.ACTION, Kind.HANDOFF)
 NOTHING = "no cockpit of this machine has looked at it: nothing is kept here"
@@ -30,10 +31,10 @@ def summary(store: Store | None, key: str, run: RunSpec, since: float, until: fl
         return found.model_copy(update={**_listed(past.happenings, since), "lacks": (NOTHING,)})
     with store.reading():
         memory = RunMemory(store)
+        order = StandingOrders(store).of(key)
         before, now = past_at(store, key, run, since), past_at(store, key, run, until)
         past = timeline(store, key, run, now.report, until)
         seen = [each for each in memory.observations(key) if each.at <= until]
-        order = StandingOrders(store).of(key)
         first = before
         if before.report is None and (kept := _first_kept(store, key, since, until)) is not None:
             first = past_at(store, key, run, kept)
@@ -52,12 +53,31 @@ def summary(store: Store | None, key: str, run: RunSpec, since: float, until: fl
         step_from=next(iter((*begins, *steps)), None),
         step_to=next(iter((*reversed(steps), *begins)), None),
         restarts=_restarts(first, now, since),
-        standing=None if order is None or order.over is not None else order.text(until),
-        lacks=past.lacks if now.report is not None else (*past.lacks, NOTHING),
+        standing=None if order is None else _standing(run, order, now.report, since, until),
+        lacks=(*past.lacks, *_cut(past.happenings, since), *([] if now.report else [NOTHING])),
         **{"next_action": look, **known},
         **_spent(first, now, since),
         **_listed(past.happenings, since),
     )
+
+
+def _standing(
+    run: RunSpec, order: StandingOrder, report: RunReport | None, since: float, until: float
+) -> str | None:
+    """Return what order was in force at some time, and why it is over; ``None`` for an old one."""
+    records = None if report is None else report.facets.records.value
+    now = order.known_with(() if records is None else records.told, until)
+    changed = order.spec != run_digest(run)
+    over = now.over or ("the run's table in the run file was changed since" if changed else None)
+    if over is None:
+        return now.text(until)
+    return f"{now.text(until)}; over: {over}" if order.until >= since else None
+
+
+def _cut(found: Sequence[Happening], since: float) -> Iterator[str]:
+    """Yield that not all of what happened is read."""
+    if len(found) >= MOST and found[-1].at > since:
+        yield f"what happened before {moment(found[-1].at)}: only the newest {MOST:,} are read"
 
 
 def _first_kept(store: Store, key: str, since: float, until: float) -> float | None:

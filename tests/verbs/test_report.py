@@ -22,10 +22,12 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Draft, Request, plan_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
+from cockpit.model.standing import StandingRelaunch
 from cockpit.records.lease.state import this_holder
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
 from cockpit.store.memory import Observation, Pasts, RunMemory
+from cockpit.store.standing import ENDS, SPEC, TERMS, VERB, run_digest
 from cockpit.store.store import Store, run_key
 from tests.widgets import reports as made
 
@@ -165,6 +167,59 @@ def test_the_document_has_what_the_text_says(
     assert len(run["unwatched"]) == 1
     assert [each["text"] for each in run["done"]] == ["relaunch by standing order of ada: done"]
     assert run["alerts"][0]["title"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("ends", "file", "said"),
+    [
+        (HOUR, "", "relaunches used happened"),
+        (-HOUR, "", "relaunches used; over: it ended at "),
+        (
+            HOUR,
+            'goal = "else"\n',
+            "relaunches used; over: the run's table in the run file was changed",
+        ),
+        (-9.5 * HOUR, "", None),
+    ],
+)
+def test_an_order_is_told_with_why_it_is_over(
+    night: Night, ends: float, file: str, said: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = StandingRelaunch(classes=("preempted",)).model_dump_json()
+    facts = {TERMS: terms, SPEC: run_digest(night.spec)}
+    plan = plan_of(Request(action=VERB, run="llama-70b", operator="ada"),
+                   Draft(words="standing llama-70b", facts=facts), night.since)  # fmt: skip
+    journal, at = Journal(night.store), night.since - 2 * HOUR
+    begun = journal.begin(night.key, plan, "ada", this_holder(), at, exclusive=False)
+    journal.note(begun.number, {ENDS: str(night.now + ends)})
+    journal.end(begun.number, Outcome.DONE, at, "armed")
+    night.config.write_text(night.config.read_text() + file)
+    told = " ".join(night.told(capsys).replace("watched", "happened").split())
+    assert ("standing standing order of ada until" in told) is (said is not None)
+    assert said is None or said in told
+
+
+def test_figures_of_an_earlier_look_say_up_to_when_they_count(
+    night: Night, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "up to" not in night.told(capsys)
+    night.store = Store(store_path())
+    night.now += 2 * HOUR
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cockpit.verbs.report.SystemClock.now", lambda self: night.now)
+        flat = " ".join(night.told(capsys).split())
+    assert flat.count(" up to ") == 3
+
+
+def test_more_than_is_read_is_said(night: Night, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal(night.store)
+    for number in range(1005):
+        at = night.since + 60 + number
+        plan = plan_of(Request(action="log", run="llama-70b", operator="ada"),
+                       Draft(words="log llama-70b"), at)  # fmt: skip
+        begun = journal.begin(night.key, plan, "ada", this_holder(), at, exclusive=False)
+        journal.end(begun.number, Outcome.DONE, at, "")
+    assert "only the newest 1,000 are read" in " ".join(night.told(capsys).split())
 
 
 def test_a_price_that_changed_leaves_the_time_unknown(
