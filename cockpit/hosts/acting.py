@@ -19,6 +19,8 @@ STILL_STOPPED = 0.15
 MOST_LATE = 2
 LATE_STATUS = (LATE, 124)
 """The statuses of what took too long: by the agent's clock, by ``timeout``'s."""
+FOLDER = "{folder}"
+"""The word of a command that stands for the folder it works in."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
 
@@ -48,10 +50,12 @@ def command(words: Sequence[str], folder: str | None, seconds: float) -> list[An
 def runs(
     rows: Sequence[Sequence[Sequence[str]]], folder: str, seconds: float, most: int, stdin: str = ""
 ) -> list[list[Any]]:
-    """Run rows of commands in a folder, one after the other, and return of each what ``run`` does.
+    """Run rows of commands, one after the other, and return of each row what ``run`` does.
 
-    A row's next command reads what the one before has written, and is not run where that failed.
-    After ``MOST_LATE`` rows that took too long no other is begun.
+    They enter ``folder`` themselves (``FOLDER``): on a dead disk a process that was to begin there
+    would hang before it is the command, and out of reach of its deadline. A row's next command
+    reads what the one before has written, and is not run where that failed. After ``MOST_LATE``
+    rows that took too long no other is begun.
     """
     found: list[list[Any]] = []
     for row in rows:
@@ -62,12 +66,11 @@ def runs(
             if done[0] or done[3]:
                 done[1] = ""
                 break
+            words = [_at_home(folder) if word == FOLDER else word for word in words]
             try:
-                done = run(words, seconds, done[1], most, folder=_at_home(folder))
+                done = run(words, seconds, done[1], most)
             except OSError as error:
-                done = [127, "", str(error), False]  # as a shell, and as git, say it
-                if error.filename != words[0]:
-                    done = [128, "", f"cannot change to '{folder}': {error.strerror}", False]
+                done = [127, "", str(error), False]  # as a shell says it
         found.append(done)
     return found
 

@@ -77,7 +77,11 @@ async def run_git(
 
 
 def git_there(
-    words: Sequence[str], limit: float, env: Mapping[str, str] | None = None, hooks: bool = True
+    folder: str,
+    words: Sequence[str],
+    limit: float,
+    env: Mapping[str, str] | None = None,
+    hooks: bool = True,
 ) -> list[str]:
     """Return a ``git`` call for a host, behind what ends it in time and keeps it from asking.
 
@@ -87,7 +91,8 @@ def git_there(
     unset = (word for name in _MISLEADING for word in ("-u", name))
     named = (f"{name}={value}" for name, value in given.items())
     quiet = _QUIET if hooks else (*_QUIET, *_NO_HOOKS)
-    return ["timeout", "-k", "1", f"{limit:g}", "env", *unset, *named, "git", *quiet, *words]
+    call = ("git", "-C", folder, *quiet, *words)
+    return ["timeout", "-k", "1", f"{limit:g}", "env", *unset, *named, *call]
 
 
 async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:
@@ -107,12 +112,16 @@ async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:
 
 QUIET_SSH: Final = f"""\
 if [ -n "$GIT_SSH_COMMAND" ] || [ -z "$GIT_SSH" ]; then
-  _c=${{GIT_SSH_COMMAND:-$(git config --get core.sshCommand)}} _c=${{_c:-ssh}} _p=${{_c%% *}}
+  _c=${{GIT_SSH_COMMAND:-$(git -C "$0" config --get core.sshCommand)}}
+  _c=${{_c:-ssh}} _p=${{_c%% *}}
   case ${{_p##*/}} in ssh) GIT_SSH_COMMAND="$_c {_SSH}"; export GIT_SSH_COMMAND ;; esac
 fi
 exec "$@"
 """
-"""What does the same as ``quiet_ssh`` in a host's shell, for the command in its arguments."""
+"""What does the same as ``quiet_ssh`` in a host's shell, for the command in its arguments.
+
+``$0`` is the folder of the repository.
+"""
 
 
 T = TypeVar("T")

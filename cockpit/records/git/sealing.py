@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cockpit.hosts.acting import FOLDER
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place
 from cockpit.records.git.committing import commit_index, patiently, scratch, start_index
@@ -67,7 +68,7 @@ class HostRepository(Repository):
         """
         limit = within or self.limits.network
         return await _ran(
-            self, *LOW_SPEED, *words, limit=limit, before=("sh", "-c", QUIET_SSH, "sh")
+            self, *LOW_SPEED, *words, limit=limit, before=("sh", "-c", QUIET_SSH, FOLDER)
         )
 
 
@@ -111,7 +112,7 @@ async def _ran(
     before: Sequence[str] = (),
 ) -> Completed:
     given = {**READING, **repository.who, **(env or {})}
-    row = [[*before, *git_there(words, limit, given)]]
+    row = [[*before, *git_there(FOLDER, words, limit, given)]]
     place = Place(SSH, repository.host, str(repository.top))
     try:
         (done,) = await run_there(place, [row], limit, stdin=stdin, within=limit + SPARE)

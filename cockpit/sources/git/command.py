@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from cockpit.hosts import agent
+from cockpit.hosts.acting import FOLDER
 from cockpit.hosts.here import call
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
@@ -74,7 +75,7 @@ def _completed(status: int, out: str, err: str, cut: bool) -> Completed:
 
 async def git_away(place: Place, *words: str, stdin: bytes | None = None) -> Completed:
     """Run ``git`` in a repository of an ssh host; ``rc`` is ``NO_LINK`` without an answer."""
-    row = [git_there(words, LIMIT, READING, hooks=False)]
+    row = [git_there(FOLDER, words, LIMIT, READING, hooks=False)]
     try:
         (done,) = await run_there(place, [row], LIMIT, stdin=stdin, within=LIMIT + 3.0)
     except RemoteError as error:
@@ -88,7 +89,7 @@ async def look(place: Place, seals: str) -> Repo:
     ``seals`` is the pattern of the tags. Raises ``RemoteError`` when the host did not answer.
     """
     asked: list[list[tuple[str, ...]]] = [[STATUS], [(*TAGS, seals)], [DIFF, PATCH_ID]]
-    rows = [[git_there(each, LIMIT, READING, hooks=False) for each in row] for row in asked]
+    rows = [[git_there(FOLDER, each, LIMIT, READING, hooks=False) for each in row] for row in asked]
     found, tags, patch = await run_there(place, rows, LIMIT, within=WHOLE)
     identity = _PATCH.search(patch.out) if patch.ok else None
     return Repo(found, tags, None if identity is None else identity[1].decode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,22 @@ async def test_what_cannot_be_told_says_why(
     (lost,) = await look(good)
     assert lost.error is not None and lost.error.kind is ErrorKind.NOT_FOUND
     assert "git is not installed there" in lost.error.message
+
+
+async def test_a_dead_disk_is_entered_by_what_has_a_deadline(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could end a process that hangs on its way into its first folder."""
+    repo, begun, real = repository(tmp_path / "code"), list[dict[str, Any]](), subprocess.Popen
+
+    def begin(argv: Any, **given: Any) -> Any:
+        begun.append(given)
+        return real(argv, **given)
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    (found,) = await look(repo)
+    assert found.value is not None
+    assert len(begun) == 4 and all(given.get("cwd") is None for given in begun)
 
 
 async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
