@@ -170,8 +170,11 @@ class Reader(ABC):
         """Return the answers about these runs that are fresh."""
 
     @abstractmethod
-    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
-        """Tell who answered what became of it; the words of ``offer`` are to be sent back."""
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
+        """Tell who answered what became of it; the words of ``offer`` are to be sent back.
+
+        Return why that could not be told, or ``None``.
+        """
 
     def value(self, name: str) -> str:
         """Return the value of the variable that the setting ``name`` names."""

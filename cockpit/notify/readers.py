@@ -7,7 +7,6 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
 from html import escape
 from typing import Any, Final, TypeGuard
 from urllib.parse import urlencode
@@ -62,7 +61,7 @@ class GitHubReader(Reader):
         return Reading(
             tuple(given for reading in found for given in reading.given),
             (*troubles, *(trouble for reading in found for trouble in reading.troubles)),
-            dead=all(reading.troubles for reading in found),
+            dead=bool(found) and all(reading.troubles for reading in found),
         )
 
     async def _of(
@@ -88,12 +87,14 @@ class GitHubReader(Reader):
             trouble="the comment was edited; write a new one" if comment.edited else None,
         )
 
-    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
-        """Comment on the issue, once for each answer."""
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
+        """Comment on the issue, once for each answer; what cannot be sent now is queued."""
         body: str = prose(text)
         if offer is not None:
             body = f"{body}:\n\n{block(f'/{offer.words}')}"
-        await self.desk.issues.comment(run, f"{ANSWER_EVENT} {given.source} {given.id}", body)
+        event = f"{ANSWER_EVENT} {given.source} {given.id}"
+        recorded = await self.desk.issues.comment(run, event, body)
+        return None if recorded.queued else recorded.trouble
 
 
 class NtfyReader(Reader):
@@ -135,12 +136,12 @@ class NtfyReader(Reader):
             token=token,
         )
 
-    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
         """Send a message by the route of the offer; a button sends the words back."""
         channels = self.desk.channels()
         route = next((each for each in channels.routes if each.name == given.place), None)
         if route is None or not self._is_theirs(route.route, given.person):
-            return  # the run file was edited: that name may lead to somebody else's phone
+            return "the run file has no such route to its person any more"  # edited meanwhile
         buttons: tuple[Button, ...] = ()
         if offer is not None:
             token = token_of(offer, signing_key(key_path()))
@@ -149,7 +150,8 @@ class NtfyReader(Reader):
             run=run.name, event=f"{ANSWER_EVENT} {given.id}", title=f"{run.name}: your answer",
             body=text, severity=Severity.CRITICAL, buttons=buttons,
         )  # fmt: skip
-        await channels.deliver(message, route)
+        delivery = await channels.deliver(message, route)
+        return None if delivery.ok else f"{route.name}: {delivery.note}"
 
     @staticmethod
     def _is_theirs(route: Route, person: str | None) -> bool:
@@ -188,8 +190,9 @@ class IncidentReader(Reader):
             person=person, text="/ack", age=0.0, ref=ref if _is_ref(ref) else NO_REF,
         )  # fmt: skip
 
-    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
         """Tell nobody: the service has shown its own answer."""
+        return None
 
 
 class PagerDutyReader(IncidentReader):
@@ -299,7 +302,7 @@ class SlackReader(Reader):
             raise HttpError(ErrorKind.BAD_ANSWER, f"Slack: {shown(said, 80)}")
         return answer
 
-    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> None:
+    async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
         """Write into the thread of the message."""
         words = "" if offer is None else f":\n{offer.words}"
         api = (self.spec.api or self.row.api).rstrip("/")
@@ -308,8 +311,13 @@ class SlackReader(Reader):
             "text": f"{escape(text, quote=False)}{words}",
         }  # fmt: skip
         headers = {"authorization": f"Bearer {self.value('token_env')}"}
-        with suppress(HttpError):
-            await self.desk.http.send("POST", f"{api}/chat.postMessage", document, headers)
+        url = f"{api}/chat.postMessage"
+        try:
+            answer = (await self.desk.http.send("POST", url, document, headers)).json()
+        except HttpError as error:
+            return str(error)
+        sent = isinstance(answer, dict) and answer.get("ok") is True
+        return None if sent else "Slack has not taken the message"
 
 
 def _is_ref(text: object) -> TypeGuard[str]:

@@ -127,13 +127,15 @@ class AnswerService(ReportService):
         self._queues: dict[str, list[Waiting]] = {}
         self._seen: dict[int, frozenset[tuple[str, str]]] = {}
         self._noted: set[str] = set()
+        self._unsent: dict[str, str] = {}
         self._services: dict[tuple[str, str], ActionService] = {}
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Which answers cannot be read, and why; what went wrong here."""
         troubles = (each for found in self._troubles.values() for each in found)
-        return (*(f"answers cannot be read: {each}" for each in troubles), *super().notices)
+        unread = (f"answers cannot be read: {each}" for each in troubles)
+        return (*unread, *self._unsent.values(), *super().notices)
 
     async def look(self) -> None:
         """Begin to read what is due, and to do what waits; none waits for another."""
@@ -259,7 +261,7 @@ class AnswerService(ReportService):
 
     async def _end_interrupted_of(self, run: str, report: RunReport, reader: Reader) -> None:
         key = self._key(run)
-        find = partial(self._answers.interrupted, key)
+        find = partial(self._answers.interrupted, key, self._clock.now() - 2 * WITHIN)
         for heard, place in await offload(find, deadline=STORE_WITHIN):
             if heard.source != reader.row.label:
                 continue
@@ -358,7 +360,11 @@ class AnswerService(ReportService):
             settle = partial(self._answers.settle, self._key(run), heard)
             await offload(settle, deadline=STORE_WITHIN)
         if report is not None and ended.state != IGNORED:
-            await reader.reply(report.spec, given, f"{given.person}: {ended.text}", ended.offer)
+            text = f"{given.person}: {ended.text}"
+            self._unsent.pop(run, None)
+            unsent = await reader.reply(report.spec, given, text, ended.offer)
+            if unsent is not None:
+                self._unsent[run] = f"the reply to an answer about {run} was not sent: {unsent}"
         await self._engine.poke(run)
 
     async def _ended(

@@ -271,7 +271,10 @@ class GitHub:
         url, found = f"{place.issue_url}/comments", list[Comment]()
         first = await self._page(place, url, 1, query)
         found += _comments(first)
-        for page in range(2, min(_last_page(first), MOST_PAGES) + 1):
+        if _last_page(first) > MOST_PAGES:
+            message = f"{place.label} on {place.host}: more comments than can be read"
+            raise HttpError(ErrorKind.BAD_ANSWER, message)
+        for page in range(2, _last_page(first) + 1):
             found += _comments(await self._page(place, url, page, query))
         return found
 

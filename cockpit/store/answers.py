@@ -105,8 +105,12 @@ class Answers(StoreView):
             )
             return changed.rowcount == 1
 
-    def interrupted(self, run: str) -> tuple[InterruptedAnswer, ...]:
-        """Return the answers that processes of this machine had taken which are gone."""
+    def interrupted(self, run: str, before: float) -> tuple[InterruptedAnswer, ...]:
+        """Return the answers that processes had taken which are gone.
+
+        Those of another machine or container cannot be looked at: they are if they were taken
+        ``before`` (epoch s).
+        """
         with self._store.reading() as connection:
             rows = connection.execute(
                 f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND state = ?",
@@ -115,8 +119,9 @@ class Answers(StoreView):
         found = []
         for holder, place, *fields in rows:
             owner = unpack(Holder, holder)
-            if owner is None or lives(owner) is False:
-                found.append(InterruptedAnswer(_heard(fields), place))
+            heard, alive = _heard(fields), None if owner is None else lives(owner)
+            if alive is False or (alive is None and heard.at < before):
+                found.append(InterruptedAnswer(heard, place))
         return tuple(found)
 
     def of(self, run: str) -> tuple[HeardAnswer, ...]:

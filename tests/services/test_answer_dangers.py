@@ -7,10 +7,13 @@ import json
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
+from cockpit.config.file import load
 from cockpit.services import answers
+from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.answers import Answers
 from cockpit.store.standing import StandingOrders
 from tests.records.fake_github import Trouble
@@ -82,6 +85,78 @@ async def test_words_of_an_older_launch_relaunch_nothing(phone: Phone, night: Ni
     told = await restarted.answered()
     assert any("ignored: the run file names nobody" in each for each in told), told
     assert night.starts == ["toy-i001", "toy-i002"]
+
+
+async def waiting(phone: Phone, here: Machine) -> asyncio.Event:
+    """An ``/ack all`` that is taken, and waits until the event for what is done before it."""
+    gate = asyncio.Event()
+    here.answers._acting["toy"] = asyncio.ensure_future(gate.wait())
+    phone.says("/ack all")
+    here.clock.passed += 61
+    await here.answers.look()
+    await asyncio.gather(*here.answers._reading.values())
+    assert len(here.answers._queues["toy"]) == 1
+    return gate
+
+
+async def test_an_answer_that_waits_acknowledges_nothing_that_opened_meanwhile(
+    phone: Phone, here: Machine
+) -> None:
+    gate = await waiting(phone, here)
+    here.clock.passed += 600
+    (kept,) = [each for each in Alerts(here.store).open(here.key) if each.alert.id == "C-01"]
+    later = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:toy"})
+    Alerts(here.store).save(here.key, [Kept(alert=later, opened_at=here.clock.now())])
+    here.clock.passed += 60
+    gate.set()
+    (answer,) = await here.answered()
+    assert answer.endswith("done: C-01 acknowledged")
+    assert (here.open["C-01"], here.open["C-05"]) == ("ada", None)
+
+
+async def test_who_may_answer_is_decided_when_the_turn_of_an_answer_comes(
+    phone: Phone, here: Machine
+) -> None:
+    gate = await waiting(phone, here)
+    text = phone.config.read_text()
+    phone.config.write_text(text.replace('Ada-L = "ada", ', ""))
+    here.answers._engine._fleet.file = load(phone.config)
+    gate.set()
+    told = await here.answered()
+    assert "refused" in told[0]
+    assert here.did("ack") == []
+
+
+async def test_a_reading_that_is_ended_drops_nothing_that_it_has_taken(
+    phone: Phone, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Answers.take
+
+    def slow(store: Answers, *args: Any) -> bool:
+        taken = take(store, *args)
+        loop.call_soon_threadsafe(reading.cancel)
+        return taken
+
+    phone.says("/ack C-01")
+    monkeypatch.setattr(Answers, "take", slow)
+    here.clock.passed += 61
+    loop = asyncio.get_running_loop()
+    await here.answers.look()
+    (reading,) = here.answers._reading.values()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    (answer,) = await here.answered()
+    assert "done: C-01 acknowledged" in answer
+
+
+async def test_a_reply_that_cannot_be_sent_is_said(desk: Desk, services: Services) -> None:
+    here = await desk.ntfy()
+    services.press(services.buttons["Acknowledge"])
+    desk.patch.delenv("ROUTE")
+    await here.answered()
+    assert here.open["C-01"] == "ada"
+    (notice,) = here.answers.notices
+    assert notice.startswith("the reply to an answer about toy was not sent: ntfy ROUTE: ")
 
 
 async def test_a_service_that_does_not_say_the_time_is_said(phone: Phone, here: Machine) -> None:
