@@ -90,7 +90,7 @@ def _burning(
             return {"burning_since": phase_since(history), "burning_why": why}
         since, why = phase_since(history), "the job is over, the box still answers"
     elif phase is Phase.RUNNING and failed is not None:
-        why = failed.title
+        since, why = max(failed.since, job.started_at or phase_since(history)), failed.title
     else:
         return {"burning": 0.0}
     if per_hour is None or since is None:

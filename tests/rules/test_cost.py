@@ -133,6 +133,15 @@ def test_a_run_that_stands_still_burns_since_its_last_step() -> None:
     assert "72.0" in words
 
 
+def test_a_job_whose_system_dates_no_start_burns_since_it_was_seen_not_since_the_last_step() -> (
+    None
+):
+    marks = [*DEATH[:3], mark(Phase.RUNNING, 2000 + 5 * H, "2")]
+    past = life(2000 + 7 * H, steps(1, 1200, T0 + 700.0), marks)
+    found = costed(PRICED, past)
+    assert found.burning == pytest.approx(2 * 36, abs=0.1)
+
+
 def test_a_job_that_is_over_burns_nothing_but_a_rented_box_that_answers() -> None:
     over = [mark(Phase.RUNNING, 0), mark(Phase.FAILED, 700, since=700)]
     past = life(700 + H, steps(1, 600, T0), over, host=HostValue())
