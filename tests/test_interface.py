@@ -133,7 +133,7 @@ VALUES: Mapping[str, Check] = {
 }  # fmt: skip
 FACET = {"value", "source", "observed_at", "age_s", "error"}
 RUN = {
-    "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
+    "cost", "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
     "next_action",
 }  # fmt: skip
 ERROR = null_or(shape(kind=any_of(*KINDS), message=text))
