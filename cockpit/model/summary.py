@@ -131,7 +131,7 @@ class RunSummary(Frozen):
     def _watched(self) -> Iterator[str]:
         blind = sum(until - since for since, until in self.unwatched)
         whole = self.until - max(self.since, self.began or 0.0)
-        if self.seen_at is None or blind >= whole:
+        if self.seen_at is None or self.seen_at < self.since:
             last = (
                 "" if self.seen_at is None else f"; the last look was at {self.clock(self.seen_at)}"
             )

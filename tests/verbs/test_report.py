@@ -199,6 +199,17 @@ def test_an_order_is_told_with_why_it_is_over(
     assert said is None or said in told
 
 
+def test_a_single_look_in_the_time_is_a_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Night(tmp_path)
+    seen = Observation(at=found.since + HOUR, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=1)
+    assert RunMemory(found.store).observe(found.key, seen, CADENCE)
+    told = " ".join(found.told(capsys).split())
+    assert "no cockpit of this machine looked" not in told
+    assert "watched 0s of 9h 00m; nobody: " in told
+
+
 def test_figures_of_an_earlier_look_say_up_to_when_they_count(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
