@@ -293,7 +293,7 @@ def try_open(paths: Iterable[Path]) -> None:
         if os.path.lexists(path):
             os.close(_open_lock(path))
             if not stat.S_ISREG(path.lstat().st_mode):
-                raise OSError(errno.EINVAL, "it is not a file", str(path))
+                raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def release_locks(handles: Iterable[int]) -> None:

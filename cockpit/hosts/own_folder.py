@@ -101,7 +101,7 @@ def read_whole(path: Path, most: int = -1) -> bytes:
     """Read a file of ours; raises ``OSError``. No named pipe in its place is waited for."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         return file.read(most)
 
 

@@ -29,7 +29,7 @@ from screens.happened import HappenedScreen
 from screens.help import HelpScreen
 from screens.past import PastScreen
 from screens.run import TABS, RunScreen
-from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage
+from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage, TasksScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
 from tests.screens.acting.test_plan import failed
@@ -176,6 +176,7 @@ WAYS: Final[dict[str, Way]] = {
     "handoff page": Way(HandoffPage, pressed("p")),
     "backtest": Way(BacktestScreen, pressed("enter", "B")),
     "describe": Way(DescribeScreen, pressed("I")),
+    "tasks": Way(TasksScreen, pressed("K")),
     "open points": Way(PointsScreen, pressed("W")),
     "journal": Way(JournalScreen, pressed("J")),
     "past": Way(PastScreen, pressed("enter", "5", "P")),

@@ -73,7 +73,7 @@ async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> N
         ("hdfs://cluster/x", "is not on this machine"),
         (tmp_path / "file" / "such", f"may not make it in {tmp_path / 'file'}"),
         (tmp_path / "file", "is not a folder"),
-        (tmp_path / "piped", "it is not a file"),
+        (tmp_path / "piped", "not a regular file"),
     ):
         claim = await guard().survey(run_at(root))
         assert claim.level == "warn" and why in claim.text
