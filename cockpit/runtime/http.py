@@ -483,8 +483,8 @@ class Http:
         is the proxy's affair.
         """
         host, now = request.parts.hostname or "", self._clock.monotonic()
-        proxied = self._route.proxy is not None or _proxied(request)
-        if now < self._resolved.get(host, now) or _is_address(host) or proxied:
+        by_proxy = self._route.proxy is not None or proxied(request.url)
+        if now < self._resolved.get(host, now) or _is_address(host) or by_proxy:
             return
         try:
             await offload(functools.partial(socket.getaddrinfo, host, None), deadline=deadline)
@@ -538,12 +538,14 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _proxied(request: _Request) -> bool:
+def proxied(url: str) -> bool:
+    """Tell whether the environment has a proxy that requests to this address go through."""
     from urllib.request import getproxies, proxy_bypass  # loads all of HTTP, and mail
 
     proxies = getproxies()
-    through = request.parts.scheme in proxies or "all" in proxies
-    return through and not proxy_bypass(request.parts.hostname or "")
+    parts = urlsplit(url)
+    through = parts.scheme in proxies or "all" in proxies
+    return through and not proxy_bypass(parts.hostname or "")
 
 
 class Get(NamedTuple):

@@ -17,7 +17,7 @@ from cockpit import __version__
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http import Answer, Http, HttpError, date_of
+from cockpit.runtime.http import Answer, Http, HttpError, date_of, proxied
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -158,14 +158,18 @@ class Tokens:
 
 
 def private(api: str) -> bool:
-    """Tell whether what is sent there stays between the two: encrypted, or on this machine."""
+    """Tell whether what is sent there stays between the two: encrypted, or on this machine.
+
+    Without encryption a proxy reads it, also what is meant for this machine.
+    """
     parts = urlsplit(api)
     if parts.scheme == "https":
         return True
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
+        here = ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
-        return parts.hostname == "localhost"
+        here = parts.hostname == "localhost"
+    return here and not proxied(api)
 
 
 PAGE: Final = 100

@@ -282,6 +282,20 @@ async def test_no_button_goes_where_its_token_could_be_read_on_its_way(
     assert any("is not an https:// address" in each for each in here.answers.notices)
 
 
+async def test_no_token_goes_through_a_proxy_that_can_read_it(
+    desk: Desk, services: Services
+) -> None:
+    here = await desk.incident("pagerduty", f"pagerduty://{'k' * 32}@{'a' * 20}/cockpit/trainer")
+    for name in ("NO_PROXY", "no_proxy"):
+        desk.patch.delenv(name, raising=False)
+    desk.patch.setenv("HTTP_PROXY", services.url)
+    desk.patch.setenv("http_proxy", services.url)
+    services.asked.clear()
+    await here.answered()
+    assert services.asked == []
+    assert "is not an https:// address" in here.answers.notices[0]
+
+
 async def test_a_line_of_a_log_that_names_another_message_moves_no_answer(
     desk: Desk, services: Services
 ) -> None:
