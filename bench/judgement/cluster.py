@@ -160,5 +160,6 @@ def _accounted(job: Job, mark: str) -> str:
         "JobID": job.id, "JobIDRaw": job.id, "State": job.state, "ExitCode": job.code,
         "Submit": stamp(job.submitted), "Start": stamp(start), "End": stamp(end),
         "Timelimit": _span(job.limit), "NodeList": job.node, "UID": "1000",
+        "AllocTRES": "",
     }  # fmt: skip
     return f"{UNIT}{mark}{UNIT}".join(told[name] for name in SACCT.split(","))
