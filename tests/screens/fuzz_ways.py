@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from cockpit.app.application import CockpitApp
-from cockpit.model.observed import Column
+from cockpit.model.observed import Column, Phase, Tasks, TaskValue
 from cockpit.model.place import place_of
 from cockpit.model.plan import Request
 from cockpit.model.report import RunReport
@@ -84,7 +84,8 @@ def app_on(
 
     Without ``runs`` they are ``reports()``, each with a real file as its log.
     """
-    engine = FuzzEngine(runs or [_with_log(each, folder) for each in reports()])
+    first, *others = runs or [_with_log(each, folder) for each in reports()]
+    engine = FuzzEngine([_as_array(first) if way.screen is TasksScreen else first, *others])
     if way.screen is WelcomeScreen:
         return CockpitApp(None, None), engine
     service = StandInService(lambda request: draft(request.run, request.action, checks=CHECKS))
@@ -98,6 +99,23 @@ def app_on(
 
 
 CHECKS: Final = (APPROVABLE,)
+
+
+def _as_array(report: RunReport) -> RunReport:
+    """Return the run as an array of twelve tasks, one of which has failed."""
+    phases = (Phase.SUCCEEDED, Phase.FAILED, Phase.RUNNING)
+    members = [
+        TaskValue(
+            id=f"7_{number}", state=phase.value.upper(), phase=phase, started_at=made.NOW - 600,
+            ended_at=None if phase is Phase.RUNNING else made.NOW - 60,
+            exit_code=1 if phase is Phase.FAILED else None, node=f"node{number}",
+        )
+        for number, phase in enumerate(phases)
+    ]  # fmt: skip
+    waiting = TaskValue(id="7_[3-11]", state="PENDING", phase=Phase.WAITING, count=9)
+    job = made.job(tasks=Tasks(running=1, total=12, over=2, failed=1), members=(*members, waiting))
+    facets = report.facets.model_copy(update={"job": job})
+    return report.model_copy(update={"facets": facets})
 
 
 def _with_log(report: RunReport, folder: Path) -> RunReport:
