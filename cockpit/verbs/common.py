@@ -59,8 +59,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Add ``--json`` to a parser, or to a group of what cannot stand together."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 

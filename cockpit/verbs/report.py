@@ -52,11 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="from when on: 22:00 (the last one, UTC), '9h ago' or RFC 3339",
     )
     parser.add_argument("--html", metavar="FILE", help="write one page that loads nothing else")
-    parser.add_argument(
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument(
         "--markdown", action="store_true", help="print Markdown, such as for a comment of an issue"
     )
     add_config(parser)
-    add_json(parser)
+    add_json(printed)
 
 
 def past_instant(text: str) -> float:

@@ -255,6 +255,19 @@ def test_a_run_that_nobody_has_seen_says_so(
     assert "nothing is kept here" in text
 
 
+def test_two_shapes_at_once_are_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Night(tmp_path)
+    found.store.close()
+    with pytest.raises(SystemExit) as raised:
+        main(["report", "--config", str(found.config), "--since", "1h ago", "--markdown", "--json"])
+    assert raised.value.code == 2
+    told = capsys.readouterr()
+    assert "argument --json: not allowed with argument --markdown" in told.err
+    assert told.out == ""
+
+
 def test_a_time_to_come_and_a_run_that_is_not_there_are_usage_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
