@@ -12,22 +12,29 @@ from cockpit.model.shared_facts import Rejected as Rejected
 from cockpit.model.wording import duration, utc_minute
 
 
-class EventEntry(Frozen):
-    """One entry of the event log. Empty fields are left out; lines may be several.
+class EventText(Frozen):
+    """What an entry of the event log says. Empty fields are left out; lines may be several.
 
-    ``at`` is fixed when the event happens, so that writing it again after a crash writes the
-    very same entry, which is then found to be there already; an action's entry is dated by the step
-    that writes it. ``said`` are lines that other cockpits read back
-    (``cockpit.text.logbook_lines``): no other text of an entry is taken for one.
+    ``said`` are lines that other cockpits read back (``cockpit.text.logbook_lines``): no other
+    text of an entry is taken for one.
     """
 
     title: str
-    at: Instant = 0.0
     status: str = ""
     evidence: str = ""
     decision: str = ""
     next: str = ""
     said: str = ""
+
+
+class EventEntry(EventText):
+    """One entry of the event log.
+
+    ``at`` is fixed when the event happens, so that writing it again after a crash writes the
+    very same entry, which is then found to be there already.
+    """
+
+    at: Instant
 
 
 class InstanceEntry(Frozen):

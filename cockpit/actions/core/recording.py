@@ -15,7 +15,7 @@ from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step
 from cockpit.actions.core.execution import ordered
 from cockpit.model import check_rows as rows
 from cockpit.model.plan import Check, Plan
-from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
+from cockpit.model.records import EventEntry, EventText, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, SharedFact
 from cockpit.model.standing import PAST
@@ -42,7 +42,7 @@ _ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 
 
 def log_step(
-    make: Callable[[Execution], EventEntry],
+    make: Callable[[Execution], EventText],
     commit: str,
     *,
     after_failure: bool = False,
@@ -73,11 +73,11 @@ def log_step(
     return Step("log", run, records=True, after_failure=after_failure)
 
 
-def _dated(entry: EventEntry, execution: Execution) -> EventEntry:
-    return entry.model_copy(update={"at": execution.entry.begun_at})
+def _dated(text: EventText, execution: Execution) -> EventEntry:
+    return EventEntry(**{**dict(text), "at": execution.entry.begun_at})
 
 
-def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
+def intent_step(make: Callable[[Execution], EventText], commit: str) -> Step:
     """Return the step that makes public what will be done, before it is done.
 
     It waits a moment for the push. Where neither the logbook nor the place itself (the fact

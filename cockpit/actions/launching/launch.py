@@ -55,7 +55,7 @@ from cockpit.model import check_rows as rows
 from cockpit.model.jobs import NamedJob
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
-from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.records import EventText, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import ADOPTED, SharedFact
 from cockpit.platforms.command import shown as shown_command
@@ -350,11 +350,11 @@ def _instance(execution: Execution) -> InstanceEntry:
     return InstanceEntry(launch_id=name, at=execution.entry.begun_at, fields=fields)
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts = execution.plan.facts
     former = f"; before it was {facts[FORMER]}" if facts.get(FORMER) else ""
     order = f"adopt by {execution.entry.operator}"
-    return EventEntry(
+    return EventText(
         title=f"adopted job {facts[JOB]}",
         status=f"the current job is {facts[JOB]}, submitted by hand{former}",
         evidence=execution.facts.get(TEXT, ""),

@@ -39,7 +39,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.history import FormerFailure
 from cockpit.model.lineage import named
 from cockpit.model.plan import Level, Plan
-from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.records import EventText, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import by_standing_order, name_in
 from cockpit.model.wording import steps
@@ -125,13 +125,13 @@ def state_file_step() -> Step:
 def trouble_step(name: str, word: str) -> Step:
     """Return the step that logs an action which failed before anything was started."""
 
-    def entry(execution: Execution) -> EventEntry:
+    def entry(execution: Execution) -> EventText:
         stopped = "; the job was stopped" if execution.facts.get(STOPPED) else ""
         title, status = f"{word} did not happen", "nothing was started"
         if execution.unknown:
             title = f"{word} {execution.launch_id}: outcome unknown"
             status = "it may have started; it is looked up before anything else is done"
-        return EventEntry(
+        return EventText(
             title=title,
             status=status + stopped,
             evidence=execution.trouble or "",
@@ -216,10 +216,10 @@ def job_of(execution: Execution) -> str:
     return execution.job_id or execution.entry.job_id or execution.launch_id
 
 
-def launch_event(word: str) -> Callable[[Execution], EventEntry]:
+def launch_event(word: str) -> Callable[[Execution], EventText]:
     """Return what makes the logbook's entry; ``word`` is what the action is called there."""
 
-    def entry(execution: Execution) -> EventEntry:
+    def entry(execution: Execution) -> EventText:
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
         pick, reason = snapshot_in(execution).checkpoint, execution.plan.params.get("reason")
         origin = "from scratch" if pick is None else f"from {pick.place}"
@@ -232,7 +232,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
         doing = "is accepted and waiting" if execution.facts.get(WAITS) else "runs"
         if failed.isdecimal():
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
-        return EventEntry(
+        return EventText(
             title=f"{word} {execution.launch_id}",
             status=trouble or f"{execution.launch_id} {doing} as {job_of(execution)}, {origin}",
             evidence="\n".join(_evidence(execution)),

@@ -34,7 +34,7 @@ from cockpit.model.lineage import unlooked
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request, Target
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import Markdown, comment, person, prose, steps_of
@@ -456,14 +456,14 @@ def _deleted(execution: Execution) -> list[Target]:
     return [target for target in execution.plan.targets if target.path in paths]
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     done = _deleted(execution)
     lines = [f"step {steps(each.step)}: {each.path} ({each.why})" for each in done]
     counted = f"{plural(len(execution.plan.targets), 'checkpoint')} deleted"
     trouble = ""
     if execution.trouble:
         counted, trouble = f"{len(done)} of {counted}", f"; {execution.trouble}"
-    return EventEntry(
+    return EventText(
         title="retention clean-up",
         status=f"{counted} by {execution.entry.operator}, {_given_back(execution, done)}{trouble}",
         evidence="\n".join(lines) or "nothing was deleted",

@@ -31,7 +31,7 @@ from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointState
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.wording import duration
 from cockpit.runtime.mounts import open_regular, read_text
 from cockpit.runtime.offload import offload
@@ -474,9 +474,9 @@ def section_of(facts: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts = execution.facts
-    return EventEntry(
+    return EventText(
         title="publish gate",
         status=f"passed by {execution.entry.operator}: sign-off {facts[VERDICT]}",
         evidence=f"{facts['matching']} signed files match in {facts['folder']}",

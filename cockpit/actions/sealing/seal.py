@@ -33,7 +33,7 @@ from cockpit.model import check_rows as rows
 from cockpit.model.alert import Severity
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, TrackerValue
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.wording import number, rate, steps, with_code
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import shown, words_of
@@ -380,9 +380,9 @@ def _message(execution: Execution) -> str:
     return "\n".join([*lines, f"sealed by: {execution.entry.operator}"])
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts = execution.facts
-    return EventEntry(
+    return EventText(
         title="final seal",
         status=f"sealed at step {steps(int(facts['step']))} by {execution.entry.operator}",
         evidence="\n".join(_evidence(execution)),

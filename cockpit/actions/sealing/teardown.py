@@ -24,7 +24,7 @@ from cockpit.hosts.supervisor import expand
 from cockpit.model import check_rows as rows
 from cockpit.model.base import Command
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec, TeardownSpec
 from cockpit.model.wording import duration
@@ -204,10 +204,10 @@ async def _run(execution: Execution) -> str:
     return f"{spec.kind} was ordered: {last_line(done)}"
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts, trouble = execution.facts, execution.trouble
     done = "ordered" if trouble is None else f"not certain: {trouble}"
-    return EventEntry(
+    return EventText(
         title=f"teardown: {facts['kind']} {facts['host']}",
         status=f"{done}, by {execution.entry.operator}",
         evidence=f"{facts['verified']} artifacts verified by load; {execution.plan.command}",

@@ -35,7 +35,7 @@ from cockpit.model import check_rows as rows
 from cockpit.model.base import parse_duration
 from cockpit.model.jobs import LiveJob, SchedulerOrder
 from cockpit.model.plan import Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.report import Verdict
 from cockpit.model.wording import duration
 from cockpit.text.checks import blocked, passed
@@ -240,10 +240,10 @@ def _records(plan: Plan) -> tuple[Step, Step]:
     )
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     trouble, verb = execution.trouble, execution.plan.action
     where, by = execution.facts.get("evidence"), execution.entry.operator
-    return EventEntry(
+    return EventText(
         title=verb if trouble is None else f"{verb}: not finished",
         status=trouble or _status(execution),
         evidence=f"evidence: {where}" if where else "",

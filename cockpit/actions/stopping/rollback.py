@@ -45,7 +45,7 @@ from cockpit.model.lineage import named as called
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
 from cockpit.model.place import place_of
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
-from cockpit.model.records import EventEntry, Rejected
+from cockpit.model.records import EventText, Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 from cockpit.records.issue.text import Markdown, code, comment, person, prose, steps_of
@@ -435,12 +435,12 @@ async def _verify(execution: Execution) -> str:
     return f"a relaunch takes step {steps(to)}: {ours.path}"
 
 
-def _intent(execution: Execution) -> EventEntry:
+def _intent(execution: Execution) -> EventText:
     """Return what is public before anything moves: which checkpoints are rejected, and why."""
     to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
     count = plural(len(execution.plan.targets), "newer checkpoint")
     goes = "moved aside in the root next" if execution.facts.get("move") == "yes" else "left there"
-    return EventEntry(
+    return EventText(
         title=f"rollback to step {steps(to)} begun",
         status=f"rollback ordered by {execution.entry.operator}: {count} rejected, {goes}",
         evidence=f"{count} rejected",
@@ -450,12 +450,12 @@ def _intent(execution: Execution) -> EventEntry:
     )
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
     where = chosen.path if chosen is not None else f"step {to}"
     trouble = execution.trouble
     lost = execution.plan.loses or "no steps lost"
-    return EventEntry(
+    return EventText(
         title=f"rollback to step {steps(to)}" + (": not finished" if trouble else ""),
         status=trouble or f"rolled back by {execution.entry.operator}; {lost}",
         evidence=_what_is_there(execution),

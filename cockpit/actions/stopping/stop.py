@@ -46,7 +46,7 @@ from cockpit.model import check_rows as rows
 from cockpit.model.check_rows import CheckRow
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.plan import Basis, Check, Draft, Level, Loss, Plan, Request, StepState, deeds
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps
 from cockpit.runtime.moment import Awake
@@ -140,10 +140,10 @@ def _planned(execution: Execution, jobs: Sequence[LiveJob]) -> tuple[LiveJob, ..
     return tuple(job for job in jobs if job.id in wanted)
 
 
-def _held_entry(execution: Execution) -> EventEntry:
+def _held_entry(execution: Execution) -> EventText:
     trouble, by = execution.trouble, execution.entry.operator
     done, left = f"cancelled by {by}, never having run", "not held any more, so not cancelled"
-    return EventEntry(
+    return EventText(
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         status=trouble or ended_words(execution, done, left),
         evidence=execution.plan.facts.get("why") or "accepted for a launch and never released",
@@ -340,11 +340,11 @@ async def _was_ordered(execution: Execution) -> None:
         raise SkipStep("no job was told to stop")
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     where, by = execution.facts.get("evidence"), execution.entry.operator
     archived = f"evidence: {where}" if where else ""
     if execution.trouble is not None:
-        return EventEntry(
+        return EventText(
             title="stop: not finished",
             status=execution.trouble,
             evidence=archived,
@@ -352,7 +352,7 @@ def _entry(execution: Execution) -> EventEntry:
             next="check whether it still runs, then stop it again",
         )
     decision = "stopped on purpose" if ordered(execution) else f"stop ordered by {by}"
-    return EventEntry(
+    return EventText(
         title="stop" if ordered(execution) else "stop: nothing was stopped",
         status=ended_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),

@@ -39,7 +39,7 @@ from cockpit.model import check_rows as rows
 from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.base import rfc3339
 from cockpit.model.plan import Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry, Recorded
+from cockpit.model.records import EventText, Recorded
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import (
     ACKNOWLEDGED,
@@ -195,13 +195,13 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
     return (shared_fact(execution, ACKNOWLEDGED, facts["key"], parts),)
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts = execution.facts
     alert = _open(execution.context, facts["key"])
     end = until_instant(facts["until"], execution.entry.begun_at)
     until = "" if end is None else f" until {rfc3339(end)}"
     what = "the run's end" if facts["key"] == END else facts["key"]
-    return EventEntry(
+    return EventText(
         title=f"acknowledged {what}",
         status=f"acknowledged by {worded(facts['by'], execution.entry.operator)}{until}",
         evidence="" if alert is None else alert.title,
@@ -357,9 +357,9 @@ def _escalation_facts(execution: Execution) -> tuple[SharedFact, ...]:
     return (shared_fact(execution, NOTIFIED, dri),)
 
 
-def _escalation(execution: Execution) -> EventEntry:
+def _escalation(execution: Execution) -> EventText:
     plan = execution.plan
-    return EventEntry(
+    return EventText(
         title=f"escalated to {execution.context.spec.dri}",
         status=plan.facts["title"],
         evidence=plan.page or "",

@@ -31,7 +31,7 @@ from cockpit.model.goodput import sentences
 from cockpit.model.lineage import named, newest_of, suspected
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.plan import Check, Draft, Outcome, Plan, Request
-from cockpit.model.records import EventEntry, Unfinished
+from cockpit.model.records import EventText, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import is_agent, same_person, worded
@@ -124,9 +124,9 @@ async def _transfer(execution: Execution) -> str | None:
     return f"{execution.plan.facts['to']} owns {execution.plan.run}"
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts = execution.plan.facts
-    return EventEntry(
+    return EventText(
         title=f"handoff to {facts['to']}",
         status=_handed(facts, execution.entry.operator),
         evidence=_body(execution.plan.page or ""),

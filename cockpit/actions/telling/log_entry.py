@@ -20,7 +20,7 @@ from cockpit.actions.core.recording import NO_LOGBOOK, log_step, stored
 from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry, Opened, Recorded, SaveStage, Unfinished
+from cockpit.model.records import EventEntry, EventText, Opened, Recorded, SaveStage, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import EVENT, NEVER, RunSpec
 from cockpit.model.shared_facts import is_agent
@@ -64,9 +64,8 @@ class LogEntry(PageAction):
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return the one step: the entry, committed and pushed."""
 
-        def entry(execution: Execution) -> EventEntry:
-            fields = {name: execution.plan.facts[name] for name in ("title", *FIELDS)}
-            return EventEntry(at=execution.entry.begun_at, **fields)
+        def entry(execution: Execution) -> EventText:
+            return EventText(**{name: execution.plan.facts[name] for name in ("title", *FIELDS)})
 
         return (log_step(entry, f"{plan.run}: log {plan.facts['title']}"),)
 

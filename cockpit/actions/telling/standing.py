@@ -21,7 +21,7 @@ from cockpit.actions.core.recording import log_step, shared_fact
 from cockpit.model import check_rows as rows
 from cockpit.model.base import rfc3339
 from cockpit.model.plan import Check, Draft, Level, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import STANDING, SharedFact, is_agent
 from cockpit.model.standing import CLOCKS_OFF, ENDED, terms_text
@@ -160,12 +160,12 @@ def _tells(execution: Execution) -> tuple[SharedFact, ...]:
     return (shared_fact(execution, STANDING, value, parts),)
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     plan, off = execution.plan, _off(execution.plan)
     said = next(check.text for check in plan.checks if check.id == rows.STANDING_TERMS.id)
     run = plan.run
     who = execution.entry.operator
-    return EventEntry(
+    return EventText(
         title="standing order ended" if off else "standing order armed",
         status=f"ended by {who}"
         if off

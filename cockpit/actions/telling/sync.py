@@ -42,7 +42,7 @@ from cockpit.actions.telling.wandb_upload import (
 from cockpit.model import check_rows as rows
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventText
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.wording import size
 from cockpit.runtime.moment import Awake
@@ -412,10 +412,10 @@ async def _seen(execution: Execution) -> str | None:
     return None if left else "all synced, by the marks"
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _entry(execution: Execution) -> EventText:
     facts, trouble = execution.facts, execution.trouble
     where = f"{facts['entity']}/{facts['project']}/{facts['id']}"
-    return EventEntry(
+    return EventText(
         title="wandb sync" if trouble is None else "wandb sync: not finished",
         status=_done(facts, where) if trouble is None else trouble,
         evidence=facts.get(URLS) or _evidence(facts, trouble),
