@@ -228,9 +228,9 @@ class LaunchingPlatform(Platform):
         await self._check(run, submission)
         try:
             return await self.offer(run, submission)
-        except LostAnswerError as error:
+        except (LostAnswerError, TimeoutError) as error:  # it may have been taken in all the same
             raise LostError(_why(error)) from error
-        except (HttpError, TimeoutError) as error:
+        except HttpError as error:
             raise CannotError(f"{_why(error)}; {NOTHING_STARTED}") from error
 
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
