@@ -81,7 +81,11 @@ _SYNCED = late_regex(r"^wandb: waiting for .{0,40}\bto finish\b", re.I)
 """What W&B's client says at each end, with the exit status beside: ``(failed 255)``."""
 _JOB = late_regex(r"\*{3} (?:JOB|STEP) (\d{1,12})\b")
 """Slurm's word for a job that it ends: ``*** JOB 4711 ON n1 CANCELLED AT …``."""
-_SIGNALLED = late_regex(r"sigterm|\bsignal|signal_?exception|\bterminated?\b", re.I)
+_SIGNALLED = late_regex(
+    r"sigterm|signal_?exception|\bterminated?\b"
+    r"|\b(?:by|got|received|caught|on|with) (?:a )?(?:stop |termination )?signal\b|\bsignal:? 15\b",
+    re.I,
+)
 """What a program says of the signal by which the scheduler ends it."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 """The device and the number of an error of NVIDIA's driver: ``NVRM: Xid (PCI:0000:3b:00): 79``."""
@@ -138,6 +142,7 @@ def _ended_anew(log: Log, sign: Sign, found: list[int], raised: Raised | None) -
     ends = misused(log)  # nothing is asked of a command line once a program has begun
     if log.speaker(found[-1]) == "scheduler":
         ends = [*ends, *log.naming(CRASH), *_jobs_cancelled(log, found)]
+        ends += [i for s, at in _standing(log, raised, SIGNS) if s.name in _OWN_END for i in at]
         own = raised is not None and bool(raised.frames) and raised.name not in WRAPPERS
         if raised is not None and own and not is_echo(raised) and not LEAVING.search(raised.text):
             ends.append(raised.at)
@@ -147,7 +152,8 @@ def _ended_anew(log: Log, sign: Sign, found: list[int], raised: Raised | None) -
 
 def _jobs_cancelled(log: Log, found: list[int]) -> list[int]:
     """Return the lines by which Slurm tells that another job than that of ``found`` was stopped."""
-    jobs = {i: told[1] for i in log.naming(JOB_CANCELLED) if (told := _JOB.search(log.lines[i]))}
+    cancelled = (*log.naming(JOB_CANCELLED), *log.naming(STEP_CANCELLED))
+    jobs = {i: told[1] for i in cancelled if (told := _JOB.search(log.lines[i]))}
     own = {told[1] for i in found if (told := _JOB.search(log.lines[i]))}
     return [index for index, job in jobs.items() if own and job not in own]
 

@@ -12,6 +12,8 @@ LIMIT = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran for 600000 ms"
 CANCELLED = "slurmstepd: error: *** JOB 8 ON n5 CANCELLED AT 2026-02-02T09:10:00 ***"
 USAGE = ["usage: train.py [-h] [--fp16 FP16]", "train.py: error: argument --fp16: bad value: s"]
+CRASHED = "[n5:123] Signal: Segmentation fault (11)"
+KILLED_IT = "slurmstepd: error: Detected 1 oom_kill event in StepId=8.0. Some were OOM Killed."
 FULL = raised("OSError: [Errno 28] No space left on device")
 LOST = raised("ValueError: no such mesh: 4x8")
 SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
@@ -45,6 +47,10 @@ PIPE = [
             ("hardware_fault", "escalate"),
         ),
         ([LIMIT, "Segmentation fault (core dumped)"], 139, ("walltime", "escalate")),
+        ([LIMIT, CRASHED], 139, ("walltime", "escalate")),
+        ([LIMIT, CANCELLED.replace("JOB", "STEP")], 1, ("walltime", "escalate")),
+        ([LIMIT, "OSError: [Errno 28] No space left on device"], 1, ("walltime", "escalate")),
+        ([PREEMPTED, KILLED_IT], 137, ("preempted", "escalate")),
         ([LIMIT, *raised("RuntimeError: received SIGTERM in save")], 1, ("walltime", "relaunch")),
         # Code that is wrong is no scheduler's doing; closed files and lost objects are.
         ([PREEMPTED, *raised("KeyError: 'state'")], 1, "preempted"),
