@@ -194,12 +194,18 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     if inside is not None:
         return inside, "epoch"
     if epoch is None:  # ``Training  [ 1200/125000]``, as DINOv2 counts all of it
-        return (named, "run") if named.bracketed and named.maximum and named.is_count else None
+        whole = named.bracketed and named.maximum and named.is_count
+        return (named, "run") if whole and named.words[-1:] in _TRAINED_ALONE else None
     return epoch, "epochs"
 
 
+_TRAINED: Final = frozenset(("train", "training"))
+_TRAINED_ALONE: Final = frozenset((word,) for word in _TRAINED)
+"""The last word before the count: ``Training BPE merges [ 12/64]`` counts something else."""
+
+
 def _names_training(field: LabelledNumber) -> bool:
-    return not {"train", "training"}.isdisjoint((*field.words, field.note))
+    return not _TRAINED.isdisjoint((*field.words, field.note))
 
 
 def is_bare_count(field: LabelledNumber) -> bool:

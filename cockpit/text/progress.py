@@ -260,7 +260,7 @@ def _from_rows(shape: str) -> Meaning | None:
     """Return the figures of a line that a row reads."""
     found = ((row, match) for row in progress_rows() if (match := row.pattern.search(shape)))
     row, match = next(found, (None, None))
-    if row is None or match is None:
+    if row is None or match is None or other_work(shape[: match.start()]):
         return None
     spans = {name: match.span(name) for name, text in match.groupdict().items() if text}
     step, most, loss = (
@@ -349,9 +349,14 @@ def _is_training(
 def _is_counted_to_its_end(step: LabelledNumber, found: Sequence[LabelledNumber]) -> bool:
     """Tell whether a step that has its maximum stands beside what only a training has.
 
-    ``Batch 40/165 | Energy: 1.45 | Perplexity: 1115.5``: the loss has a name of its own.
+    ``Batch 40/165 | Energy: 1.45 | Perplexity: 1115.5``: the loss has a name of its own. One
+    figure alone is what a set-up (``Step 3/10: learning rate 0.1``) or an evaluation tells, too.
     """
-    return step.maximum is not None and strong_hints(found) > 0
+    return step.maximum is not None and len(found) > _STEP_AND_ONE and strong_hints(found) > 0
+
+
+_STEP_AND_ONE: Final = 2
+"""Numbers of a line that tells a step and one figure."""
 
 
 def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
