@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert
@@ -13,8 +13,8 @@ from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules.goodput import accelerators_of
-from cockpit.rules.present import job_of, phase_of, phase_since, seen_after_end
+from cockpit.rules.goodput import Held, accelerators_of, held_in
+from cockpit.rules.present import job_of, phase_of, phase_since, seen_after_end, seen_at
 
 BURNS = frozenset(name for row in CONDITIONS if row.burns for name in row.ids)
 
@@ -28,16 +28,18 @@ def cost(
         return None
     count, by = accelerators_of(run, history)
     whole = run.price_per_hour is not None
-    per_hour = price if whole else None if count is None else price * count
+    burns = _burns(run, history, alerts)
+    if account is not None and burns.sure and burns.since is not None:
+        account = _to_last_look(run, history, account)
     found = Cost(
         currency=run.currency,
         price=price,
         per="job" if whole else "accelerator",
         accelerators=count,
         accelerators_by=by,
-        per_hour=per_hour,
-        **_burning(run, history, alerts, per_hour),
+        per_hour=price if whole else None if count is None else price * count,
     )
+    found = found.model_copy(update=_burning(run, history, found, account, burns))
     if account is None:
         why = "no start of the run is known"
         return found.model_copy(update={"spent_why": why, "lost_why": why, "basis": (why,)})
@@ -52,9 +54,14 @@ def cost(
     return found.model_copy(update=changes)
 
 
+def _hours(found: Cost, held: Held | Goodput) -> float | None:
+    """Return the hours that the price counts."""
+    return held.held_s / HOUR if found.per == "job" else held.accelerator_hours_held
+
+
 def _spent(found: Cost, account: Goodput, by: str) -> dict[str, Any]:
     """Return what was spent, and what of it went to steps that were trained again."""
-    hours = account.held_s / HOUR if found.per == "job" else account.accelerator_hours_held
+    hours = _hours(found, account)
     untold = f"how many accelerators it holds is not known: {by}"
     spent = {"spent_why": untold} if hours is None else {"spent": hours * found.price}
     if account.share_why is not None or account.steps_lost is None:
@@ -68,36 +75,67 @@ def _spent(found: Cost, account: Goodput, by: str) -> dict[str, Any]:
     return {**spent, "lost_why": why}
 
 
-def _burning(
-    run: RunSpec, history: History, alerts: Sequence[Alert], per_hour: float | None
-) -> dict[str, Any]:
-    """Return what has been spent since the run makes no progress while its machines are held.
+class Burns(NamedTuple):
+    """Since when the run makes no progress while its machines are held, and why; or nothing is.
 
-    A rented box that still answers is held after its job, too.
+    Not ``sure``: it is not known whether anything burns, and ``why``.
     """
+
+    since: float | None = None
+    why: str | None = None
+    sure: bool = True
+
+
+def _burns(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Burns:
+    """Return what burns. A rented box that still answers is held after its job, too."""
     job, phase, host = job_of(history), phase_of(history), history.facets.host
     failed = min((each for each in alerts if each.id in BURNS), key=_since, default=None)
     since = None if failed is None else max(failed.since, (job and job.started_at) or 0.0)
     silent = history.job_named and not history.facets.job.known
     if job is None or phase is Phase.UNKNOWN or silent:
         why = history.facets.job.why_unknown("the job's state is not known")
-        return {"burning_since": since, "burning_why": why}
+        return Burns(since, why, sure=False)
     if phase.terminal:
         if run.teardown is None or not run.teardown.stops_meter:
-            return {"burning": 0.0}
+            return Burns()
         if not seen_after_end(host, history):
             why = "whether the box still runs is not known"
-            return {"burning_since": phase_since(history), "burning_why": why}
-        since, why = phase_since(history), "the job is over, the box still answers"
-    elif phase is Phase.RUNNING and failed is not None:
-        since, why = max(failed.since, job.started_at or phase_since(history)), failed.title
-    else:
+            return Burns(phase_since(history), why, sure=False)
+        return Burns(phase_since(history), "the job is over, the box still answers")
+    if phase is Phase.RUNNING and failed is not None:
+        return Burns(max(failed.since, job.started_at or phase_since(history)), failed.title)
+    return Burns()
+
+
+def _to_last_look(run: RunSpec, history: History, account: Goodput) -> Goodput:
+    """Return the account beyond its newest step, or its success: machines are held on.
+
+    So what burns is a part of what was spent.
+    """
+    facets = history.facets
+    seen = seen_at(facets.host if phase_of(history).terminal else facets.job, history.now)
+    if seen <= account.until:
+        return account
+    held = held_in(run, history, account.since, seen)
+    return account.model_copy(update={"until": seen, **held._asdict()})
+
+
+def _burning(
+    run: RunSpec, history: History, found: Cost, account: Goodput | None, burns: Burns
+) -> dict[str, Any]:
+    """Return the part of what was spent since the run makes no progress."""
+    told = {"burning_since": burns.since, "burning_why": burns.why}
+    if not burns.sure:
+        return told
+    if burns.since is None:
         return {"burning": 0.0}
-    if per_hour is None or since is None:
-        return {"burning_since": since, "burning_why": "its price in an hour is not known"}
-    until = history.now if not phase.terminal else host.observed_at or history.now
-    amount = max(0.0, until - since) / HOUR * per_hour
-    return {"burning": amount, "burning_since": since, "burning_why": why}
+    if account is None:
+        return {**told, "burning_why": "no start of the run is known"}
+    begun = max(burns.since, account.since)
+    hours = _hours(found, held_in(run, history, begun, max(begun, account.until)))
+    if hours is None or found.per_hour is None:
+        return {**told, "burning_why": "its price in an hour is not known"}
+    return {**told, "burning": hours * found.price}
 
 
 def _since(alert: Alert) -> float:

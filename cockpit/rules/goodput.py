@@ -28,7 +28,14 @@ from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules.metrics.progress import current_step
-from cockpit.rules.present import CLOCK_SKEW, job_of, patience, phase_of
+from cockpit.rules.present import (
+    CLOCK_SKEW,
+    job_of,
+    patience,
+    phase_of,
+    seen_after_end,
+    seen_at,
+)
 
 HOUR = 3600.0
 LATE = 3
@@ -62,6 +69,16 @@ class Spell(NamedTuple):
     accelerators: int | None = None
 
 
+class Held(NamedTuple):
+    """How long jobs held their machines in a time: what ``Goodput``'s fields of these names say."""
+
+    held_s: float
+    unseen_s: float
+    accelerator_hours_held: float | None
+    held_untold_s: float
+    held_as: tuple[int, ...]
+
+
 def goodput(run: RunSpec, history: History) -> Goodput | None:
     """Return the account up to now (a run that succeeded: its end), ``None`` without a start."""
     marks = _phases_in_order(history)
@@ -70,7 +87,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     if since is None or until <= since:
         return None
     spells = _spells(marks, until)
-    held, unseen = _held(run, history, stepping, spells, (since, until))
+    held = _held(run, history, stepping, marks, (since, until))
     if _blind(history, stepping):
         spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
     begins = begins_of(history, marks)
@@ -85,16 +102,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     spent["unwatched_s"] += stepping.unlisted_s
     account = _account(run, history, Split(**spent), (since, until), _restarts(history, begins))
     evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
-    account = account.model_copy(
-        update={
-            "evidence": tuple(evidence),
-            "held_s": sum(held.values()),
-            "unseen_s": unseen,
-            "accelerator_hours_held": _hours_held(held, account.accelerators),
-            "held_untold_s": held.get(None, 0.0),
-            "held_as": tuple(sorted(count for count in held if count is not None)),
-        }
-    )
+    account = account.model_copy(update={"evidence": tuple(evidence), **held._asdict()})
     traceless = max(0, _unseen(history, stepping) - len(untold))
     return _without_unknown(account, run, history, len(untold), traceless)
 
@@ -103,17 +111,24 @@ def _held(
     run: RunSpec,
     history: History,
     stepping: Stepping,
-    spells: Sequence[Spell],
+    marks: Sequence[PhaseMark],
     span: tuple[float, float],
-) -> tuple[dict[int | None, float], float]:
-    """Return how long (s) jobs held their machines, by how many accelerators; how long is unknown.
+) -> Held:
+    """Return how long jobs held their machines in a time, and for how long that is not known.
 
     While steps came they did. A rented machine is held between its jobs, too.
     """
     rented = run.teardown is not None and run.teardown.stops_meter
+    spells = _spells(marks, span[1])
+    if spells:
+        held_to = _held_until(history, marks[-1], rented=rented)
+        spells[-1] = spells[-1]._replace(known=max(spells[-1].known, min(held_to, span[1])))
     held: defaultdict[int | None, float] = defaultdict(float)
     unseen, at = 0.0, span[0]
-    for hole in (*_holes(stepping, *span), Break(span[1], span[1], UNTRAINED, False)):
+    inside = (each._replace(since=max(each.since, span[0]), until=min(each.until, span[1]))
+              for each in _holes(stepping, *span)
+              if each.since < span[1] and each.until > span[0])  # fmt: skip
+    for hole in (*inside, Break(span[1], span[1], UNTRAINED, False)):
         stepped = max(0.0, hole.since - at)
         for spell, since, until in _parts(spells, at, hole.since):
             held[spell.accelerators] += until - since
@@ -130,7 +145,32 @@ def _held(
             known = spell.phase is Phase.RUNNING or over
             unseen += until - since - (seen if known else 0.0)
         unseen += max(0.0, left)
-    return held, unseen
+    told = tuple(sorted(count for count in held if count is not None))
+    hours = _hours_held(held, accelerators_of(run, history)[0])
+    return Held(sum(held.values()), unseen, hours, held.get(None, 0.0), told)
+
+
+def _held_until(history: History, mark: PhaseMark, *, rented: bool) -> float:
+    """Return until when the newest phase is sure to have held its machines, watched or not.
+
+    A job that its system dates ran ever since that start, if it still runs. A rented box that
+    answers after its job was there meanwhile.
+    """
+    job, host = job_of(history), history.facets.host
+    if job is None or (job.id, job.phase) != (mark.job_id, mark.phase):
+        return -math.inf
+    if job.phase is Phase.RUNNING and history.facets.job.known:
+        dated = job.started_at is not None and job.started_at <= mark.began + CLOCK_SKEW
+        return seen_at(history.facets.job, history.now) if dated else -math.inf
+    stays = rented and job.phase.terminal and seen_after_end(host, history)
+    return seen_at(host, history.now) if stays else -math.inf
+
+
+def held_in(run: RunSpec, history: History, since: float, until: float) -> Held:
+    """Return how long jobs held their machines in a time, which may end after the account."""
+    marks = _phases_in_order(history)
+    stepping, _ = _placed(history, marks)
+    return _held(run, history, stepping, marks, (since, until))
 
 
 def _hours_held(held: Mapping[int | None, float], present: int | None) -> float | None:

@@ -168,6 +168,30 @@ def test_a_job_that_gives_no_answer_may_or_may_not_burn() -> None:
     assert words.startswith("spent since 2027-01-15 08:10 UTC: unknown (")
 
 
+@pytest.mark.parametrize("end", [Phase.FAILED, Phase.SUCCEEDED])
+def test_what_a_rented_box_burns_after_its_job_is_a_part_of_what_was_spent(end: Phase) -> None:
+    rented = run_spec(price_per_hour=36.0, job=JobSpec(kind="box", host="gpu"),
+                      teardown=TeardownSpec(kind="terminate"))  # fmt: skip
+    over = [mark(Phase.RUNNING, 0), mark(end, 700, since=700)]
+    looks = Looks(since=T0, last=T0 + 10 * H, gaps=((T0 + 800, T0 + 10 * H - 1),))
+    ended = job(end, id="1", started_at=T0, ended_at=T0 + 700)
+    past = life(10 * H, steps(1, 600, T0), over, host=HostValue(), job=ended, looks=looks)
+    found = costed(rented, past)
+    assert found.burning == pytest.approx((10 * H - 700) / H * 36, abs=0.5)
+    assert found.spent == pytest.approx(10 * 36, abs=0.5)
+    assert (found.until, found.unseen_s) == (T0 + 10 * H, 0.0)
+
+
+def test_a_job_that_its_system_dates_held_its_machines_while_nobody_watched() -> None:
+    looks = Looks(since=T0, last=T0 + 10 * H, gaps=((T0 + 700, T0 + 10 * H - 1),))
+    running = job(id="1", started_at=T0)
+    past = life(10 * H, steps(1, 600, T0), [mark(Phase.RUNNING, 0)], job=running, looks=looks)
+    found = costed(PRICED, past)
+    assert found.spent == pytest.approx(10 * 36, abs=0.5)
+    assert found.burning == pytest.approx((10 * H - 600) / H * 36, abs=0.5)
+    assert found.unseen_s == 0.0
+
+
 def test_an_account_without_a_start_says_so() -> None:
     found = cost(PRICED, History(now=T0), None, ())
     assert found is not None
