@@ -93,7 +93,8 @@ class Given(NamedTuple):
     ago it was given, by the service's own clock (s). ``runs`` are the runs that it is about,
     unless ``ref`` names the offer that it answers; ``token`` is all that tells whose answer it is,
     where the service knows no accounts. The offer must still hold if the answer is for ``once``.
-    ``trouble`` is why it cannot be trusted. ``place`` is where a reply goes.
+    ``trouble`` is why it cannot be trusted. ``place`` is where a reply goes. ``posted`` is how long
+    ago the message was posted that it answers (s), where others may post a copy of that.
     """
 
     source: str
@@ -108,6 +109,7 @@ class Given(NamedTuple):
     once: bool = True
     trouble: str | None = None
     place: str = ""
+    posted: float | None = None
 
     @property
     def said(self) -> str:

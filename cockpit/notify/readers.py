@@ -255,30 +255,27 @@ class SlackReader(Reader):
     async def _answers(
         self, api: str, history: Answer, troubles: list[str]
     ) -> AsyncIterator[Given]:
-        for message in _dicts_in(history, "messages"):
-            # The last one: a line of a log may hold another, and ours stands at the end.
-            refs = _REF.findall(str(message.get("text"))) or _REF.findall(json.dumps(message))
-            if not message.get("bot_id") or not refs:
-                continue
-            ref = refs[-1]
+        for ref, message in _originals(history).items():
             at = str(message.get("ts"))
+            posted = _age(history, _stamp(at))
             for reaction in _dicts(message.get("reactions")):
                 users = reaction.get("users") if reaction.get("name") in ACK_REACTIONS else ()
                 for user in users if isinstance(users, list) else ():
-                    yield self._given(ref, f"{at} {user}", str(user), "/ack", 0.0, at)
+                    reacted = self._given(ref, f"{at} {user}", str(user), "/ack", 0.0, at)
+                    yield reacted._replace(posted=posted)
             if message.get("reply_count"):
                 replies = await self._ask(api, "conversations.replies", ts=at, limit=MOST)
                 troubles += _rest(replies, "replies of a thread")
                 for reply in _dicts_in(replies, "messages"):
                     given = self._reply(replies, reply, ref, at)
                     if given is not None:
-                        yield given
+                        yield given._replace(posted=posted)
 
     def _reply(self, answer: Answer, reply: Mapping[str, Any], ref: str, at: str) -> Given | None:
         user, text, ts = reply.get("user"), str(reply.get("text") or ""), str(reply.get("ts"))
         if ts == at or reply.get("bot_id") or not isinstance(user, str):
             return None
-        age = _age(answer, float(ts) if _STAMP.fullmatch(ts) else None)
+        age = _age(answer, _stamp(ts))
         text = text.strip()
         if _SLACK_COMMAND.fullmatch(text):
             text = f"/{text}"  # Slack takes a text that begins with a slash as its own command
@@ -318,6 +315,25 @@ class SlackReader(Reader):
             return str(error)
         sent = isinstance(answer, dict) and answer.get("ok") is True
         return None if sent else "Slack has not taken the message"
+
+
+def _originals(history: Answer) -> dict[str, dict[str, Any]]:
+    """Return the message of each offer: the first of a bot that names it, for others may copy it.
+
+    Anybody in a channel may add a bot to it; whether this is ours, the time of its offer tells.
+    """
+    found = dict[str, dict[str, Any]]()
+    for message in sorted(_dicts_in(history, "messages"), key=lambda each: str(each.get("ts"))):
+        # The last one: a line of a log may hold another, and ours stands at the end.
+        refs = _REF.findall(str(message.get("text"))) or _REF.findall(json.dumps(message))
+        if message.get("bot_id") and refs:
+            found.setdefault(refs[-1], message)
+    return found
+
+
+def _stamp(text: str) -> float | None:
+    """Return Slack's name of a message as the time when it was posted (epoch s)."""
+    return float(text) if _STAMP.fullmatch(text) else None
 
 
 def _is_ref(text: object) -> TypeGuard[str]:

@@ -73,6 +73,12 @@ INTERRUPTED: Final = (
     "not known whether it was done: the cockpit was stopped while it dealt with this; look at the"
     " run, and answer anew"
 )
+POSTED_WITHIN: Final = 120.0
+"""Seconds within which a message is posted once its offer is made; a later one may be a copy."""
+COPIED: Final = (
+    "this message was not posted when the cockpit sent it, so it may be a copy; answer the"
+    " original, or at a terminal"
+)
 SHOWN: Final = 5
 """Warnings of a plan that a reply repeats."""
 
@@ -531,6 +537,8 @@ def _which(what: str, open_then: list[Alert]) -> str:
 
 def _by_reference(given: Given, found: FoundOffer) -> tuple[Given, Command] | None:
     """Return what a person asks for who answers a message: without more, its own alerts."""
+    if given.posted is not None and abs(given.posted - found.made_ago) > POSTED_WITHIN:
+        given = given._replace(trouble=COPIED)
     if given.once:
         given = given._replace(trouble=given.trouble or found.over)
     meant = _commanded(given)

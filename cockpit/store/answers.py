@@ -23,10 +23,14 @@ _COLUMNS: Final = "source, answer, at, who, said, state, result, times"
 
 
 class FoundOffer(NamedTuple):
-    """An offer of this store, how long ago it was made (s), and why it holds no more."""
+    """An offer of this store, and why it holds no more.
+
+    ``age`` is how long ago it was made at most, and ``made_ago`` by the clock that is not set (s).
+    """
 
     offer: Offer
     age: float
+    made_ago: float
     over: str | None
 
 
@@ -68,7 +72,8 @@ class Answers(StoreView):
             return None
         made = Moment(row[1], row[2], row[3])
         # Both clocks: one that was set forward makes it end early, one set back not late.
-        age = max(now.since(made), now.wall - made.wall)
+        made_ago = now.since(made)
+        age = max(made_ago, now.wall - made.wall)
         over = None
         if row[4] is not None:
             over = "it was used already"
@@ -76,7 +81,7 @@ class Answers(StoreView):
             over = "this machine's clock was set back since it was offered"
         elif age > offer.lasts:
             over = f"it held for {duration(offer.lasts)}"
-        return FoundOffer(offer, age, over)
+        return FoundOffer(offer, age, made_ago, over)
 
     def use(self, ref: str, now: float) -> bool:
         """Use an offer up; ``False`` if somebody has done that already."""

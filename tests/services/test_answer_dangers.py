@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 import time
@@ -297,24 +296,31 @@ async def test_no_token_goes_through_a_proxy_that_can_read_it(
 
 
 async def test_a_line_of_a_log_that_names_another_message_moves_no_answer(
-    desk: Desk, services: Services
+    desk: Desk,
 ) -> None:
-    desk.patch.setenv("ROUTE", f"https://hooks.slack.com/services/T00000000/B00000000/{'a1' * 12}")
-    desk.patch.setenv("TOKEN", "xoxb-t0ken")
-    people = '{ U012ABCDEF = "ada" }'
-    settings = (
-        f'token_env = "TOKEN", channel = "C012", api = "{services.url}/api", people = {people}'
-    )
-    here = await desk.machine(desk.run_file("slack", 'to = "ada"', settings))
-    await tell(here)
-    posted = json.dumps(services.last)
-    stamp = f"{time.time():.6f}"
-    message = {
-        "ts": stamp, "bot_id": "B1", "text": f"answers to {'A' * 26}\n{posted}",
-        "reactions": [{"name": "eyes", "users": ["U012ABCDEF"]}],
-    }  # fmt: skip
-    history = {"ok": True, "messages": [message], "has_more": True}
-    services.documents["/api/conversations.history"] = history
+    here, message = await desk.slack()
+    message["text"] = f"answers to {'A' * 26}\n{message['text']}"
+    message["reactions"] = [{"name": "eyes", "users": ["U012ABCDEF"]}]
+    desk.channel(message, has_more=True)
     await here.answered()
     assert here.open["C-01"] == "ada"
     assert "more than 999 messages of the channel" in here.answers.notices[0]
+
+
+async def test_what_is_answered_to_a_copy_of_a_message_acknowledges_nothing(desk: Desk) -> None:
+    here, message = await desk.slack()
+    seen = [{"name": "eyes", "users": ["U012ABCDEF"]}]
+    text = f"Lunch? {message['text']}"
+    soon = {"ts": f"{here.clock.now() + 1:.6f}", "bot_id": "B2", "text": text, "reactions": seen}
+    desk.channel(soon, message)
+    assert await here.answered() == [], "beside the original"
+    here.clock.passed += 600
+    late = {"ts": f"{here.clock.now():.6f}", "bot_id": "B2", "text": text, "reactions": seen}
+    desk.channel(late)
+    (answer,) = await here.answered()
+    assert "refused: this message was not posted when the cockpit sent it" in answer
+    assert here.did("ack") == []
+    message["reactions"] = seen
+    desk.channel(late, message)
+    await here.answered()
+    assert here.open["C-01"] == "ada", "the original still counts"

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Services:
         self.pressed: list[dict[str, Any]] = []
         self.status = 200
         self.garbage: bytes | None = None
+        self.now: Callable[[], float] = time.time
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,6 +67,9 @@ class Services:
                 told = {name.lower(): value for name, value in self.headers.items()}
                 outer.asked.append((self.path, told))
                 self._answer(outer.answer(urlsplit(self.path).path))
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return super().date_time_string(int(outer.now()))
 
             def _answer(self, body: bytes) -> None:
                 body = body if outer.garbage is None else outer.garbage
@@ -159,6 +163,26 @@ class Desk:
         machine = await self.machine(config)
         await tell(machine)
         return machine
+
+    async def slack(self) -> tuple[Machine, dict[str, Any]]:
+        """A machine that has told ada of a crash by Slack, and its message there."""
+        webhook = f"https://hooks.slack.com/services/T00000000/B00000000/{'a1' * 12}"
+        self.patch.setenv("ROUTE", webhook)
+        self.patch.setenv("TOKEN", "xoxb-t0ken")
+        people = '{ U012ABCDEF = "ada" }'
+        where = f'token_env = "TOKEN", channel = "C012", api = "{self.services.url}/api"'
+        config = self.run_file("slack", 'to = "ada"', f"{where}, people = {people}")
+        here = await self.machine(config)
+        self.services.now = here.clock.now
+        await tell(here)
+        posted = json.dumps(self.services.last)
+        assert "answers to " in posted
+        return here, {"ts": f"{here.clock.now():.6f}", "bot_id": "B1", "text": posted}
+
+    def channel(self, *messages: dict[str, Any], **more: Any) -> None:
+        """Have Slack's channel hold these messages."""
+        history = {"ok": True, "messages": list(messages), **more}
+        self.services.documents["/api/conversations.history"] = history
 
     async def incident(self, kind: str, address: str) -> Machine:
         self.patch.setenv("ROUTE", address)
@@ -348,18 +372,9 @@ async def test_a_service_that_answers_badly_is_said_and_asked_again(
 async def test_slack_is_answered_by_a_reaction_or_in_the_thread(
     desk: Desk, services: Services
 ) -> None:
-    desk.patch.setenv("ROUTE", f"https://hooks.slack.com/services/T00000000/B00000000/{'a1' * 12}")
-    desk.patch.setenv("TOKEN", "xoxb-t0ken")
-    people = '{ U012ABCDEF = "ada" }'
-    answers = (
-        f'token_env = "TOKEN", channel = "C012", api = "{services.url}/api", people = {people}'
-    )
-    here = await desk.machine(desk.run_file("slack", 'to = "ada"', answers))
-    await tell(here)
-    posted = json.dumps(services.last)
-    assert "answers to " in posted
-    stamp = f"{time.time():.6f}"
-    message: dict[str, Any] = {"ts": stamp, "bot_id": "B1", "text": posted, "reply_count": 3}
+    here, message = await desk.slack()
+    stamp, posted = message["ts"], message["text"]
+    message["reply_count"] = 3
     replies: list[dict[str, Any]] = [
         {"ts": stamp, "bot_id": "B1", "text": posted},
         {"ts": f"{time.time():.6f}", "user": "UMALLORY1", "text": "ack all"},
@@ -370,8 +385,7 @@ async def test_slack_is_answered_by_a_reaction_or_in_the_thread(
     replies[3]["edited"] = {"user": "U012ABCDEF"}
     fake = {"ts": "1.1", "user": "UMALLORY1", "text": posted, "reactions": [
         {"name": "white_check_mark", "users": ["U012ABCDEF"]}]}  # fmt: skip
-    history = {"ok": True, "messages": [message, fake]}
-    services.documents["/api/conversations.history"] = history
+    desk.channel(message, fake)
     services.documents["/api/conversations.replies"] = {"ok": True, "messages": replies}
     told = await here.answered()
     assert here.did("ack") == [], "a message of somebody else's is none of ours"
