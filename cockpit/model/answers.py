@@ -54,6 +54,8 @@ class Offer(Frozen):
 
 TAKEN: Final = "taken"
 DONE: Final = "done"
+PLANNED: Final = "planned"
+FAILED: Final = "failed"
 REFUSED: Final = "refused"
 UNKNOWN: Final = "unknown"
 IGNORED: Final = "ignored"
@@ -62,8 +64,9 @@ IGNORED: Final = "ignored"
 class HeardAnswer(Frozen):
     """One answer as the store keeps it, or ``times`` of them that nobody was named for.
 
-    ``state``: ``taken`` (read, and not known to be dealt with), ``done``, ``refused``,
-    ``unknown`` (look it up), or ``ignored`` (it came from nobody whom the run file names).
+    ``state``: ``taken`` (read, and not known to be dealt with), ``done``, ``planned`` (its words
+    are to be sent back), ``refused``, ``failed``, ``unknown`` (look it up), or ``ignored`` (it
+    counted for nothing).
     """
 
     source: str

@@ -94,7 +94,8 @@ class Given(NamedTuple):
     unless ``ref`` names the offer that it answers; ``token`` is all that tells whose answer it is,
     where the service knows no accounts. The offer must still hold if the answer is for ``once``.
     ``trouble`` is why it cannot be trusted. ``place`` is where a reply goes. ``posted`` is how long
-    ago the message was posted that it answers (s), where others may post a copy of that.
+    ago the message was posted that it answers (s), where others may post a copy of that;
+    ``nobody`` is why the account is no ``person``.
     """
 
     source: str
@@ -110,6 +111,7 @@ class Given(NamedTuple):
     trouble: str | None = None
     place: str = ""
     posted: float | None = None
+    nobody: str = "the run file names nobody for this account"
 
     @property
     def said(self) -> str:

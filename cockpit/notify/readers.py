@@ -76,7 +76,7 @@ class GitHubReader(Reader):
         return Reading(tuple(self._given(runs, each) for each in comments))
 
     def _given(self, runs: tuple[str, ...], comment: Comment) -> Given:
-        return Given(
+        given = Given(
             source="github",
             id=str(comment.id),
             account=comment.author,
@@ -86,6 +86,8 @@ class GitHubReader(Reader):
             runs=runs,
             trouble="the comment was edited; write a new one" if comment.edited else None,
         )
+        by_app = not comment.is_person and self.person(comment.author) is not None
+        return given._replace(nobody="an app or a bot has written it") if by_app else given
 
     async def reply(self, run: RunSpec, given: Given, text: str, offer: Offer | None) -> str | None:
         """Comment on the issue, once for each answer; what cannot be sent now is queued."""

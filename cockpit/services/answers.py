@@ -8,14 +8,14 @@ names for the account; it approves nothing, and anything else is refused with th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.core.service import ActionService
+from cockpit.actions.core.service import ENDS_ELSEWHERE, ActionService
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.acts import Outcome
 from cockpit.model.alert import Alert
@@ -23,11 +23,14 @@ from cockpit.model.answers import (
     CODE,
     CONFIRM_LASTS,
     DONE,
+    FAILED,
     FRESH,
     IGNORED,
+    PLANNED,
     REFUSED,
     TAKEN,
     UNKNOWN,
+    AnswerVerb,
     Ask,
     HeardAnswer,
     Offer,
@@ -38,7 +41,7 @@ from cockpit.model.notify import ANSWER_KINDS, AnswerSpec
 from cockpit.model.plan import Level, Plan, Request
 from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import same_person
-from cockpit.model.wording import duration
+from cockpit.model.wording import duration, plural
 from cockpit.notify.answers import (
     BadCommandError,
     Command,
@@ -81,6 +84,10 @@ COPIED: Final = (
 )
 SHOWN: Final = 5
 """Warnings of a plan that a reply repeats."""
+DOES: Final[Mapping[AnswerVerb, str]] = {
+    "ack": "acknowledge alerts of", "stop": "end the standing order of", "relaunch": "relaunch",
+}  # fmt: skip
+"""What an answer asks for, in words."""
 
 
 class Waiting(NamedTuple):
@@ -93,7 +100,7 @@ class Waiting(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How an answer has ended: ``done``, ``refused`` or ``unknown``, and what is replied."""
+    """How an answer has ended (a state of ``HeardAnswer``), and what is replied."""
 
     state: str
     text: str
@@ -244,7 +251,7 @@ class AnswerService(ReportService):
             runs = [run for run in _meant_runs(given, command) if run in self._runs]
             ignored = ""
             if given.person is None:
-                ignored = "the run file names nobody for this account"
+                ignored = given.nobody
             elif late:
                 ignored = f"it was {old} old when it was read"
             heard = self._heard_of(given, IGNORED if ignored else TAKEN, ignored)
@@ -296,9 +303,9 @@ class AnswerService(ReportService):
     def _by_token(self, given: Given, found: FoundOffer | None) -> tuple[Given, Command] | None:
         """Return what the holder of a token asks for; note one that holds for nothing."""
         if found is None:
-            why: str | None = "it has no token that was made by this cockpit"
+            why: str | None = "it has no token that this cockpit knows"
         elif not signed_by_us(given.token, found.offer, signing_key(key_path())):
-            why = "its token is forged"
+            why = "its token is not signed with this machine's key"
         else:
             late = "it waited on the topic for too long" if given.age > FRESH else None
             why = late or found.over or self._unreachable(found.offer.person)
@@ -367,6 +374,8 @@ class AnswerService(ReportService):
             await offload(settle, deadline=STORE_WITHIN)
         if report is not None and ended.state != IGNORED:
             text = f"{given.person}: {ended.text}"
+            if ended.offer is not None:
+                text += f" To do it, send these words within {duration(CONFIRM_LASTS)}"
             self._unsent.pop(run, None)
             unsent = await reader.reply(report.spec, given, text, ended.offer)
             if unsent is not None:
@@ -404,7 +413,8 @@ class AnswerService(ReportService):
             return None
         if command.verb != "relaunch" and second is not None and same_person(person, second):
             return None
-        return f"{run} is of {owner or 'nobody'}: {command.verb} is not {person}'s to order"
+        named = f"the run file names {owner or 'nobody'} as its dri"
+        return f"{person} may not {DOES[command.verb]} {run} from here: {named}"
 
     def _service(self, given: Given) -> ActionService:
         """Return what acts as the person whose account has answered."""
@@ -435,10 +445,10 @@ class AnswerService(ReportService):
             by = ", ".join(sorted({each.acknowledged.by for each in named if each.acknowledged}))
             return Ended(DONE, f"acknowledged already, by {by}")
         if not waiting or (not what and not keys and len(waiting) > 1):
-            return Ended(REFUSED, _which(what, [each.alert for each in before]))
+            return Ended(REFUSED, _which(what, bool(keys), [each.alert for each in before]))
         results = [await self._acknowledge_one(report, given, each) for each in waiting]
         states = [each.state for each in results]
-        worst = next((state for state in (UNKNOWN, REFUSED) if state in states), DONE)
+        worst = next((state for state in (UNKNOWN, FAILED, REFUSED) if state in states), DONE)
         return Ended(worst, "; ".join(each.text for each in results))
 
     async def _acknowledge_one(self, report: RunReport, given: Given, alert: Alert) -> Ended:
@@ -448,7 +458,8 @@ class AnswerService(ReportService):
         plan = await service.plan(request)
         result = await service.act(request, plan.words, shown=plan.plan_id)
         if result.outcome is Outcome.DONE:
-            return Ended(DONE, f"{alert.id} acknowledged")
+            said = f"{alert.id} acknowledged"
+            return Ended(DONE, "; ".join(filter(None, (said, result.message))))
         return Ended(result.outcome.value, f"{alert.id}: {result.message or result.text}")
 
     async def _end_order(self, report: RunReport, given: Given) -> Ended:
@@ -465,7 +476,8 @@ class AnswerService(ReportService):
         lines = [*vetoed.lines, *filter(None, (elsewhere,))]
         if not lines:
             return Ended(REFUSED, "no standing order is armed, and no agent is about to act")
-        return Ended(DONE, "; ".join(lines))
+        done = elsewhere in (None, ENDS_ELSEWHERE)
+        return Ended(DONE if done else UNKNOWN, "; ".join(lines))
 
     async def _offer_relaunch(self, report: RunReport, given: Given) -> Ended:
         """Plan a relaunch; where nothing stands against it, ask for its words to be sent back."""
@@ -491,9 +503,10 @@ class AnswerService(ReportService):
         keep = partial(self._answers.offer, self._key(""), offer, moment(self._clock))
         await offload(keep, deadline=STORE_WITHIN)
         warns = [check.text for check in plan.checks if check.level is Level.WARN]
-        told = [plan.summary, *(f"warning: {each}" for each in warns[:SHOWN])]
-        text = f"{' '.join(told)} To do it, send these words within {duration(CONFIRM_LASTS)}"
-        return Ended(DONE, text, offer)
+        told = [plan.summary, *(f"warning: {each}." for each in warns[:SHOWN])]
+        if len(warns) > SHOWN:
+            told.append(f"{plural(len(warns) - SHOWN, 'more warning')}: cockpit relaunch {run}.")
+        return Ended(PLANNED, " ".join(told), offer)
 
     async def _relaunch(self, report: RunReport, given: Given, words: str) -> Ended:
         """Relaunch as it was planned, if these are the words of an offer that still holds."""
@@ -526,12 +539,18 @@ def _meant_runs(given: Given, command: Command) -> Iterable[str]:
     return (named,) if named in given.runs else given.runs
 
 
-def _which(what: str, open_then: list[Alert]) -> str:
-    """Return what is to be said of an acknowledgement that names no alert, or several."""
+def _which(what: str, limited: bool, open_then: list[Alert]) -> str:
+    """Return what is to be said of an acknowledgement that names no alert, or several.
+
+    ``limited``: it is about the alerts of one message.
+    """
+    if limited:
+        return "no alert of that message is still open"
     if not open_then:
         return "no alert is open that was when this was written"
     ids = ", ".join(sorted({each.id for each in open_then}))
-    why = "several alerts are open" if what in ("", "all") else f"no alert {what} is open"
+    named = f"no alert {what} is open that was when this was written"
+    why = "several alerts were open" if what in ("", "all") else named
     return f"{why}; open then: {ids}. Say which, or all"
 
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.service import ActionService
 from cockpit.config.file import load
 from cockpit.services import answers
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.answers import Answers
 from cockpit.store.standing import StandingOrders
+from cockpit.store.store import StoreError
 from tests.records.fake_github import Trouble
 from tests.services.test_answer_services import Desk, Services, desk, services, tell
 from tests.services.test_answers import Machine, Phone, here, phone, with_answers, words_in
@@ -59,6 +62,23 @@ async def test_a_comment_ends_no_order_that_was_armed_after_it(phone: Phone, nig
     assert "refused: the standing order was armed after this was written" in answer
     order = StandingOrders(here.store).of(here.key)
     assert order is not None and order.over is None
+
+
+async def test_an_order_that_may_still_hold_elsewhere_is_not_called_ended(
+    phone: Phone, night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Machine(with_answers(night), phone.folder / "here.sqlite")
+    await here.person("launch")
+    await here.person("standing", until="10h")
+
+    async def unread(*args: Any) -> None:
+        raise RefuseError("the logbook cannot be read")
+
+    monkeypatch.setattr(ActionService, "plan", unread)
+    phone.says("/stop standing")
+    (answer,) = await here.answered()
+    assert "/stop standing unknown: " in answer
+    assert "may still hold (the logbook cannot be read)" in answer
 
 
 async def test_words_of_an_older_launch_relaunch_nothing(phone: Phone, night: Night) -> None:
@@ -221,7 +241,7 @@ async def test_an_acknowledgement_by_who_may_not_uses_nothing_up(
         services.documents["/incidents"] = {"incidents": [incident]}
         told = await here.answered()
         assert here.open["C-01"] == (None if by == "eve" else "ada"), told
-    assert any("refused: toy is of ada: ack is not eve's to order" in each for each in told)
+    assert any("refused: eve may not acknowledge alerts of toy from here" in each for each in told)
 
 
 async def test_a_topic_that_strangers_fill_hides_no_answer_and_fills_no_history(
@@ -324,3 +344,31 @@ async def test_what_is_answered_to_a_copy_of_a_message_acknowledges_nothing(desk
     desk.channel(late, message)
     await here.answered()
     assert here.open["C-01"] == "ada", "the original still counts"
+
+
+async def test_an_acknowledgement_that_was_not_written_is_not_called_done(
+    phone: Phone, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(alerts: Alerts, *args: Any) -> bool:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Alerts, "acknowledge", full)
+    phone.says("/ack C-01")
+    (answer,) = await here.answered()
+    assert "/ack C-01 failed: C-01: ack: " in answer and "the disk is full" in answer
+    assert here.open["C-01"] is None
+
+
+async def test_a_message_whose_alerts_are_closed_is_not_said_to_be_about_the_open_ones(
+    desk: Desk,
+) -> None:
+    here, message = await desk.slack()
+    (kept,) = [each for each in Alerts(here.store).open(here.key) if each.alert.id == "C-01"]
+    other = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:toy"})
+    closed = kept.model_copy(update={"closed_at": here.clock.now()})
+    Alerts(here.store).save(here.key, [closed, Kept(alert=other, opened_at=kept.opened_at)])
+    message["reactions"] = [{"name": "eyes", "users": ["U012ABCDEF"]}]
+    desk.channel(message)
+    (answer,) = await here.answered()
+    assert answer.endswith("refused: no alert of that message is still open")
+    assert here.did("ack") == []

@@ -72,6 +72,7 @@ from cockpit.text.safe import clean
 PUSH_WITHIN = 3.0
 """Seconds after its end for which an action waits to hear that its records were pushed."""
 LAUNCH_ID = "launch_id"
+ENDS_ELSEWHERE = "orders on other machines end as soon as they read it"
 Given = tuple[Approval, ...]
 
 
@@ -201,7 +202,7 @@ class ActionService:
             why = str(error)
         else:
             if result.outcome is Outcome.DONE and result.written.written:
-                return "orders on other machines end as soon as they read it"
+                return ENDS_ELSEWHERE
             why = result.message or result.text
         other = f'cockpit standing {run} --off yes --confirm "standing {run}"'
         return f"orders on other machines may still hold ({why}); {other} ends them"
