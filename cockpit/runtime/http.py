@@ -29,8 +29,6 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 
@@ -192,6 +190,8 @@ _AGAIN: Final = frozenset({500, 502, 503, 504})
 _PASSING: Final = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.REFUSED, ErrorKind.TIMEOUT})
 """After these asking again soon may help."""
 _MOVED: Final = frozenset({301, 302, 307, 308})
+_GIVEN_UP: Final = frozenset({408, 499})
+"""Somebody waited no longer (Connect says so): as after a server error it may be done."""
 _NEVER_SENT: Final = frozenset(
     {
         "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
@@ -324,17 +324,16 @@ class Http:
     ) -> Answer:
         """Send a request that changes something, once, and return its answer below status 500.
 
-        Raises ``LostAnswerError`` when it may have been acted upon, ``HttpError`` when it
-        surely was not (no connection, a rate limit).
+        Raises ``LostAnswerError`` when it may have been acted upon, as after any server error;
+        ``HttpError`` when it surely was not (no connection, a rate limit).
         """
         content = None if document is None else json.dumps(document).encode()
         typed = {} if content is None else {"content-type": "application/json"}
         request = _Request(method, url, {**typed, **(headers or {})}, content, method == "GET")
         answer = await self._once(request, self._deadline)
         self._heed(request, answer)
-        if answer.status >= 500:
-            message = f"{request.host}: server error {answer.status}{server_message(answer.body)}"
-            raise LostAnswerError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+        if answer.status >= 500 or answer.status in _GIVEN_UP:
+            raise _unanswered(answer, LostAnswerError)
         return answer
 
     @asynccontextmanager
@@ -387,10 +386,7 @@ class Http:
             answer = await self._once(request, until - self._clock.monotonic())
             self._heed(request, answer)
             if answer.status in _AGAIN:
-                message = (
-                    f"{request.host}: server error {answer.status}{server_message(answer.body)}"
-                )
-                raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+                raise _unanswered(answer, HttpError)
             if answer.status not in _MOVED:
                 return answer
             request = _redirected(request, answer)
@@ -494,10 +490,12 @@ class Http:
         self._resolved[host] = now + RESOLVED_FOR
 
     def _heed(self, request: _Request, answer: Answer) -> None:
-        """Raise for a rate limit, and remember it."""
+        """Remember a rate limit, and raise for one that tells that nothing was done."""
         wait = limited_for(answer.status, answer.headers, answer.body, self._clock.now())
-        if wait is not None:
-            self._silent_until[request.origin] = self._clock.monotonic() + wait
+        if wait is None:
+            return
+        self._silent_until[request.origin] = self._clock.monotonic() + wait
+        if request.reads or answer.status < 500:
             raise _limited(request, wait)
 
 
@@ -507,6 +505,12 @@ def _error_of(request: _Request, error: BaseException) -> HttpError:
     if request.reads or type(error).__name__ in _NEVER_SENT:
         return found
     return LostAnswerError(found.kind, str(found), status=found.status)
+
+
+def _unanswered(answer: Answer, error: type[HttpError]) -> HttpError:
+    what = "server error" if answer.status >= 500 else "no answer, but status"
+    text = f"{answer.host}: {what} {answer.status}{server_message(answer.body)}"
+    return error(ErrorKind.BAD_ANSWER, text, status=answer.status)
 
 
 def _limited(request: _Request, wait: float) -> HttpError:

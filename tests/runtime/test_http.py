@@ -76,7 +76,11 @@ async def test_attempts_are_bounded() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
 @pytest.mark.parametrize(
-    "answer", [b"", reply(500), b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", b"gibberish"]
+    "answer",
+    [
+        *(b"", reply(500), b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", b"gibberish"),
+        *(reply(503, b"", "retry-after: 5"), reply(408), reply(499)),
+    ],
 )
 async def test_a_change_is_sent_once_and_its_lost_answer_is_said(
     method: str, answer: bytes

@@ -496,14 +496,9 @@ class Cluster:
                 raise CannotError(f"{error}; nothing was sent") from None
             if answer.status != 401 or last or not self._may_ask_again():
                 break
+        self._checked(answer)
         try:
-            self._checked(answer)
             return self._document(answer)
-        except ApiError as error:
-            if error.status is None or error.status < 500:
-                raise
-            # a store, a webhook or a proxy did not answer the server in time: it may be done
-            raise LostError(str(error)) from None
         except HttpError as error:
             raise LostError(f"{self.name}: {error}") from None
 

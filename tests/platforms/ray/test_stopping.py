@@ -52,11 +52,14 @@ async def test_one_that_waits_and_does_not_heed_it(server: Recorded) -> None:
     assert server.stopped == [ID]
 
 
-async def test_a_stop_without_any_answer_is_unknown(server: Recorded) -> None:
+@pytest.mark.parametrize(
+    "answer", [reply(500, b"Traceback"), reply(503, b"", "retry-after: 0"), reply(408, b"")]
+)
+async def test_a_stop_without_any_answer_is_unknown(server: Recorded, answer: bytes) -> None:
     clock = Skips()
     made, run = RayPlatform(clock, Logs(clock)), run_of(server.url, ID)
     job = await live(made, run)
-    server.answers(f"/api/jobs/{ID}/stop", reply(500, b"Traceback"))
+    server.answers(f"/api/jobs/{ID}/stop", answer)
     with pytest.raises(LostError, match="its stop was lost"):
         await made.stop(run, [job])
     server.answers(f"/api/jobs/{ID}/stop", reply(401, b"Unauthorized"))
