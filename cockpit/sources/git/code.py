@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +45,8 @@ _BEFORE: Final = 50
 _AFTER: Final = 5000
 """Commits before and after a recorded one that are looked at: weeks of a logbook."""
 _SHA: Final = re.compile(r"[0-9a-f]{7,64}")
+AT_ONCE: Final = 8
+"""Repositories of one ssh host that are looked at at once, one git process for each."""
 _NAMES: Final = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 
 
@@ -321,8 +323,13 @@ class Code:
         of others the logbook tells it.
         """
         repos = sorted({repo for run in runs if (repo := _repo(run)) is not None}, key=str)
-        found = await asyncio.gather(*map(self._of_repo, repos))
-        by_repo = dict(zip(repos, found, strict=True))
+        rooms = {repo.host: asyncio.Semaphore(AT_ONCE) for repo in repos}
+
+        async def one(repo: Place) -> Facet[CodeValue]:
+            async with nullcontext() if repo.here else rooms[repo.host]:
+                return await self._of_repo(repo)
+
+        by_repo = dict(zip(repos, await asyncio.gather(*map(one, repos)), strict=True))
         asked = (self._of_run(run, by_repo, launched.get(run.name)) for run in runs)
         facets = await asyncio.gather(*asked)
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}

@@ -19,7 +19,7 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git import command
-from cockpit.sources.git.code import Code, changes_since
+from cockpit.sources.git.code import AT_ONCE, Code, changes_since
 from tests.sources.git.repos import commit, git, repository
 from tests.sshd import Sshd, needs_sshd, serving
 
@@ -30,7 +30,7 @@ class Box:
     """A host that is this machine; counts what it is asked, and can be gone."""
 
     def __init__(self) -> None:
-        self.trips = 0
+        self.trips = self.under_way = self.most = 0
         self.down: RemoteError | None = None
         self.answer: list[list[Any]] | None = None
 
@@ -39,7 +39,10 @@ class Box:
         self.trips += 1
         if self.down is not None:
             raise self.down.again()
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
         found = await call(None, what, function, **given)
+        self.under_way -= 1
         return found if self.answer is None else self.answer
 
 
@@ -91,6 +94,13 @@ async def test_it_says_what_git_here_would_say(tmp_path: Path, box: Box) -> None
         assert facet.source == f"git ssh://box{repo}"
     assert found[1].value is not None and found[1].value.patch_id is not None
     assert box.trips == len(repos) and not list(Path.cwd().glob("pwned"))
+
+
+async def test_few_repositories_of_a_host_are_looked_at_at_once(tmp_path: Path, box: Box) -> None:
+    """One login node may have those of a hundred runs."""
+    found = await look(*(tmp_path / f"none{number}" for number in range(3 * AT_ONCE)))
+    assert {facet.error and facet.error.kind for facet in found} == {ErrorKind.NOT_FOUND}
+    assert (box.trips, box.most) == (3 * AT_ONCE, AT_ONCE)
 
 
 async def test_a_seal_s_tag_is_seen(tmp_path: Path, box: Box) -> None:
