@@ -17,7 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, program_of
 from cockpit.platforms.lineage import Candidate, LineageSign, live_of, told_by, words_of
 from cockpit.platforms.ray.answers import RayJob, Supervisor, mapping, phase_of, reason_of
-from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.head import PROBE, Head
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -167,6 +167,8 @@ class Listed(NamedTuple):
     current: Mapping[str, RayJob | None]
     """The current job of each run, by the run's name."""
     waits: Mapping[str, Wait]
+    began: str | None = None
+    """When the head began, by its own clock, where a job of ours is missing and the head tells."""
 
 
 class RayJobs:
@@ -187,6 +189,8 @@ class RayJobs:
         listed = await self.listed(head, runs)
         lives = self.live(head, listed.jobs, runs)
         self._keep_logs(head, [job for job in listed.current.values() if job is not None])
+        gone = [each for each in queries if listed.current[each.name] is None and not each.over]
+        listed = listed._replace(began=await _began(head) if gone else None)
         now = self._clock.now()
         return {
             each.name: self._facet(head, each, listed, lives[each.name], now) for each in queries
@@ -322,7 +326,7 @@ def _with_others(
 def _unlisted(head: Head, query: Query, listed: Listed, live: Live, now: float) -> Facet[JobValue]:
     """Return the facet of a run whose job its head does not list; an end that was seen stands."""
     if query.over is None:
-        text = _missing(head, query.run)
+        text = _missing(head, query.run, listed.began)
         return unknown(ErrorKind.NOT_FOUND, text, head.name, now)
     value = _with_others(query.over, head, live.jobs, live.possible)
     return known(value, f"{head.name}, as it was seen to end; not listed any more", now)
@@ -409,7 +413,13 @@ def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:
     return head.clock.ours(job.ended_at)
 
 
-def _missing(head: Head, run: RunSpec) -> str:
+async def _began(head: Head) -> str | None:
+    with suppress(HttpError):
+        return (await head.version(PROBE))[1]
+    return None
+
+
+def _missing(head: Head, run: RunSpec, began: str | None) -> str:
     """Return why a job that is not listed is unknown: a head's memory ends with the head."""
     recorded = run.job.id if run.job is not None else None
     if recorded is None:
@@ -417,7 +427,8 @@ def _missing(head: Head, run: RunSpec) -> str:
             f"{head.name} lists no job {clean(run.name, 80)}-i…, and job.id is not in the run "
             f"file: set it, or launch with the cockpit"
         )
+    since = f" (this one began {began}, its clock)" if began else ""
     return (
         f"{head.name} does not list job {clean(recorded, 120)}: that is unknown, not finished. "
-        f"A head forgets its jobs when it restarts or when they are deleted"
+        f"A head forgets its jobs when it restarts{since} or when they are deleted"
     )

@@ -89,10 +89,13 @@ async def test_a_job_that_is_not_listed_is_unknown_and_not_finished() -> None:
     async with head() as ray:
         run = run_of(ray.url, "gone-i001")
         facet = (await platform().jobs([Query(run=run)]))["gone"]
+        ray.answers("/api/version", reply(500, b"Traceback"))
+        silent = (await platform().jobs([Query(run=run)]))["gone"]
     assert facet.value is None and facet.error is not None
     assert facet.error.kind is ErrorKind.NOT_FOUND
     assert "unknown, not finished" in facet.error.message
-    assert "forgets its jobs when it restarts" in facet.error.message
+    assert "when it restarts (this one began 2026-11-22 11:40:38, its" in facet.error.message
+    assert silent.error is not None and "when it restarts or when" in silent.error.message
 
 
 async def test_an_end_that_was_seen_stands_when_the_head_has_forgotten_the_job() -> None:
