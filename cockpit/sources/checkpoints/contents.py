@@ -22,6 +22,7 @@ from cockpit.sources.checkpoints.archive import ArchiveSays, Pread, archive_says
 from cockpit.sources.checkpoints.listing import (
     TRAINER_STATE,
     TRAINER_STATE_BYTES,
+    VEOMNI_MANIFEST,
     ZERO_SHARD,
     Link,
     Listed,
@@ -413,8 +414,8 @@ class Contents:
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
-        named = path in ("metadata.json", TRAINER_STATE, REJECTED_NAME) or is_pointer(path)
-        return named or path in self._markers or _first_shard(path)
+        named = path in _TELLING or is_pointer(path) or path in self._markers
+        return named or _first_shard(path)
 
     def _piece(self, path: str, entry: Entry) -> Piece:
         if self._probed.get(path) == self._looks:
@@ -427,6 +428,9 @@ class Contents:
 
     def _archive(self, path: str, entry: Entry) -> bool:
         return path in self._single or _first_shard(entry.path)
+
+
+_TELLING: Final = frozenset(("metadata.json", VEOMNI_MANIFEST, TRAINER_STATE, REJECTED_NAME))
 
 
 def _first_shard(path: str) -> bool:

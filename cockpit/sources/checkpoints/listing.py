@@ -61,6 +61,7 @@ STAGING: Final = late_regex(
     rf"|\.?(?:tmp[-_.])?{_WORDS}[-_]?(\d+)[-_.](?:tmp|partial|incomplete)\b.*"
     r"|tmp-checkpoint-(\d+))"
 )
+VEOMNI_MANIFEST: Final = "checkpoint_manifest.json"
 ORBAX_MARKS: Final = ("_CHECKPOINT_METADATA", "commit_success.txt")
 MARKERS: Final = (
     "metadata.json",

@@ -6,6 +6,7 @@ which the trainer's own source writes it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from cockpit.sources.checkpoints.listing import (
     GLOBAL_STEP,
     ITERATION,
     LAST_CHECKPOINT,
+    VEOMNI_MANIFEST,
     Folder,
     Listed,
     Root,
@@ -295,31 +297,59 @@ def veomni_signs(folder: Folder, root: Root) -> bool:
     """By the weights in a folder of their own below ``model/``, beside the state of the ranks."""
     if folder.single or _VEOMNI.fullmatch(folder.name) is None:
         return False
-    return _VEOMNI_MANIFEST in folder.top or any(map(_VEOMNI_WEIGHTS.fullmatch, folder.by_path))
+    return VEOMNI_MANIFEST in folder.top or any(map(_VEOMNI_WEIGHTS.fullmatch, folder.by_path))
 
 
 def veomni(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge as VeOmni does: its manifest is there, and each folder of shards has ``.metadata``.
 
-    The shards of an asynchronous save go on after the manifest. A last save has no optimizer.
+    The manifest names the modules, each of which has weights; the shards of an asynchronous save
+    may go on after it. A last save has no optimizer, but not for some modules alone.
     """
-    marker = folder.by_path.get(_VEOMNI_MANIFEST)
+    marker = folder.by_path.get(VEOMNI_MANIFEST)
+    modules = _veomni_modules(marker)
     short = partial(folder)
-    if short is None and marker is None:
-        short = f"no {_VEOMNI_MANIFEST}"
+    if short is None and (marker is None or modules is None):
+        short = f"no {VEOMNI_MANIFEST}" if marker is None else f"{VEOMNI_MANIFEST} is damaged"
     shards = {match[1] for match in map(_VEOMNI_SHARD.fullmatch, folder.by_path) if match}
-    without = sorted(each for each in shards if f"{each}/.metadata" not in folder.by_path)
+    seen = {each.rpartition("/")[0] for each in shards}
+    weights = {f"{each}/ckpt" for each in (*seen, *(modules or ()))} if shards else set()
+    without = sorted(e for e in shards | weights if f"{e}/.metadata" not in folder.by_path)
     if short is None and without:
         short = f"no .metadata in {without[0]}"
     if short is not None:
         return unfinished(short, marker)
     if not shards and "model/" not in folder.by_path:  # a later look has the folder as one entry
         return doubtful("no shards below model/", marker)
+    bare = {e for e in seen if f"{e}/optimizer" not in shards}
+    lost = sorted(e for e in bare if f"{e}/lr_scheduler.pt" in folder.by_path)
+    beside = missing_beside(folder, root.inside, ("extra_state", "loader"))
+    if beside is None and lost and bare != seen:
+        beside = f"no {lost[0]}/optimizer, which the other modules have"
+    if beside is not None:
+        return doubtful(beside, marker)
     return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
 
 
+def _veomni_modules(marker: Listed | None) -> list[str] | None:
+    """Return the folders of the modules that a manifest names; ``None`` if it is damaged.
+
+    A single model has no module of its own. One that could not be read names none.
+    """
+    if marker is None or marker.content is None:
+        return []
+    try:
+        said = json.loads(marker.content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    named = said.get("modules") or []
+    known = isinstance(named, list) and all(isinstance(each, str) for each in named)
+    return ([f"model/{each}" for each in named] or ["model"]) if known else None
+
+
 _VEOMNI: Final = late_regex(r"global_step_\d+")
-_VEOMNI_MANIFEST: Final = "checkpoint_manifest.json"
 _VEOMNI_SHARD: Final = late_regex(r"(model/(?:[^/]+/)?(?:ckpt|optimizer))/[^/]+")
 _VEOMNI_WEIGHTS: Final = late_regex(r"model/(?:[^/]+/)?ckpt/(?:.*\.distcp|\.metadata)")
 

@@ -57,6 +57,19 @@ def veomni(step: int, manifest: bool = True, without: str = "") -> dict[str, byt
     return files | ({f"{name}/checkpoint_manifest.json": b"{}"} if manifest else {})
 
 
+def of_modules(
+    step: int, *lost: str, manifest: bytes = b'{"modules": ["a", "b"]}'
+) -> dict[str, bytes]:
+    name = f"global_step_{step}"
+    files = {f"{name}/checkpoint_manifest.json": manifest, f"{name}/extra_state/rank_0.pt": X}
+    for module in ("a", "b"):
+        files |= {f"{name}/model/{module}/lr_scheduler.pt": X}
+        for part in ("ckpt", "optimizer"):
+            below = f"{name}/model/{module}/{part}"
+            files |= {f"{below}/__0_0.distcp": X, f"{below}/.metadata": X}
+    return {path: content for path, content in files.items() if not any(map(path.count, lost))}
+
+
 def nemo(name: str, described: bool = True) -> dict[str, bytes]:
     files = {f"{name}/weights/__0_0.distcp": X, f"{name}/context/model.yaml": X}
     return {**files, **({f"{name}/weights/.metadata": X} if described else {})}
@@ -87,6 +100,36 @@ TRACKER = "latest_checkpointed_iteration.txt"
 CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
     "VeOmni: the shards of an asynchronous save go on after its manifest": (
         veomni(100) | veomni(200, without="optimizer") | veomni(300, manifest=False),
+        {
+            "global_step_100": "complete",
+            "global_step_200": "incomplete",
+            "global_step_300": "incomplete",
+        },
+    ),
+    "VeOmni: its manifest names the modules, each of which has weights": (
+        of_modules(100) | of_modules(200, "model/b/ckpt") | of_modules(300, "model/b/"),
+        {
+            "global_step_100": "complete",
+            "global_step_200": "incomplete",
+            "global_step_300": "incomplete",
+        },
+    ),
+    "VeOmni: no module alone lacks its optimizer, and no save the state of the ranks": (
+        of_modules(100, "b/optimizer")
+        | of_modules(200)
+        | of_modules(300, "extra_state")
+        | of_modules(400, "/optimizer"),
+        {
+            "global_step_100": "unknown",
+            "global_step_200": "complete",
+            "global_step_300": "unknown",
+            "global_step_400": "complete",
+        },
+    ),
+    "VeOmni: the manifest is damaged": (
+        of_modules(100)
+        | of_modules(200, manifest=b'{"modules": [')
+        | of_modules(300, manifest=b""),
         {
             "global_step_100": "complete",
             "global_step_200": "incomplete",
