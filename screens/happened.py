@@ -53,6 +53,9 @@ class HappenedScreen(ListScreen):
     async def _read(self) -> None:
         names = [each.name for each in self.cockpit.reports]
         self._left = len(names)
+        for gone in (self._found.keys() | self._troubles.keys()) - set(names):
+            self._found.pop(gone, None)
+            self._troubles.pop(gone, None)
         for name in names:
             try:
                 self._found[name] = await self.cockpit.pasts.timeline(name)
@@ -68,30 +71,45 @@ class HappenedScreen(ListScreen):
         """Return the run of the chosen event."""
         return self.chosen.partition(" ")[2] or None
 
-    def _events(self) -> list[tuple[str, Happening]]:
-        """Return all events of the kind that is listed: (run, event), newest first."""
-        found = [(run, each) for run, past in self._found.items()
-                 for each in past.of_kind(self._kind)]  # fmt: skip
-        return sorted(found, key=lambda pair: -pair[1].at)
+    def _events(self) -> list[tuple[str, int, Happening]]:
+        """Return all events of the kind that is listed, newest first.
+
+        Each with its run, and its number among that run's from the oldest on: what is read of
+        another run moves no cursor.
+        """
+        found = []
+        for run, past in self._found.items():
+            listed = past.of_kind(self._kind)
+            found += [(run, len(listed) - at, each) for at, each in enumerate(listed)]
+        return sorted(found, key=lambda one: -one[2].at)
+
+    def _missing(self) -> list[str]:
+        """Return what is missing and why, a line for each reason with the runs that lack it."""
+        runs: dict[str, list[str]] = {}
+        for run, past in self._found.items():
+            for why in past.lacks:
+                runs.setdefault(why, []).append(run)
+        return [*self._troubles.values(), *(f"{', '.join(of)}: {why}" for why, of in runs.items())]
 
     def rows(self) -> list[Row]:
         """Return the events, and above them why some are missing."""
         every, now = self._events(), self.cockpit.now()
         events = every[:MOST]
-        wide = min(NAME, max((Content(run).cell_length for run, _ in events), default=0))
-        when = when_width([each for _, each in events], now)
+        wide = min(NAME, max((Content(run).cell_length for run, _, _ in events), default=0))
+        when = when_width([each for *_, each in events], now)
 
         def paint(run: str, each: Happening, width: int, chosen: bool) -> list[Content]:
             line = paint_happening(each, now, width - wide - 4, when, named=self._kind is None)
             return [chosen_row(text(fit(text((run, STRONG)), wide), "  ", line), width, chosen)]
 
-        said = list(self._troubles.values())
+        said, read = self._missing(), self._found.keys() | self._troubles.keys()
         if not events and not said:
-            said = ["reading the store" if self._left else "nothing has happened yet"]
+            all_read = all(each.name in read for each in self.cockpit.reports)
+            said = ["nothing has happened yet" if all_read else "reading the store"]
         told = [Row("", partial(_remark, each)) for each in said]
         found = [
-            Row(f"{len(every) - at}:{each.at} {run}", partial(paint, run, each))
-            for at, (run, each) in enumerate(events)  # by their number from the oldest on
+            Row(f"{number}:{each.at} {run}", partial(paint, run, each))
+            for run, number, each in events
         ]
         return [*told, *found]
 
@@ -101,8 +119,11 @@ class HappenedScreen(ListScreen):
         return text(("past of the fleet", STRONG), (only, DIM))
 
     def note(self) -> Content:
-        """Return how many runs are still to be read."""
-        return text((f"{self._left} runs still to read", DIM)) if self._left else EMPTY
+        """Return how many runs are still to be read, else how much of all is listed."""
+        if self._left:
+            return text((f"{self._left} runs still to read", DIM))
+        every = len(self._events())
+        return text((f"the newest {MOST:,} of {every:,}", DIM)) if every > MOST else EMPTY
 
     def action_happened_open(self) -> None:
         """Show the run of the chosen event as it was then."""

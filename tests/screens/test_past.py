@@ -191,3 +191,23 @@ async def test_the_past_of_all_runs_is_listed_and_leads_to_each_run_as_it_was() 
         app.show_news()
         await until(pilot, lambda: text_of(app).count("Killed by signal 9") == 2)
         assert "cannot read" not in text_of(app)
+
+
+async def test_the_past_of_all_runs_says_what_is_missing_and_how_much_is_listed() -> None:
+    engine = StandIn(made.failed("run-a"), made.failed("run-b"))
+    engine.pasts.tell(engine.runs[0])
+    event, *_ = engine.pasts.found.happenings
+    many = tuple(event.model_copy(update={"at": event.at - at}) for at in range(300))
+    lacks = ("older alerts, jobs and actions are unknown: locked",)
+    engine.pasts.found = engine.pasts.found.model_copy(update={"happenings": many, "lacks": lacks})
+    app = cockpit(engine=engine, service=StandInService())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("T")
+        await until(pilot, lambda: "the newest 500 of 600" in text_of(app))
+        assert f"run-a, run-b: {lacks[0]}" in text_of(app)
+        engine.pasts.found = engine.pasts.found.model_copy(update={"happenings": ()})
+        app._clock.at += 61.0  # type: ignore[attr-defined]
+        app.show_news()
+        await until(pilot, lambda: "Killed by" not in text_of(app))
+        assert lacks[0] in text_of(app)
+        assert "nothing has happened" not in text_of(app)
