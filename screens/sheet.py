@@ -30,6 +30,7 @@ from widgets.painting.pages import (
     change_words,
     paint_page,
     tasks_table,
+    why_no_tasks,
 )
 from widgets.scrolled import Row
 
@@ -181,13 +182,15 @@ class TasksScreen(SheetScreen):
     """The tasks of an array or a sweep, those that failed first; follows the run."""
 
     NAME = "tasks"
+    NOTE = "as far as its system still lists them"
 
     def show(self) -> None:
         """Show the tasks as they are known now."""
         report, now = self.cockpit.report_of(self._run), self.cockpit.now()
-        job = None if report is None else report.facets.job.value
-        self.text = "" if job is None else "\n".join(tasks_table(job, now))
-        self.status = "this job is no array: it has no tasks of its own"
+        if report is not None:
+            facet = report.facets.job
+            self.text = "\n".join(tasks_table(facet, now))
+            self.status = why_no_tasks(facet, now)
         super().show()
 
     async def make(self) -> None:

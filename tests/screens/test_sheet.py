@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cockpit.app.replaying import replayed
 from cockpit.model.alert import Evidence, Severity
+from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import Column, Phase, Tasks, TaskValue
 from cockpit.model.plan import Request
@@ -171,15 +173,35 @@ async def test_the_tasks_of_an_array_stand_in_a_table_those_that_failed_first() 
     job = made.job(tasks=Tasks(running=1, total=12, over=2, failed=1), members=tuple(members))
     engine = StandIn(made.report("run-a", seen=made.facets(job=job)), made.report("run-b"))
     app = cockpit(engine=engine, service=StandInService())
+
+    def is_shown(said: str) -> bool:
+        return said in text_of(app)
+
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "RUNNING 1/12 · 1 failed" in text_of(app))
         await pilot.press("K")
         await until(pilot, lambda: isinstance(app.screen, TasksScreen))
         shown = text_of(app)
         assert "1 failed · 1 running · 7 waiting · 1 succeeded" in shown
-        assert "only 10 of 12 tasks are listed" in shown
+        assert "only 10 of 12 tasks are listed; of all, 1 failed, 1 running" in shown
+        assert ", now" in next(line for line in shown.splitlines() if "as of " in line)
         places = [shown.index(f" {name} ") for name in ("7_1", "7_2", "7_[3-9]", "7_0")]
         assert places == sorted(places)
         assert "9m" in next(line for line in shown.splitlines() if "7_1" in line)
         await pilot.press("escape", "l", "K")
         await until(pilot, lambda: "no array" in text_of(app))
+        lost = engine.runs[0].facets.job.model_copy(
+            update={"error": Problem(kind=ErrorKind.TIMEOUT, message="squeue did not answer")}
+        )
+        await pilot.press("escape", "h", "K")
+        for job_facet, said in (
+            (lost, "unknown since: squeue did not answer"),
+            (lost.model_copy(update={"value": None}), "unknown: squeue did not answer"),
+            (
+                made.job(tasks=Tasks(running=3, total=4)),
+                "3 of 4 tasks run now: this job is no array",
+            ),
+        ):
+            seen = engine.runs[0].facets.model_copy(update={"job": job_facet})
+            engine.tell(engine.runs[0].model_copy(update={"facets": seen}))
+            await until(pilot, partial(is_shown, said))

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from textual.content import Content, Span
 
 from cockpit.model.conditions import CONDITIONS, limits
+from cockpit.model.facet import Facet
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import Thresholds
-from cockpit.model.wording import day_time, duration
+from cockpit.model.wording import ago, day_time, duration
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -296,32 +297,51 @@ TASK_MARKS: Final = {
 """By the phase of an array's task: its mark and style, in the order in which they are listed."""
 
 
-def tasks_table(job: JobValue, now: float) -> list[str]:
-    """Return a line of counts, then a line for each task, those that failed first.
+def tasks_table(facet: Facet[JobValue], now: float) -> list[str]:
+    """Return how many are in which phase and as of when, then the tasks, those that failed first.
 
     The counts read ``2 failed · 1 running · 9 succeeded``.
     """
-    if not job.members:
+    job = facet.value
+    if job is None or not job.members:
         return []
     order, counts = list(TASK_MARKS), Counter[Phase]()
     for each in job.members:
         counts[each.phase] += each.count
-    count = " · ".join(f"{counts[phase]:,} {phase.value}" for phase in order if counts[phase])
+    head = [" · ".join(f"{counts[phase]:,} {phase.value}" for phase in order if counts[phase])]
     if job.tasks is not None and counts.total() < job.tasks.total:
-        count += f" · only {counts.total():,} of {job.tasks.total:,} tasks are listed"
+        of = f"; of all, {job.tasks.failed:,} failed, {job.tasks.running:,} running"
+        head.append(f"only {counts.total():,} of {job.tasks.total:,} tasks are listed{of}")
+    seen = now if facet.known or facet.observed_at is None else facet.observed_at
+    head.append(f"as of {day_time(facet.observed_at, now)}, {ago(facet.age(now))}")
+    if not facet.known:
+        head[-1] += f"; unknown since: {facet.why_unknown('nobody has asked')}"
     wide = max(len(each.id) for each in job.members)
     said = max(len(each.state) for each in job.members)
-    lines = [count, "", f"  {'task':<{wide}}  {'state':<{said}}  exit   started    took"
+    lines = [*head, "", f"  {'task':<{wide}}  {'state':<{said}}  exit   started    took"
              "  node and output"]  # fmt: skip
     for each in sorted(job.members, key=lambda each: order.index(each.phase)):
-        begun, end = each.started_at, each.ended_at if each.phase.terminal else now
-        took = "" if begun is None or end is None else duration(end - begun)
+        begun, end = each.started_at, each.ended_at if each.phase.terminal else seen
+        took = "" if begun is None or end is None else duration(max(0.0, end - begun))
         code = "" if each.exit_code is None else str(each.exit_code)
         when = "" if begun is None else day_time(begun, now)
         rest = "  ".join(filter(None, (each.node, each.output)))
         lines.append(f"{TASK_MARKS[each.phase][0]} {each.id:<{wide}}  {each.state:<{said}}"
                      f"  {code:>4}  {when:>8}  {took:>6}  {rest}".rstrip())  # fmt: skip
     return lines
+
+
+def why_no_tasks(facet: Facet[JobValue], now: float) -> str:
+    """Return why no task is listed: no array, none that is told of one by one, or not known."""
+    job = facet.value
+    if job is None:
+        return f"the job's tasks are unknown: {facet.why_unknown('nobody has asked')}"
+    if facet.remembered:
+        return "the tasks are unknown: the job's system has not answered since the start"
+    if job.tasks is None:
+        return "this job is no array: it has no tasks of its own"
+    of = f"{job.tasks.running:,} of {job.tasks.total:,} tasks run {ago(facet.age(now))}"
+    return f"{of}: this job is no array, so they are not told of one by one"
 
 
 CELL: Final = (8.4, 18.0)
