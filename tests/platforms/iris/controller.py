@@ -19,7 +19,6 @@ from typing import Any
 DATA = Path(__file__).parents[2] / "data" / "iris"
 RPC = "iris.cluster.ControllerService"
 LOGS = "proxy/system.log-server/finelog.logging.LogService"
-FRIENDLY = {"pending", "building", "running", "succeeded", "failed", "killed"}
 LIVES = {"JOB_STATE_PENDING", "JOB_STATE_BUILDING", "JOB_STATE_RUNNING"}
 QUERY = {
     "nameFilter",

@@ -17,7 +17,6 @@ from cockpit.platforms.local.marks import starts_of
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
 from tests.waiting import until
 
-INSIDE = "import os\nos.makedirs('saves', exist_ok=True)\n" + WAIT
 UP = "import os; os.write(3, b'up\\n'); os.close(3)\nimport time; time.sleep(60)\n"
 UP_HERE = "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
 PY = " ".join(PYTHON)
