@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from base64 import b32encode
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -61,12 +60,11 @@ class Answers(StoreView):
 
     def offered(self, file: str, ref_or_code: str, now: Moment) -> FoundOffer | None:
         """Return the offer of this name or code, the newest one; ``None``: none was made here."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document, at, steady, boot, used_at FROM offers WHERE file = ?"
-                " AND (ref = ? OR code = ?) ORDER BY at DESC LIMIT 1",
-                (file, ref_or_code, ref_or_code),
-            ).fetchone()
+        row = self._first(
+            "SELECT document, at, steady, boot, used_at FROM offers WHERE file = ?"
+            " AND (ref = ? OR code = ?) ORDER BY at DESC LIMIT 1",
+            file, ref_or_code, ref_or_code,
+        )  # fmt: skip
         offer = None if row is None else unpack(Offer, row[0])
         if row is None or offer is None:
             return None
@@ -85,11 +83,8 @@ class Answers(StoreView):
 
     def use(self, ref: str, now: float) -> bool:
         """Use an offer up; ``False`` if somebody has done that already."""
-        with self._store.writing() as connection:
-            changed = connection.execute(
-                "UPDATE offers SET used_at = ? WHERE ref = ? AND used_at IS NULL", (now, ref)
-            )
-            return changed.rowcount == 1
+        query = "UPDATE offers SET used_at = ? WHERE ref = ? AND used_at IS NULL"
+        return self._change(query, now, ref) == 1
 
     def take(self, run: str, heard: HeardAnswer, place: str = "") -> bool:
         """Take an answer as ours to deal with; ``False`` if it was taken before, by anybody.
@@ -98,17 +93,22 @@ class Answers(StoreView):
         """
         with self._store.writing() as connection:
             connection.execute("DELETE FROM answers WHERE at < ?", (heard.at - KEEP,))
-            return _insert(connection, run, heard, pack(this_holder()), place) == 1
+            fields = (getattr(heard, name) for name in _COLUMNS.split(", "))
+            taken = connection.execute(
+                f"INSERT OR IGNORE INTO answers (run, holder, place, {_COLUMNS})"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (run, pack(this_holder()), place, *fields),
+            )
+            return taken.rowcount == 1
 
     def settle(self, run: str, heard: HeardAnswer) -> bool:
         """Write how an answer that was taken has ended; ``False`` if that is written already."""
-        with self._store.writing() as connection:
-            changed = connection.execute(
-                "UPDATE answers SET state = ?, result = ? WHERE run = ? AND source = ?"
-                " AND answer = ? AND state = ?",
-                (heard.state, heard.result, run, heard.source, heard.answer, TAKEN),
-            )
-            return changed.rowcount == 1
+        query = (
+            "UPDATE answers SET state = ?, result = ? WHERE run = ? AND source = ?"
+            " AND answer = ? AND state = ?"
+        )
+        key = run, heard.source, heard.answer, TAKEN
+        return self._change(query, heard.state, heard.result, *key) == 1
 
     def interrupted(self, run: str, before: float) -> tuple[InterruptedAnswer, ...]:
         """Return the answers that processes had taken which are gone.
@@ -116,13 +116,9 @@ class Answers(StoreView):
         Those of another machine or container cannot be looked at: they are if they were taken
         ``before`` (epoch s).
         """
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND state = ?",
-                (run, TAKEN),
-            ).fetchall()
+        query = f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND state = ?"
         found = []
-        for holder, place, *fields in rows:
+        for holder, place, *fields in self._all(query, run, TAKEN):
             owner = unpack(Holder, holder)
             heard, alive = _heard(fields), None if owner is None else lives(owner)
             if alive is False or (alive is None and heard.at < before):
@@ -131,22 +127,9 @@ class Answers(StoreView):
 
     def of(self, run: str) -> tuple[HeardAnswer, ...]:
         """Return the answers about a run, oldest first."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM answers WHERE run = ? ORDER BY at", (run,)
-            ).fetchall()
-        return tuple(map(_heard, rows))
+        query = f"SELECT {_COLUMNS} FROM answers WHERE run = ? ORDER BY at"
+        return tuple(map(_heard, self._all(query, run)))
 
 
 def _heard(row: Sequence[Any]) -> HeardAnswer:
     return HeardAnswer(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
-
-
-def _insert(
-    connection: sqlite3.Connection, run: str, heard: HeardAnswer, holder: str, place: str
-) -> int:
-    return connection.execute(
-        f"INSERT OR IGNORE INTO answers (run, holder, place, {_COLUMNS})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (run, holder, place, *(getattr(heard, name) for name in _COLUMNS.split(", "))),
-    ).rowcount
