@@ -476,6 +476,7 @@ class _Nesting:
     An evaluation's bar often has no name, as Hugging Face's: what it counts is no step. It has
     another total, begins close behind the unfinished bar of the steps, and takes far longer
     than one of them does. The bar of an epoch's batches within one of epochs takes one of them.
+    Where a loss of training is told between its lines it is a training that began anew.
     """
 
     def __init__(self) -> None:
@@ -486,6 +487,8 @@ class _Nesting:
 
     def holds(self, line: int, found: LineProgress) -> bool:
         """Tell whether a line is of an inner bar; else it is of the outer one, if of any."""
+        if found.format == "dict" and self._inner is not None:
+            self._outer = self._inner = None
         if found.format != "tqdm" or found.scope != "run" or found.max_step is None:
             return False
         near, self._line = line - self._line <= _BETWEEN, line

@@ -97,6 +97,20 @@ def test_the_bar_of_an_evaluation_in_the_midst_of_the_steps_counts_no_step() -> 
     assert [found.step for _, found in read_training([log.encode()])] == [500, 501]
 
 
+def test_a_training_that_begins_anew_with_another_total_is_no_evaluation() -> None:
+    log = """
+  2%|1         | 500/28013 [02:59<2:41:40,  2.84it/s]
+slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO PREEMPTION ***
+  0%|          | 1/14000 [00:00<1:40:43,  2.14it/s]
+{'loss': 2.1, 'grad_norm': 1.0, 'learning_rate': 0.0001, 'epoch': 0.1}
+  0%|          | 2/14000 [00:01<1:40:43,  2.14it/s]
+{'loss': 2.0, 'grad_norm': 1.0, 'learning_rate': 0.0001, 'epoch': 0.1}
+  0%|          | 3/14000 [00:02<1:40:43,  2.14it/s]
+"""
+    found = [each.step for _, each in read_training([log.encode()]) if each.step is not None]
+    assert found == [500, 2, 3]
+
+
 def test_the_bar_of_batches_within_one_of_epochs_is_read() -> None:
     log = """
  20%|##        | 1/5 [10:00<40:40,  600.0s/it]
