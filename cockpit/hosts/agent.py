@@ -36,6 +36,7 @@ ENVIRONMENT = 1_000_000
 """Bytes of a process's environment that are sent at most."""
 ENVIRONMENTS = 600
 """Environments that are sent at most: those of a job's processes, its loaders among them."""
+DEVICES = b"CUDA_VISIBLE_DEVICES"
 COMMAND_LINE = 131_072
 """Bytes of a command line that are sent at most."""
 LATE = -1000
@@ -111,10 +112,12 @@ def processes(
 ) -> list[list[Any]]:
     """Return every process but zombies and kernel threads.
 
-    Each is ``[pid, ppid, pgid, sid, uid, state, start in ticks, argv, folder, environment, open
-    files]``. The environment is given as text of those that hold one of the words
+    Each is ``[pid, ppid, pgid, sid, uid, state, start in ticks, argv, folder, environment,
+    devices, open files]``. The environment is given as text of those that hold one of the words
     ``environments`` (of ``most`` at most), else ``None``. Open files, ``[path, reads, writes,
-    locked]``, are those whose path holds one of ``files``.
+    locked]``, are those whose path holds one of ``files``. The devices are what its first
+    environment says of ``DEVICES``, ``None`` where it says nothing, ``False`` where it was not
+    read.
     """
     if not os.path.exists(f"{proc}/self/stat"):
         raise OSError(errno.ENOTSUP, "processes are seen on Linux alone", proc)
@@ -153,11 +156,12 @@ def _process(proc: str, pid: int, words: Sequence[bytes], files: Sequence[str]) 
         if argv is None or not (argv or fields[20] != b"0"):
             return None  # at its end: what becomes another program has memory
         argv = argv[:-1] if argv.endswith(b"\0") else argv
+        environment, devices = _environment(folder, words)
         return [
             pid, int(fields[1]), int(fields[2]), int(fields[3]), os.fstat(folder).st_uid,
             chr(fields[0][0]), int(fields[19]),
             [part.decode("utf-8", "replace") for part in argv.split(b"\0")],
-            _link("cwd", folder), _environment(folder, words),
+            _link("cwd", folder), environment, devices,
             _open_files(folder, files) if files else [],
         ]  # fmt: skip
     finally:
@@ -181,13 +185,17 @@ def _bytes(name: str, folder: int, most: int) -> bytes | None:
         os.close(file)
 
 
-def _environment(folder: int, words: Sequence[bytes]) -> str | None:
-    if not words:
-        return None
-    found = _bytes("environ", folder, ENVIRONMENT)
-    if found is None or not any(word in found for word in words):
-        return None
-    return found.decode("utf-8", "surrogateescape")
+def _environment(folder: int, words: Sequence[bytes]) -> tuple[str | None, str | bool | None]:
+    """Return an environment that holds one of the words, and which devices it names."""
+    found = _bytes("environ", folder, ENVIRONMENT) if words else None
+    if found is None:
+        return None, False
+    devices: str | bool | None = None if found else False  # empty: it becomes another program
+    start = b"\0" + DEVICES + b"="
+    if DEVICES in found and start in b"\0" + found:
+        devices = (b"\0" + found).partition(start)[2].partition(b"\0")[0].decode("utf-8", "replace")
+    held = any(word in found for word in words)
+    return found.decode("utf-8", "surrogateescape") if held else None, devices
 
 
 def open_files(pid: int, proc: str = PROC) -> list[list[Any]]:

@@ -211,6 +211,8 @@ class JobValue(Frozen):
     restarts: int | None = None
     accelerators: int | None = None
     """How many it holds over all its tasks, by its system's own word."""
+    accelerators_by: str | None = Field(default=None, exclude=True)
+    """Whose word that is, where it is not its source's; where there is no number, why."""
     launch_id: str | None = None
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()

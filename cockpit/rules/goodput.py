@@ -184,11 +184,12 @@ def _hours_held(held: Mapping[int | None, float], present: int | None) -> float 
 def accelerators_of(run: RunSpec, history: History) -> tuple[int | None, str]:
     """Return how many accelerators the present job holds and by whose word; else why not.
 
-    A process on a machine of one's own holds all that are listed there.
+    A process on a machine of one's own holds all that are listed there, but where its
+    environment names some of them.
     """
     job, host = job_of(history), history.facets.host
-    if job is not None and job.accelerators is not None:
-        return job.accelerators, f"by {history.facets.job.source}"
+    if job is not None and (job.accelerators is not None or job.accelerators_by is not None):
+        return job.accelerators, job.accelerators_by or f"by {history.facets.job.source}"
     if run.job is None:
         return None, "no job in cockpit.toml"
     before = [m for m in history.phases if job and m.job_id == job.id and m.accelerators]

@@ -100,6 +100,12 @@ def test_a_process_on_a_machine_of_ones_own_holds_its_accelerators() -> None:
     run = run_spec(price_per_accelerator_hour=2.0)
     host = HostValue(gpus=tuple(Gpu(index=at, name="H100") for at in range(8)), gpus_lost=0)
     assert costed(run, life(6500, ROWS, DEATH, host=host)).per_hour == 16.0
+    some = job(id="2", accelerators=2, accelerators_by="by CUDA_VISIBLE_DEVICES of process 7")
+    assert costed(run, life(6500, ROWS, DEATH, host=host, job=some)).per_hour == 4.0
+    untold = job(id="2", accelerators_by="CUDA_VISIBLE_DEVICES of process 7 cannot be read")
+    hidden = costed(run, life(6500, ROWS, DEATH, host=host, job=untold))
+    assert (hidden.per_hour, hidden.spent) == (None, None)
+    assert (hidden.spent_why or "").endswith("of process 7 cannot be read")
     none = costed(run, life(6500, ROWS, DEATH, host=HostValue()))
     assert "no nvidia-smi on" in (none.spent_why or "")
 

@@ -16,7 +16,8 @@ MOST: Final = 100_000
 class Process(NamedTuple):
     """One process. ``env`` is its first environment, as bytes; ``None`` where it is not ours.
 
-    ``ticks`` is its start in the kernel's ticks since boot.
+    ``ticks`` is its start in the kernel's ticks since boot. ``devices`` is its first
+    CUDA_VISIBLE_DEVICES, ``False`` where that was not read.
     """
 
     pid: int
@@ -29,6 +30,7 @@ class Process(NamedTuple):
     argv: tuple[str, ...]
     env: bytes | None
     cwd: str | None
+    devices: str | bool | None = None
 
     def variable(self, name: str) -> str | None:
         """Return a variable of its first environment."""
@@ -54,9 +56,9 @@ def census_of(listed: Iterable[Sequence[Any]]) -> Census:
     return {
         pid: Process(
             pid, ppid, pgid, sid, uid, state, ticks, tuple(argv),
-            None if env is None else env.encode("utf-8", "surrogateescape"), cwd,
+            None if env is None else env.encode("utf-8", "surrogateescape"), cwd, devices,
         )
-        for pid, ppid, pgid, sid, uid, state, ticks, argv, cwd, env, _ in listed
+        for pid, ppid, pgid, sid, uid, state, ticks, argv, cwd, env, devices, _ in listed
     }  # fmt: skip
 
 

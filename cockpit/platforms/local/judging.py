@@ -11,6 +11,7 @@ grows after its job is gone is written by somebody else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from cockpit.model import wording
@@ -27,6 +28,32 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 STOP_STATES: Final = ("T", "t")
+
+
+def named_devices(members: Sequence[Process]) -> tuple[int | None, str | None]:
+    """Return how many accelerators a job's CUDA_VISIBLE_DEVICES names and whose word that is.
+
+    No number: why, and nothing where it is not set at all: then a job may use all there are.
+    What a program sets for itself once it runs nobody sees.
+    """
+    if not members:
+        return None, None
+    own, variable = members[0], f"CUDA_VISIBLE_DEVICES of process {members[0].pid}"
+    values = [one.devices for one in members if isinstance(one.devices, str)]
+    if own.devices is False:
+        return None, f"{variable} cannot be read"
+    if own.devices is None:
+        return None, "only some of its processes have CUDA_VISIBLE_DEVICES" if values else None
+    named = {name for value in values for name in _devices(value)}
+    if any(name.startswith("MIG") for name in named):
+        return None, f"{variable} names parts of accelerators"
+    return (len(named), f"by {variable}") if named else (None, f"{variable} names none")
+
+
+def _devices(value: str) -> Iterable[str]:
+    """Return the devices of a list, which ends before the first that is none."""
+    names = (name.strip() for name in value.split(","))
+    return takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)
 
 
 class Stop(NamedTuple):
@@ -237,6 +264,7 @@ def value_of(
 ) -> JobValue:
     """Return a job in some state, with what was seen of it besides."""
     pid = seen.pid if isinstance(seen.pid, PidNote) else None
+    count, by = named_devices(seen.members)
     return JobValue(
         id=None if pid is None else f"pid:{pid.pid}",
         state=state,
@@ -246,6 +274,8 @@ def value_of(
         pending_since=pending_since,
         started_at=launched_at(seen),
         ended_at=ended_at,
+        accelerators=count,
+        accelerators_by=by,
         launch_id=None if pid is None else pid.launch_id,
         log_mark=None if pid is None else pid.log,
         rivals=seen.elsewhere,

@@ -155,6 +155,42 @@ async def test_alive_without_a_log_in_the_run_file_is_running(box: Box) -> None:
     assert (await box.value("log")).phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize(
+    ("variable", "count", "by"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,3", 2, "by CUDA_VISIBLE_DEVICES of process {pid}"),
+        ("CUDA_VISIBLE_DEVICES=GPU-5a,1,-1,2", 2, "by CUDA_VISIBLE_DEVICES of process {pid}"),
+        ("CUDA_VISIBLE_DEVICES=", None, "CUDA_VISIBLE_DEVICES of process {pid} names none"),
+        ("CUDA_VISIBLE_DEVICES=MIG-7e", None,
+         "CUDA_VISIBLE_DEVICES of process {pid} names parts of accelerators"),
+        ("NO_CUDA_VISIBLE_DEVICES=0", None, None),
+    ],
+)  # fmt: skip
+async def test_a_process_holds_the_accelerators_that_its_environment_names(
+    box: Box, variable: str, count: int | None, by: str | None
+) -> None:
+    child = box.start("env", "-u", "CUDA_VISIBLE_DEVICES", variable, "sleep", "60")
+    wait_for(lambda: census()[child.pid].argv[0] == "sleep")
+    box.note(child.pid)
+    value = await box.value("log")
+    said = None if by is None else by.format(pid=child.pid)
+    assert (value.accelerators, value.accelerators_by) == (count, said)
+
+
+async def test_children_that_see_fewer_devices_leave_the_accelerators_unknown(box: Box) -> None:
+    rank = "import os, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], env="
+    rank += "{**os.environ, 'CUDA_VISIBLE_DEVICES': '1'}, stdin=subprocess.PIPE).wait()"
+    child = box.start("env", "-u", "CUDA_VISIBLE_DEVICES", sys.executable, "-c", rank)
+    wait_for(lambda: any(
+        each.ppid == child.pid and each.variable("CUDA_VISIBLE_DEVICES") == "1"
+        for each in census().values()
+    ))  # fmt: skip
+    box.note(child.pid)
+    value = await box.value("log")
+    assert value.accelerators is None
+    assert value.accelerators_by == "only some of its processes have CUDA_VISIBLE_DEVICES"
+
+
 async def test_a_stopped_process_says_so(box: Box) -> None:
     child = box.start()
     box.note(child.pid)
