@@ -13,7 +13,8 @@ from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules.goodput import Held, accelerators_of, held_in
+from cockpit.rules.accelerators import accelerators_of
+from cockpit.rules.goodput import Held, held_in
 from cockpit.rules.present import job_of, phase_of, phase_since, seen_after_end, seen_at
 
 BURNS = frozenset(name for row in CONDITIONS if row.burns for name in row.ids)
@@ -62,11 +63,11 @@ def _hours(found: Cost, held: Held | Goodput) -> float | None:
 def _spent(found: Cost, account: Goodput, by: str) -> dict[str, Any]:
     """Return what was spent, and what of it went to steps that were trained again."""
     hours = _hours(found, account)
-    untold = f"how many accelerators it holds is not known: {by}"
+    untold = f"how many accelerators it holds is not known: {account.accelerators_why or by}"
     spent = {"spent_why": untold} if hours is None else {"spent": hours * found.price}
     if account.share_why is not None or account.steps_lost is None:
         why = account.share_why or "former attempts may have rows that are not read"
-    elif found.per_hour is None:
+    elif hours is None or found.per_hour is None:
         why = untold
     elif found.per == "accelerator" and {*account.held_as} - {found.accelerators}:
         why = "its attempts held different numbers of accelerators"
@@ -133,8 +134,10 @@ def _burning(
         return {**told, "burning_why": "no start of the run is known"}
     begun = max(burns.since, account.since)
     hours = _hours(found, held_in(run, history, begun, max(begun, account.until)))
-    if hours is None or found.per_hour is None:
+    if found.per_hour is None:
         return {**told, "burning_why": "its price in an hour is not known"}
+    if hours is None:
+        return {**told, "burning_why": account.accelerators_why}
     return {**told, "burning": hours * found.price}
 
 

@@ -27,6 +27,7 @@ from cockpit.model.goodput import (
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
+from cockpit.rules.accelerators import TASKS_CHANGED, accelerators_of, tasks_changed
 from cockpit.rules.metrics.progress import current_step
 from cockpit.rules.present import (
     CLOCK_SKEW,
@@ -147,6 +148,7 @@ def _held(
         unseen += max(0.0, left)
     told = tuple(sorted(count for count in held if count is not None))
     hours = _hours_held(held, accelerators_of(run, history)[0])
+    hours = None if tasks_changed(history) else hours
     return Held(sum(held.values()), unseen, hours, held.get(None, 0.0), told)
 
 
@@ -181,35 +183,6 @@ def _hours_held(held: Mapping[int | None, float], present: int | None) -> float 
     return sum((count or 0) * time for count, time in counted) / HOUR
 
 
-def accelerators_of(run: RunSpec, history: History) -> tuple[int | None, str]:
-    """Return how many accelerators the present job holds and by whose word; else why not.
-
-    A process on a machine of one's own holds all that are listed there, but where its
-    environment names some of them.
-    """
-    job, host = job_of(history), history.facets.host
-    if job is not None and (job.accelerators is not None or job.accelerators_by is not None):
-        return job.accelerators, job.accelerators_by or f"by {history.facets.job.source}"
-    if run.job is None:
-        return None, "no job in cockpit.toml"
-    before = [m for m in history.phases if job and m.job_id == job.id and m.accelerators]
-    if before:
-        return before[-1].accelerators, f"as its system said {wording.moment(before[-1].at)}"
-    if run.job.kind not in ("box", "local"):
-        none = f"{history.facets.job.source or run.job.kind} names none for this job"
-        return None, history.facets.job.why_unknown(
-            "the job was not asked yet"
-        ) if job is None else none
-    value = host.value
-    if value is None:
-        return None, host.why_unknown("the machine was not asked yet")
-    count = len(value.gpus) + (value.gpus_lost or 0)
-    if value.gpus_lost is None and not value.gpus:
-        why = value.gpus_error
-        return None, f"no nvidia-smi on {host.source}" if why is None else why.message
-    return count or None, f"by nvidia-smi on {host.source}" if count else f"none on {host.source}"
-
-
 def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
     """Return the steps with their times by our clock, and what is doubtful about those.
 
@@ -238,6 +211,7 @@ def _account(
     stepping = history.trend.stepping
     watched = split.wall_s - split.unwatched_s
     count, by = accelerators_of(run, history)
+    untold = by if count is None else TASKS_CHANGED if tasks_changed(history) else None
     return Goodput(
         since=span[0],
         until=span[1],
@@ -247,8 +221,8 @@ def _account(
         steps_lost=stepping.steps_again + stepping.steps_spoilt,
         accelerators=count,
         accelerators_by=None if count is None else by,
-        accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
-        accelerators_why=None if count is not None else by,
+        accelerator_hours_lost=None if count is None or untold else split.held_s * count / HOUR,
+        accelerators_why=untold,
     )
 
 

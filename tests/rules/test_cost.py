@@ -7,7 +7,7 @@ import pytest
 from cockpit.model.cost import Cost, burning, cost_lines, spending
 from cockpit.model.goodput import Looks
 from cockpit.model.history import History
-from cockpit.model.observed import Gpu, HostValue, Phase, Row
+from cockpit.model.observed import Gpu, HostValue, Phase, Row, TaskValue
 from cockpit.model.run import JobSpec, RunSpec, TeardownSpec
 from cockpit.rules.cost import cost
 from cockpit.rules.goodput import goodput
@@ -60,6 +60,26 @@ def test_attempts_that_held_different_numbers_do_not_tell_what_repeats_cost() ->
                                                         accelerators=8)))  # fmt: skip
     assert found.lost_to_repeats is None
     assert "different numbers" in (found.lost_why or "")
+
+
+def test_an_array_is_priced_by_accelerator_while_as_many_of_its_tasks_run() -> None:
+    run = run_spec(price_per_accelerator_hour=2.0, job=SLURM)
+
+    def array(*tasks: tuple[float, float | None]) -> Cost:
+        members = tuple(
+            TaskValue(id=f"7_{at}", state="", phase=Phase.FAILED if end else Phase.RUNNING,
+                      started_at=T0 + begin, ended_at=None if end is None else T0 + end)
+            for at, (begin, end) in enumerate(tasks)
+        )  # fmt: skip
+        present = job(id="7", started_at=T0, accelerators=8, members=members)
+        return costed(run, life(H, [], [mark(Phase.RUNNING, 0, "7")], job=present))
+
+    assert array((0, None)).spent == pytest.approx(16.0)
+    assert array((0, 1000), (1010, 2000), (2005, None)).spent == pytest.approx(16.0)
+    assert array((0, None), (5, None)).spent == pytest.approx(16.0)
+    changed = array((0, 1000), (0, 1000), (1000, None))
+    assert (changed.spent, changed.per_hour) == (None, 16.0)
+    assert (changed.spent_why or "").endswith("its tasks came and went beside one another")
 
 
 def test_an_attempt_that_told_no_number_is_counted_as_the_present_one_and_that_is_said() -> None:
