@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from cockpit.notify.offering import TOKEN, Offers
 from cockpit.notify.routes import Channels
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.sources.github import GitHub
+from cockpit.store.answers import FoundOffer
 from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
 
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 READ_WITHIN: Final = 30.0
 SAID: Final = 120
 """Characters of an answer that are kept and repeated."""
+
+
+POSTED_WITHIN: Final = 120.0
+"""Seconds within which a message is posted once its offer is made; a later one may be a copy."""
+COPIED: Final = (
+    "this message was not posted when the cockpit sent it, so it may be a copy; answer the"
+    " original, or at a terminal"
+)
 
 
 class Command(NamedTuple):
@@ -122,6 +131,34 @@ class Given(NamedTuple):
     def login(self) -> str:
         """The account as the journal names who typed: ``ada-l on GitHub``."""
         return f"{shown(clean(self.account, 200), 60)} on {ANSWER_KINDS[self.source].label}"
+
+
+def runs_meant(given: Given, command: Command) -> Iterable[str]:
+    """Return the runs that an answer is for: words of several runs' issue name one of them."""
+    named = command.what.split()[1] if command.confirms and command.what else ""
+    return (named,) if named in given.runs else given.runs
+
+
+def by_reference(given: Given, found: FoundOffer) -> tuple[Given, Command] | None:
+    """Return what a person asks for who answers a message: without more, its own alerts."""
+    if given.posted is not None and abs(given.posted - found.made_ago) > POSTED_WITHIN:
+        given = given._replace(trouble=COPIED)
+    if given.once:
+        given = given._replace(trouble=given.trouble or found.over)
+    meant = commanded(given)
+    if meant is None or meant[1] != Command("ack"):
+        return meant
+    given = meant[0]._replace(age=max(given.age, found.age))
+    return given, Command("ack", asks=found.offer.asks)
+
+
+def commanded(given: Given) -> tuple[Given, Command] | None:
+    """Return an answer with the command that its text is; a bad one with what was expected."""
+    try:
+        command = command_in(given.text)
+    except BadCommandError as error:
+        return given._replace(trouble=given.trouble or str(error)), Command("ack", "?")
+    return None if command is None else (given, command)
 
 
 class Reading(NamedTuple):

@@ -8,7 +8,7 @@ names for the account; it approves nothing, and anything else is refused with th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -43,13 +43,14 @@ from cockpit.model.report import RunReport
 from cockpit.model.shared_facts import same_person
 from cockpit.model.wording import duration, plural
 from cockpit.notify.answers import (
-    BadCommandError,
     Command,
     Desk,
     Given,
     Reader,
-    command_in,
+    by_reference,
+    commanded,
     desk_of,
+    runs_meant,
 )
 from cockpit.notify.offering import KeyFileError, key_path, signed_by_us, signing_key
 from cockpit.notify.readers import readers_of
@@ -76,12 +77,7 @@ INTERRUPTED: Final = (
     "not known whether it was done: the cockpit was stopped while it dealt with this; look at the"
     " run, and answer anew"
 )
-POSTED_WITHIN: Final = 120.0
-"""Seconds within which a message is posted once its offer is made; a later one may be a copy."""
-COPIED: Final = (
-    "this message was not posted when the cockpit sent it, so it may be a copy; answer the"
-    " original, or at a terminal"
-)
+NOT_OFFERED: Final = "Its words were not sent: the cockpit was stopped before that; ask anew"
 SHOWN: Final = 5
 """Warnings of a plan that a reply repeats."""
 DOES: Final[Mapping[AnswerVerb, str]] = {
@@ -248,7 +244,7 @@ class AnswerService(ReportService):
             if meant is None:
                 return True
             given, command = meant
-            runs = [run for run in _meant_runs(given, command) if run in self._runs]
+            runs = [run for run in runs_meant(given, command) if run in self._runs]
             ignored = ""
             if given.person is None:
                 ignored = given.nobody
@@ -267,7 +263,7 @@ class AnswerService(ReportService):
         return len(runs) == len(given.runs)
 
     async def _end_interrupted(self, reader: Reader) -> None:
-        """Write, and reply, that an answer was left half done by a cockpit that is gone."""
+        """Reply to the answers that a cockpit has left which is gone, half done or done."""
         for run, report in list(self._runs.items()):
             with suppress(StoreError, TimeoutError):
                 await self._end_interrupted_of(run, report, reader)
@@ -275,14 +271,44 @@ class AnswerService(ReportService):
     async def _end_interrupted_of(self, run: str, report: RunReport, reader: Reader) -> None:
         key = self._key(run)
         find = partial(self._answers.interrupted, key, self._clock.now() - 2 * WITHIN)
-        for heard, place in await offload(find, deadline=STORE_WITHIN):
-            if heard.source != reader.row.label:
+        for found in await offload(find, deadline=STORE_WITHIN):
+            adopt = partial(self._answers.adopt, key, found)
+            if found.heard.source != reader.row.label or not await offload(
+                adopt, deadline=STORE_WITHIN
+            ):
                 continue
-            ended = heard.model_copy(update={"state": UNKNOWN, "result": INTERRUPTED})
-            settle = partial(self._answers.settle, key, ended)
-            if await offload(settle, deadline=STORE_WITHIN):
-                given = Given(reader.spec.kind, heard.answer, "", None, "", 0.0, place=place)
-                await reader.reply(report.spec, given, f"{heard.who}: {INTERRUPTED}", None)
+            heard = found.heard
+            if heard.state == TAKEN:
+                heard = heard.model_copy(update={"state": UNKNOWN, "result": INTERRUPTED})
+                settle = partial(self._answers.settle, key, heard)
+                await offload(settle, deadline=STORE_WITHIN)
+            text = f"{heard.who}: {heard.result}"
+            if heard.state == PLANNED:
+                text += f" {NOT_OFFERED}"
+            given = Given(reader.spec.kind, heard.answer, "", None, "", 0.0, place=found.place)
+            await self._reply(reader, report, given, text)
+
+    async def _reply(
+        self,
+        reader: Reader,
+        report: RunReport,
+        given: Given,
+        text: str,
+        offer: Offer | None = None,
+    ) -> None:
+        """Reply once, and write that; what is not sent is a notice."""
+        run = report.name
+        self._unsent.pop(run, None)
+        unsent = await reader.reply(report.spec, given, text, offer)
+        if unsent is not None:
+            self._unsent[run] = f"the reply to an answer about {run} was not sent: {unsent}"
+        await self._release(run, given)
+
+    async def _release(self, run: str, given: Given) -> None:
+        source = ANSWER_KINDS[given.source].label
+        replied = partial(self._answers.replied, self._key(run), source, given.id)
+        with suppress(StoreError, TimeoutError):
+            await offload(replied, deadline=STORE_WITHIN)
 
     def _meant(self, given: Given) -> tuple[Given, Command] | None:
         """Return an answer with what it asks for, ``None`` if that is nothing; blocking.
@@ -297,8 +323,8 @@ class AnswerService(ReportService):
         if ANSWER_KINDS[given.source].accounts is None:
             return self._by_token(given, found)
         if not given.ref:
-            return _commanded(given)
-        return None if found is None else _by_reference(given, found)
+            return commanded(given)
+        return None if found is None else by_reference(given, found)
 
     def _by_token(self, given: Given, found: FoundOffer | None) -> tuple[Given, Command] | None:
         """Return what the holder of a token asks for; note one that holds for nothing."""
@@ -376,10 +402,9 @@ class AnswerService(ReportService):
             text = f"{given.person}: {ended.text}"
             if ended.offer is not None:
                 text += f" To do it, send these words within {duration(CONFIRM_LASTS)}"
-            self._unsent.pop(run, None)
-            unsent = await reader.reply(report.spec, given, text, ended.offer)
-            if unsent is not None:
-                self._unsent[run] = f"the reply to an answer about {run} was not sent: {unsent}"
+            await self._reply(reader, report, given, text, ended.offer)
+        else:
+            await self._release(run, given)
         await self._engine.poke(run)
 
     async def _ended(
@@ -533,12 +558,6 @@ class AnswerService(ReportService):
         return Ended(result.outcome.value, f"relaunch {said}")
 
 
-def _meant_runs(given: Given, command: Command) -> Iterable[str]:
-    """Return the runs that an answer is for: words of several runs' issue name one of them."""
-    named = command.what.split()[1] if command.confirms and command.what else ""
-    return (named,) if named in given.runs else given.runs
-
-
 def _which(what: str, limited: bool, open_then: list[Alert]) -> str:
     """Return what is to be said of an acknowledgement that names no alert, or several.
 
@@ -552,28 +571,6 @@ def _which(what: str, limited: bool, open_then: list[Alert]) -> str:
     named = f"no alert {what} is open that was when this was written"
     why = "several alerts were open" if what in ("", "all") else named
     return f"{why}; open then: {ids}. Say which, or all"
-
-
-def _by_reference(given: Given, found: FoundOffer) -> tuple[Given, Command] | None:
-    """Return what a person asks for who answers a message: without more, its own alerts."""
-    if given.posted is not None and abs(given.posted - found.made_ago) > POSTED_WITHIN:
-        given = given._replace(trouble=COPIED)
-    if given.once:
-        given = given._replace(trouble=given.trouble or found.over)
-    meant = _commanded(given)
-    if meant is None or meant[1] != Command("ack"):
-        return meant
-    given = meant[0]._replace(age=max(given.age, found.age))
-    return given, Command("ack", asks=found.offer.asks)
-
-
-def _commanded(given: Given) -> tuple[Given, Command] | None:
-    """Return an answer with the command that its text is; a bad one with what was expected."""
-    try:
-        command = command_in(given.text)
-    except BadCommandError as error:
-        return given._replace(trouble=given.trouble or str(error)), Command("ack", "?")
-    return None if command is None else (given, command)
 
 
 def _relaunch_of(run: str, given: Given) -> Request:

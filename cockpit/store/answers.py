@@ -7,7 +7,7 @@ from base64 import b32encode
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from cockpit.model.answers import TAKEN, HeardAnswer, Offer
+from cockpit.model.answers import IGNORED, TAKEN, HeardAnswer, Offer
 from cockpit.model.clock import Moment
 from cockpit.model.wording import duration
 from cockpit.store.ownership import Holder, lives, this_holder
@@ -34,10 +34,11 @@ class FoundOffer(NamedTuple):
 
 
 class InterruptedAnswer(NamedTuple):
-    """An answer whose process ended before it was dealt with; ``place`` is where a reply goes."""
+    """An answer whose process ended before it had replied; ``place`` is where a reply goes."""
 
     heard: HeardAnswer
     place: str
+    holder: str
 
 
 def new_ref() -> str:
@@ -110,19 +111,39 @@ class Answers(StoreView):
         key = run, heard.source, heard.answer, TAKEN
         return self._change(query, heard.state, heard.result, *key) == 1
 
+    def replied(self, run: str, source: str, answer: str) -> None:
+        """Write that nothing is left to do for an answer."""
+        query = (
+            "UPDATE answers SET holder = '' WHERE run = ? AND source = ? AND answer = ?"
+            " AND state != ?"
+        )
+        self._change(query, run, source, answer, TAKEN)
+
+    def adopt(self, run: str, found: InterruptedAnswer) -> bool:
+        """Take what a process has left that is gone; ``False`` if somebody has done that."""
+        query = (
+            "UPDATE answers SET holder = ? WHERE run = ? AND source = ? AND answer = ?"
+            " AND holder = ?"
+        )
+        key = run, found.heard.source, found.heard.answer, found.holder
+        return self._change(query, pack(this_holder()), *key) == 1
+
     def interrupted(self, run: str, before: float) -> tuple[InterruptedAnswer, ...]:
-        """Return the answers that processes had taken which are gone.
+        """Return the answers to which processes have not replied that are gone.
 
         Those of another machine or container cannot be looked at: they are if they were taken
         ``before`` (epoch s).
         """
-        query = f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND state = ?"
+        query = (
+            f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ?"
+            " AND state != ? AND (holder != '' OR state = ?)"
+        )
         found = []
-        for holder, place, *fields in self._all(query, run, TAKEN):
+        for holder, place, *fields in self._all(query, run, IGNORED, TAKEN):
             owner = unpack(Holder, holder)
             heard, alive = _heard(fields), None if owner is None else lives(owner)
             if alive is False or (alive is None and heard.at < before):
-                found.append(InterruptedAnswer(heard, place))
+                found.append(InterruptedAnswer(heard, place, holder))
         return tuple(found)
 
     def of(self, run: str) -> tuple[HeardAnswer, ...]:

@@ -372,3 +372,29 @@ async def test_a_message_whose_alerts_are_closed_is_not_said_to_be_about_the_ope
     (answer,) = await here.answered()
     assert answer.endswith("refused: no alert of that message is still open")
     assert here.did("ack") == []
+
+
+DEALS_AND_DIES = f"""{TAKES_AND_DIES}
+heard = heard.model_copy(update={{"state": sys.argv[4], "result": "C-01 acknowledged"}})
+assert Answers(Store(Path(sys.argv[1]))).settle(sys.argv[2], heard)
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("done", "C-01 acknowledged\n"), ("planned", "words were not sent")]
+)
+async def test_a_reply_that_a_kill_has_prevented_is_sent_by_the_next_watch(
+    phone: Phone, here: Machine, state: str, told: str
+) -> None:
+    phone.says("/ack all")
+    (comment,) = phone.github.comments[1]
+    words = [str(here.store.path), here.key, str(comment["id"]), state]
+    await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", DEALS_AND_DIES, *words], check=True
+    )
+    for _ in range(2):
+        (answer,) = await here.answered(here.answers, here.watch())
+    assert answer.endswith(f"{state}: C-01 acknowledged")
+    assert here.did("ack") == []
+    (reply,) = phone.replies
+    assert "ada-l (ada): C-01 acknowledged" in reply and told in reply
