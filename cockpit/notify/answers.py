@@ -164,12 +164,14 @@ def commanded(given: Given) -> tuple[Given, Command] | None:
 class Reading(NamedTuple):
     """What one look has found, and one line for each place that could not be read.
 
-    ``dead``: none could be.
+    ``dead``: none could be. ``settle`` is called once all of it is dealt with: it need not be read
+    again.
     """
 
     given: tuple[Given, ...]
     troubles: tuple[str, ...] = ()
     dead: bool = False
+    settle: Callable[[], object] = lambda: None
 
 
 class Desk(NamedTuple):

@@ -8,7 +8,8 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from html import escape
-from typing import Any, Final, TypeGuard
+from math import inf, isfinite
+from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlencode
 
 from cockpit.model.alert import Severity
@@ -28,6 +29,8 @@ from cockpit.text.scrub import shown
 AT_ONCE: Final = 4
 LOOK_BACK: Final = 26 * 3600.0
 """Seconds of comments that are asked for: this machine's clock may be off, GitHub's decides."""
+LATE: Final = 600.0
+"""Seconds after which a comment that was written is surely shown to whoever asks."""
 MOST: Final = "999"
 """Messages that Slack gives at once, at most."""
 ANSWER_EVENT: Final = "answer"
@@ -42,8 +45,23 @@ _STAMP: Final = re.compile(r"[0-9]{9,11}\.[0-9]{1,6}")
 _SLACK_COMMAND: Final = re.compile(r"(?:ack(?: \S+)?|stop standing|relaunch)", re.IGNORECASE)
 
 
+class _Cursor(NamedTuple):
+    """Up to when the comments of an issue were read (epoch s by GitHub's clock).
+
+    The next look begins before ``former``, up to where the look before the last one has read: a
+    comment that is deleted between two pages moves another to a page that was read already.
+    """
+
+    former: float = -inf
+    latest: float = -inf
+
+
 class GitHubReader(Reader):
     """Comments on the runs' issues; a reply is a comment."""
+
+    def __init__(self, spec: AnswerSpec, desk: Desk) -> None:
+        super().__init__(spec, desk)
+        self._cursors: dict[GitHubPlace, _Cursor] = {}
 
     async def read(self, runs: Sequence[RunSpec]) -> Reading:
         """Return what was written on the issues lately; runs may share an issue."""
@@ -62,18 +80,27 @@ class GitHubReader(Reader):
             tuple(given for reading in found for given in reading.given),
             (*troubles, *(trouble for reading in found for trouble in reading.troubles)),
             dead=bool(found) and all(reading.troubles for reading in found),
+            settle=lambda: [reading.settle() for reading in found],
         )
 
     async def _of(
         self, place: GitHubPlace, runs: tuple[str, ...], few: asyncio.Semaphore
     ) -> Reading:
-        github = self.desk.github
+        github, cursor = self.desk.github, self._cursors.get(place, _Cursor())
+        since = self.desk.clock.now() - LOOK_BACK
+        if isfinite(cursor.former):
+            since = cursor.former - LATE
         try:
             async with few, github.http.session():
-                comments = await github.comments_since(place, self.desk.clock.now() - LOOK_BACK)
+                comments = await github.comments_since(place, since)
         except HttpError as error:
             return Reading((), (str(error),))
-        return Reading(tuple(self._given(runs, each) for each in comments))
+        latest = max((each.changed_at for each in comments), default=-inf)
+        moved = _Cursor(cursor.latest, max(cursor.latest, latest))
+        return Reading(
+            tuple(self._given(runs, each) for each in comments),
+            settle=lambda: self._cursors.update({place: moved}),
+        )
 
     def _given(self, runs: tuple[str, ...], comment: Comment) -> Given:
         given = Given(

@@ -217,12 +217,16 @@ class AnswerService(ReportService):
             return True
         reading = await reader.read([report.spec for report in self._runs.values()])
         troubles, seen = list(reading.troubles), self._seen.get(place, frozenset())
-        settled = set[tuple[str, str]]()
+        settled, whole = set[tuple[str, str]](), True
         for given in sorted(reading.given, key=lambda each: each.person is None and not each.token):
             known = (given.id, given.text)
             # Shielded: what is taken must come into its queue, even if this reading is ended.
             if known in seen or await asyncio.shield(self._take(reader, given, troubles)):
                 settled.add(known)
+            else:
+                whole = False
+        if whole:
+            reading.settle()
         self._seen[place] = frozenset(settled)
         await self._end_interrupted(reader)
         self._troubles[place] = tuple(dict.fromkeys(troubles))

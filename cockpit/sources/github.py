@@ -202,7 +202,8 @@ class Comment(Frozen):
     """A comment; a smaller ``id`` is an earlier one.
 
     ``age`` is how long ago it was written, by GitHub's own clock (s; infinite where it does not
-    say). ``is_person``: its author is an account of a person, and no app wrote it for them.
+    say); ``changed_at`` is when it changed last, by that clock (epoch s). ``is_person``: its author
+    is an account of a person, and no app wrote it for them.
     """
 
     id: int
@@ -212,6 +213,7 @@ class Comment(Frozen):
     is_person: bool = False
     edited: bool = True
     age: float = math.inf
+    changed_at: float = -math.inf
 
 
 class SeenIssue(NamedTuple):
@@ -396,6 +398,7 @@ def _comment(answer: Answer, item: dict[str, Any]) -> Comment:
         created, updated = item.get("created_at"), item.get("updated_at")
         said = date_of(answer.headers)
         written = datetime.fromisoformat(created).timestamp() if created else -math.inf
+        changed = datetime.fromisoformat(updated).timestamp() if updated else -math.inf
         return Comment(
             id=item["id"],
             url=item["html_url"],
@@ -404,6 +407,7 @@ def _comment(answer: Answer, item: dict[str, Any]) -> Comment:
             is_person=user.get("type") == "User" and not item.get("performed_via_github_app"),
             edited=created is None or created != updated,
             age=math.inf if said is None else said - written,
+            changed_at=-math.inf if said is None else min(changed, said),
         )
     except (ValidationError, LookupError, TypeError, ValueError, AttributeError):
         raise _odd(answer, "comment") from None

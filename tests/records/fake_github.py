@@ -196,7 +196,9 @@ class FakeGitHub:
         if request.path.endswith("/comments"):
             if request.method == "POST":
                 return Reply(201, self.add_comment(number, document["body"]))
-            return _paged(request, self.base, self.comments[number])
+            since = request.query.get("since", "")
+            found = [each for each in self.comments[number] if each["updated_at"] >= since]
+            return _paged(request, self.base, found)
         if request.method == "PATCH":
             self.issues[number] |= document
         return self._issue(request, self.issues[number])

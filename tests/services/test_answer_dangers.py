@@ -398,3 +398,39 @@ async def test_a_reply_that_a_kill_has_prevented_is_sent_by_the_next_watch(
     assert here.did("ack") == []
     (reply,) = phone.replies
     assert "ada-l (ada): C-01 acknowledged" in reply and told in reply
+
+
+async def test_a_flood_of_comments_is_not_read_again_and_hides_no_answer(
+    phone: Phone, here: Machine
+) -> None:
+    for _ in range(250):
+        phone.says("first!", "mallory", ago=3000)
+    phone.says("the last of them", "mallory", ago=30)
+
+    async def pages() -> int:
+        phone.github.asked.clear()
+        await here.answered()
+        return phone.github.count("GET", "/comments")
+
+    assert [await pages() for _ in range(4)] == [3, 3, 1, 1]
+    phone.says("/ack C-01", ago=300)  # GitHub shows it late
+    await here.answered()
+    assert here.open["C-01"] == "ada"
+
+
+async def test_an_answer_that_could_not_be_taken_is_read_again(
+    phone: Phone, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> bool:
+        raise StoreError("the disk is full")
+
+    await here.answered(after=1300)
+    phone.says("/ack C-01", ago=1200)
+    phone.says("and so on", ago=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "take", full)
+        for _ in range(4):
+            assert await here.answered() == []
+    assert "the disk is full" in here.answers.notices[0]
+    (answer,) = await here.answered()
+    assert "done: C-01 acknowledged" in answer
