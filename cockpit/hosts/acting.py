@@ -19,6 +19,9 @@ STILL_STOPPED = 0.15
 MOST_LATE = 2
 LATE_STATUS = (LATE, 124)
 """The statuses of what took too long: by the agent's clock, by ``timeout``'s."""
+NOT_BEGUN = {errno.ENOENT: 127, errno.EACCES: 126}
+CANNOT_FORK = 2
+"""The statuses of what was not begun, as a shell has them: of no process left, for one."""
 FOLDER = "{folder}"
 """The word of a command that stands for the folder it works in."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
@@ -70,7 +73,8 @@ def runs(
             try:
                 done = run(words, seconds, done[1], most)
             except OSError as error:
-                done = [127, "", str(error), False]  # as a shell says it
+                status = NOT_BEGUN.get(error.errno or 0, CANNOT_FORK)
+                done = [status, "", error.strerror or str(error), False]
         found.append(done)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -129,6 +130,21 @@ async def test_what_cannot_be_told_says_why(
     (lost,) = await look(good)
     assert lost.error is not None and lost.error.kind is ErrorKind.NOT_FOUND
     assert "git is not installed there" in lost.error.message
+
+
+async def test_a_host_without_a_process_left_is_no_host_without_git(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "code")
+
+    def begin(argv: Any, **given: Any) -> Any:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    (lost,) = await look(repo)
+    assert lost.error is not None and lost.error.kind is ErrorKind.BAD_ANSWER
+    assert "Resource temporarily unavailable" in lost.error.message
+    assert "not installed" not in lost.error.message
 
 
 async def test_a_dead_disk_is_entered_by_what_has_a_deadline(
