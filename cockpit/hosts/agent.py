@@ -288,7 +288,7 @@ def newest(pattern: str) -> str:
     if os.path.lexists(pattern) or not any(sign in pattern for sign in "*?["):
         return pattern
     times = []
-    for path in glob.glob(pattern):
+    for path in matching(pattern):
         try:
             seen = os.stat(path)
         except OSError:
@@ -296,6 +296,11 @@ def newest(pattern: str) -> str:
         if modes.S_ISREG(seen.st_mode):
             times.append((seen.st_mtime, path))
     return max(times)[1] if times else pattern
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the files that match; ``[^a]`` is a shell's way to write ``[!a]``."""
+    return sorted(glob.glob(pattern.replace("[^", "[!")))
 
 
 def real(path: str) -> str:

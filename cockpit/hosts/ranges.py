@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-from cockpit.hosts.agent import CALLS, newest
+from cockpit.hosts.agent import CALLS, matching, newest
 
 PAGE = 4096
 LIMIT = 2.0
@@ -160,7 +160,7 @@ class _Reader(threading.Thread):
                     if not self.room.take(size) and not look.first:
                         return LATER
                     pieces.append([start, self._bytes(file, start, size)])
-        others = [] if not every else sorted(glob.glob(os.path.expanduser(asked)))
+        others = [] if not every else matching(os.path.expanduser(asked))
         if beside:
             others = sorted(glob.glob(glob.escape(os.path.expanduser(beside)) + "*"))
         same = None if version == unless else version

@@ -94,6 +94,16 @@ async def test_what_is_told_of_a_run(tmp_path: Path) -> None:
     assert (await source.recent(run_of(tmp_path), 10)).rows[-2].step == 1990
 
 
+@pytest.mark.parametrize("name", ["lr[^1]", "lr[1]", "lr*", "~lr"])
+async def test_a_folder_whose_name_reads_as_a_pattern_is_that_folder(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / FIRST).write_bytes(SCALARS)
+    facet = await facet_of(tmp_path / name)
+    assert facet.value is not None and facet.value.step == 2000, facet.error
+
+
 async def test_scalars_that_are_tensors(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(TENSORS)
     value = (await facet_of(tmp_path)).value

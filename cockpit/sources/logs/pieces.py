@@ -77,8 +77,7 @@ def _asked(each: Ask) -> list[Any]:
         for span in each.wish.spans
     ]
     unless = each.wish.unless if isinstance(each.wish.unless, str) else ""
-    path = each.path.replace("[^", "[!") if is_pattern(each.path) else each.path
-    return [path, spans, unless, each.own, each.beside, each.every]
+    return [each.path, spans, unless, each.own, each.beside, each.every]
 
 
 def answers(asks: Sequence[Ask], value: Any) -> list[Told]:  # noqa: ANN401 - as the agent's
