@@ -34,7 +34,7 @@ def test_a_slow_answer_does_not_move_the_times_of_a_host() -> None:
 
 def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
     about = {"pid": 1, "now": 8600.0, "uid": 0, "hz": 100, "btime": 1000}
-    listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, []]]
+    listed = [[7, 1, 7, 7, 0, "S", 600000, ["python", "train.py"], "/", None, None, []]]
     host = sight_of(about, listed, None, 5000.0, 3600.0)
     assert host.processes[7].argv == ("python", "train.py")
     assert host.started_at(host.processes[7]) == 7000.0

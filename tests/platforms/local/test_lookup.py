@@ -71,7 +71,7 @@ class Staged(HereLink):
             if each.call == "processes":
                 self.before()
                 answers[each] = [
-                    [*one[:7], list(one.argv), one.cwd, (one.env or b"").decode(), []]
+                    [*one[:7], list(one.argv), one.cwd, (one.env or b"").decode(), None, []]
                     for one in self.processes
                 ]
         return answers
