@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -68,11 +69,17 @@ class Tokens:
         """Return the token that the system's own client would send, ``None`` if it has none."""
         return None
 
-    def refused(self, job: JobSpec) -> bool:
-        """Drop a refused token that a command gave; tells whether another one can be had."""
+    def refused(self, job: JobSpec, sent: Mapping[str, str]) -> bool:
+        """Drop a ``sent`` token of a command that was refused; tells whether there may be another.
+
+        One that has come since is kept: of two requests with the former one, the later refusal says
+        nothing of it.
+        """
         auth = auth_of(job)
         command = None if auth is None else auth.token_command
-        self._kept.pop(repr(command), None)
+        kept = self._kept.get(repr(command))
+        if kept is not None and _as_header(kept.value) in sent.values():
+            del self._kept[repr(command)]
         return command is not None
 
     async def _token(self, auth: Auth) -> str | None:

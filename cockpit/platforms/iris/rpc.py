@@ -351,10 +351,10 @@ class Controller:
             except HttpError as error:
                 if error.status not in _MOVED:
                     raise
-                if not self._tokens.refused(self._job) or last:
+                if not self._tokens.refused(self._job, headers) or last:
                     raise self._to_log_in(error) from None
                 continue
-            if answer.status != 401 or not self._tokens.refused(self._job) or last:
+            if answer.status != 401 or not self._tokens.refused(self._job, headers) or last:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 

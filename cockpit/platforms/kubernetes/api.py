@@ -232,9 +232,13 @@ class Credentials:
             self._until = self._clock.now() + KEPT_FOR if until is None else until - EARLY
         return self._header
 
-    def refused(self) -> bool:
-        """Forget the token; tell whether another one may be had now."""
-        self._until = float("-inf")
+    def refused(self, sent: Mapping[str, str]) -> bool:
+        """Forget the token of the header that was ``sent``; tell whether another may be had now.
+
+        One that has come since is kept: the refusal says nothing of it.
+        """
+        if sent == self._header:
+            self._until = float("-inf")
         return self._access.plugin is not None or "tokenFile" in self._access.user
 
     async def _token(self) -> tuple[str | None, float | None]:
@@ -479,7 +483,7 @@ class Cluster:
                 if error.kind is ErrorKind.TIMEOUT:
                     self._patience = min(MOST_PATIENCE, 2 * self._patience)
                 raise
-            if answer.status != 401 or last or not self._may_ask_again():
+            if answer.status != 401 or last or not self._may_ask_again(headers):
                 break
         return self._checked(answer)
 
@@ -494,7 +498,7 @@ class Cluster:
                 raise LostError(f"{self.name}: {error}") from None
             except HttpError as error:
                 raise CannotError(f"{error}; nothing was sent") from None
-            if answer.status != 401 or last or not self._may_ask_again():
+            if answer.status != 401 or last or not self._may_ask_again(headers):
                 break
         self._checked(answer)
         try:
@@ -502,9 +506,9 @@ class Cluster:
         except HttpError as error:
             raise LostError(f"{self.name}: {error}") from None
 
-    def _may_ask_again(self) -> bool:
-        """Forget the token that was refused; tell whether another may be had."""
-        return self._credentials is not None and self._credentials.refused()
+    def _may_ask_again(self, sent: Mapping[str, str]) -> bool:
+        """Forget the token that was sent and refused; tell whether another may be had."""
+        return self._credentials is not None and self._credentials.refused(sent)
 
     def _checked(self, answer: Answer) -> Answer:
         self.clock.learn(date_of(answer.headers), self._clock.now())

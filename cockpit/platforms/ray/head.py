@@ -178,7 +178,7 @@ class Head:
         answer = await self._http.get(url, headers, deadline=PATIENCE)
         if answer.status == 404 and NO_SUCH_JOB in answer.body:
             return None
-        job = job_of(await self._document(self._checked(answer)))
+        job = job_of(await self._document(self._checked(answer, headers)))
         if job is None:
             raise self._bad("the answer is no job")
         return job if job.submission_id == submission_id else None
@@ -214,7 +214,7 @@ class Head:
         """Send what changes something, once; raises as ``submit`` does."""
         headers = await self._tokens.headers(self._job)
         answer = await self._acts.send(method, f"{self.base}{path}", document, headers)
-        return self._checked(answer) if answer.status in (401, 403) else answer
+        return self._checked(answer, headers) if answer.status in (401, 403) else answer
 
     def _unclear(self, answer: Answer) -> LostAnswerError:
         text = f"{self.name} answered with status {answer.status}{server_message(answer.body)}"
@@ -273,7 +273,7 @@ class Head:
         except TimeoutError:
             text = f"{self.name}: no log within {TAIL_WITHIN:.0f} s"
             raise HttpError(ErrorKind.TIMEOUT, text) from None
-        if "html" in self._checked(answer).headers.get("content-type", ""):
+        if "html" in self._checked(answer, headers).headers.get("content-type", ""):
             raise self._bad("a web page came instead of the log: a proxy or a login?")
         return answer.body
 
@@ -294,16 +294,20 @@ class Head:
 
     async def _get(self, path: str, within: float) -> Answer:
         headers = await self._tokens.headers(self._job)
-        return self._checked(await self._http.get(f"{self.base}{path}", headers, deadline=within))
+        answer = await self._http.get(f"{self.base}{path}", headers, deadline=within)
+        return self._checked(answer, headers)
 
-    def _checked(self, answer: Answer) -> Answer:
-        """Return an answer that is one; raises ``HttpError`` for what the head refuses."""
+    def _checked(self, answer: Answer, sent: Mapping[str, str]) -> Answer:
+        """Return an answer that is one; raises ``HttpError`` for what the head refuses.
+
+        ``sent`` are the headers of the request.
+        """
         self.clock.learn(date_of(answer.headers), self._clock.now())
         status = answer.status
         if status == 200:
             return answer
         if status in (401, 403):
-            self._tokens.refused(self._job)
+            self._tokens.refused(self._job, sent)
         unexpected = (ErrorKind.BAD_ANSWER, f"answers with status {status}", "")
         kind, what, advice = REFUSALS.get(status, unexpected)
         text = f"{self.name} {what}{server_message(answer.body)}{f'; {advice}' if advice else ''}"

@@ -151,6 +151,20 @@ async def test_a_token_command_runs_once_and_again_when_it_is_refused(
     assert "token_command" in refused.message and "second-token" not in str(refused)
 
 
+async def test_a_late_refusal_of_a_former_token_drops_no_newer_one(tmp_path: Path) -> None:
+    """Two requests went with the former token: the second refusal had the command run again."""
+    (tmp_path / "token").write_text("first-token\n")
+    command = f"sh -c 'echo x >> {tmp_path}/runs; cat {tmp_path}/token'"
+    job = spec(token_command=command, controller_url="http://127.0.0.1:1")
+    tokens = Tokens(Later(), COMMAND)
+    sent = await tokens.headers(job)
+    (tmp_path / "token").write_text("second-token\n")
+    for _ in range(2):
+        assert tokens.refused(job, sent)
+        assert "second-token" in str(await tokens.headers(job))
+    assert len((tmp_path / "runs").read_text().split()) == 2
+
+
 def jwt(until: float) -> str:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": until}).encode()).decode().rstrip("=")
     return f"head.{claims}.sign"

@@ -135,7 +135,10 @@ async def test_a_plugin_is_asked_once_until_its_token_ends(tmp_path: Path) -> No
     for _ in range(2):
         assert await made.headers() == {"authorization": f"Bearer {SECRET}"}
     assert (tmp_path / "asked").read_text().count("\n") == 1
-    assert made.refused(), "another token may be had"
+    assert made.refused({"authorization": "Bearer former"}), "another token may be had"
+    await made.headers()
+    assert (tmp_path / "asked").read_text().count("\n") == 1, "the newer one was not refused"
+    assert made.refused({"authorization": f"Bearer {SECRET}"}), "another token may be had"
     await made.headers()
     assert (tmp_path / "asked").read_text().count("\n") == 2
 
