@@ -75,11 +75,8 @@ def about() -> dict[str, Any]:
 
 
 def _first_line(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return None
+    text = _text(path)
+    return None if text is None else text.partition("\n")[0].strip()
 
 
 def _link(path: str, folder: int | None = None) -> str | None:
@@ -114,10 +111,9 @@ def processes(
 
     Each is ``[pid, ppid, pgid, sid, uid, state, start in ticks, argv, folder, environment,
     devices, open files]``. The environment is given as text of those that hold one of the words
-    ``environments`` (of ``most`` at most), else ``None``. Open files, ``[path, reads, writes,
-    locked]``, are those whose path holds one of ``files``. The devices are what its first
-    environment says of ``DEVICES``, ``None`` where it says nothing, ``False`` where it was not
-    read.
+    ``environments`` (of ``most`` at most), else ``None``. The devices are what its first
+    environment says of ``DEVICES``: ``None`` for nothing, ``False`` where it was not read.
+    Open files, ``[path, reads, writes, locked]``, are those whose path holds one of ``files``.
     """
     if not os.path.exists(f"{proc}/self/stat"):
         raise OSError(errno.ENOTSUP, "processes are seen on Linux alone", proc)
@@ -190,12 +186,11 @@ def _environment(folder: int, words: Sequence[bytes]) -> tuple[str | None, str |
     found = _bytes("environ", folder, ENVIRONMENT) if words else None
     if found is None:
         return None, False
-    devices: str | bool | None = None if found else False  # empty: it becomes another program
-    start = b"\0" + DEVICES + b"="
-    if DEVICES in found and start in b"\0" + found:
-        devices = (b"\0" + found).partition(start)[2].partition(b"\0")[0].decode("utf-8", "replace")
+    _, named, rest = (b"\0" + found).partition(b"\0" + DEVICES + b"=")
+    devices = rest.partition(b"\0")[0].decode("utf-8", "replace") if named else None
     held = any(word in found for word in words)
-    return found.decode("utf-8", "surrogateescape") if held else None, devices
+    text = found.decode("utf-8", "surrogateescape") if held else None
+    return text, devices if found else False  # empty: it becomes another program
 
 
 def open_files(pid: int, proc: str = PROC) -> list[list[Any]]:
