@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.acts import (
     LATE,
@@ -27,10 +26,10 @@ PLANS: Final = 20
 """Plans of a run that nobody has sent yet: every cockpit shows them."""
 HOUR: Final = 3600.0
 NEVER_BEGAN: Final = "never seen to begin when its grace was over"
-_COLUMNS: Final = (
-    "number", "run", "agent", "action", "plan_id", "at", "stage", "changed_at", "until", "who",
-    "said", "times",
-)  # fmt: skip
+_ACTS: Final = (
+    "SELECT number, run, agent, action, plan_id, at, stage, changed_at, until, who AS 'by', said,"
+    " times FROM agent_acts"
+)
 
 
 class OtherWaitsError(Exception):
@@ -56,14 +55,14 @@ class AgentRecords(StoreView):
 
     def planned(self, run: str, agent: str, action: str, plan_id: str, now: float) -> None:
         """Note a plan; the same one made again within the hour is counted, not repeated."""
-        with self._store.writing() as connection:
-            again = connection.execute(
+        with self._store.writing():
+            again = self._change(
                 "UPDATE agent_acts SET times = times + 1, changed_at = ? WHERE run = ?"
                 " AND agent = ? AND action = ? AND plan_id = ? AND stage = 'planned' AND at > ?",
-                (now, run, agent, action, plan_id, now - HOUR),
-            ).rowcount
+                now, run, agent, action, plan_id, now - HOUR,
+            )  # fmt: skip
             if not again:
-                _insert(connection, (run, agent, action, plan_id, now, "planned", now, None))
+                self._add(run, agent, action, plan_id, now, Stage.PLANNED)
 
     def wait(
         self, run: str, agent: str, action: str, plan_id: str, now: float, until: float
@@ -73,23 +72,26 @@ class AgentRecords(StoreView):
         Raises ``OtherWaitsError`` while one waits on the run, whoever's it is. What only tells
         is neither held up by that nor holds anything up.
         """
-        with self._store.writing() as connection:
-            _withdraw_late(connection, run, now)
-            waiting = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
+        with self._store.writing():
+            self._withdraw_late(run, now)
+            waiting = self._acts("run = ? AND stage = 'waiting'", run)
             others = (act for act in waiting if act.action not in TELLS)
             other = None if action in TELLS else next(others, None)
             if other is not None:
                 raise OtherWaitsError(other)
-            number = _planned(connection, (run, agent, action, plan_id))
+            number = self._first(
+                "SELECT max(number) FROM agent_acts WHERE run = ? AND agent = ? AND action = ?"
+                " AND plan_id = ? AND stage = 'planned'",
+                run, agent, action, plan_id,
+            )[0]  # fmt: skip
             if number is None:
-                row = (run, agent, action, plan_id, now, "waiting", now, until)
-                number = _insert(connection, row)
-            connection.execute(
+                number = self._add(run, agent, action, plan_id, now, Stage.WAITING)
+            self._change(
                 "UPDATE agent_acts SET stage = 'waiting', changed_at = ?, until = ?"
                 " WHERE number = ?",
-                (now, until, number),
-            )
-            return self._one(connection, number)
+                now, until, number,
+            )  # fmt: skip
+            return self.act(number)
 
     def begin(self, number: int, now: float) -> AgentAct | None:
         """Let an act begin; return ``None`` if it may, else how it stands: it was stopped."""
@@ -102,8 +104,10 @@ class AgentRecords(StoreView):
 
     def act(self, number: int) -> AgentAct:
         """Return an act as it stands."""
-        with self._store.reading() as connection:
-            return self._one(connection, number)
+        found = self._acts("number = ?", number)
+        if not found:
+            raise StoreError("the store was removed or replaced while an agent waited")
+        return found[0]
 
     def end(self, number: int, stage: Stage, said: str, now: float) -> None:
         """Write how an act ended; one that a person has stopped stays so."""
@@ -123,141 +127,101 @@ class AgentRecords(StoreView):
 
     def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:
         """Stop what waits on a run, and with a veto what is only planned; return what was."""
-        with self._store.writing() as connection:
-            _withdraw_late(connection, run, now)
+        with self._store.writing():
+            self._withdraw_late(run, now)
             acts = [
                 act
-                for act in _acts(connection, "run = ? AND stage IN ('waiting', 'planned')", (run,))
+                for act in self._acts("run = ? AND stage IN ('waiting', 'planned')", run)
                 if act.stage is Stage.WAITING
                 or (stage is Stage.VETOED and now - act.changed_at <= PLANNING_FOR)
             ]
-            for act in acts:
-                connection.execute(
-                    "UPDATE agent_acts SET stage = ?, who = ?, said = ?, changed_at = ?"
-                    " WHERE number = ?",
-                    (stage.value, by, said, now, act.number),
-                )
-            found = (_acts(connection, "number = ?", (act.number,))[0] for act in acts)
-            return tuple(found)
+            self._change_all(
+                "UPDATE agent_acts SET stage = ?, who = ?, said = ?, changed_at = ?"
+                " WHERE number = ?",
+                [(stage.value, by, said, now, act.number) for act in acts],
+            )
+            return tuple(self.act(act.number) for act in acts)
 
     def vetoed(self, run: str, action: str, now: float) -> AgentAct | None:
         """Return the newest act whose veto still holds for this action."""
-        with self._store.reading() as connection:
-            where = "run = ? AND stage = 'vetoed' AND action = ? AND changed_at > ?"
-            found = _acts(connection, where, (run, action, now - VETO_HOLDS))
+        where = "run = ? AND stage = 'vetoed' AND action = ? AND changed_at > ?"
+        found = self._acts(where, run, action, now - VETO_HOLDS)
         return max(found, key=lambda act: act.changed_at, default=None)
 
     def waiting(self, run: str) -> bool:
         """Return whether anything waits on a run, however late: cheaper than trying to stop it."""
-        with self._store.reading() as connection:
-            return bool(_acts(connection, "run = ? AND stage = 'waiting'", (run,)))
+        return bool(self._acts("run = ? AND stage = 'waiting'", run))
 
     def current(self, run: str, now: float) -> tuple[AgentAct, ...]:
         """Return what agents are about on a run, and how what they did of late ended.
 
         Newest first; of many plans that were never sent the newest alone.
         """
-        with self._store.reading() as connection:
-            where = (
-                "run = ? AND (stage != 'waiting' AND changed_at > ?"
-                " OR stage = 'waiting' AND until >= ?)"
-            )
-            found = _acts(connection, where, (run, now - HOUR, now - LATE))
+        where = "run = ? AND iif(stage = 'waiting', until >= ?, changed_at > ?)"
+        found = self._acts(where, run, now - LATE, now - HOUR)
         plans = [act.number for act in found if act.stage is Stage.PLANNED]
         left_out = set(plans[:-PLANS])
         return tuple(act for act in reversed(found) if act.number not in left_out)
 
     def acts(self, run: str) -> tuple[AgentAct, ...]:
         """Return all that is kept of what agents did on a run, oldest first."""
-        with self._store.reading() as connection:
-            return tuple(_acts(connection, "run = ?", (run,)))
+        return self._acts("run = ?", run)
 
     def calls(self, run: str) -> tuple[AgentCalls, ...]:
         """Return how agents used their tools on a run, hour by hour, oldest first."""
-        names = ("agent", "tool", "ended", "hour", "count", "last_at")
-        query = f"SELECT {', '.join(names)} FROM agent_calls WHERE run = ? ORDER BY hour, last_at"
-        rows = self._all(query, run)
-        return tuple(AgentCalls(**dict(zip(names, row, strict=True))) for row in rows)
+        query = "SELECT agent, tool, ended, hour, count, last_at FROM agent_calls WHERE run = ?"
+        return self._values(AgentCalls, f"{query} ORDER BY hour, last_at", run)
 
     def called(self, calls: Iterable[Call]) -> None:
         """Count calls, by the hour."""
-        with self._store.writing() as connection:
+        with self._store.writing():
             for call in calls:
                 hour = call.at - call.at % HOUR
-                connection.execute(
+                self._change(
                     "INSERT INTO agent_calls VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE"
                     " SET count = count + 1, last_at = max(last_at, excluded.last_at)",
-                    (call.run, call.agent, call.tool, call.ended, hour, call.at),
-                )
-                _prune_calls(connection, call.run, call.at)
+                    call.run, call.agent, call.tool, call.ended, hour, call.at,
+                )  # fmt: skip
+                self._change(
+                    "DELETE FROM agent_calls WHERE run = ? AND (hour < ? OR hour < (SELECT"
+                    " min(hour) FROM (SELECT hour FROM agent_calls WHERE run = ? ORDER BY hour"
+                    " DESC LIMIT ?)))",
+                    call.run, call.at - KEEP, call.run, MOST,
+                )  # fmt: skip
 
-    def _one(self, connection: sqlite3.Connection, number: int) -> AgentAct:
-        found = _acts(connection, "number = ?", (number,))
-        if not found:
-            raise StoreError("the store was removed or replaced while an agent waited")
-        return found[0]
+    def _acts(self, where: str, *values: object) -> tuple[AgentAct, ...]:
+        return self._values(_act, f"{_ACTS} WHERE {where} ORDER BY number", *values)
 
+    def _withdraw_late(self, run: str, now: float) -> None:
+        """See that what nobody can stop any more (``AgentAct.waits``) does not begin either."""
+        self._change(
+            "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
+            " WHERE run = ? AND stage = 'waiting' AND coalesce(until, 0) + ? < ?",
+            NEVER_BEGAN, now, run, LATE, now,
+        )  # fmt: skip
 
-def _withdraw_late(connection: sqlite3.Connection, run: str, now: float) -> None:
-    """See to it that what nobody can stop any more (``AgentAct.waits``) does not begin either."""
-    connection.execute(
-        "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
-        " WHERE run = ? AND stage = 'waiting' AND coalesce(until, 0) + ? < ?",
-        (NEVER_BEGAN, now, run, LATE, now),
-    )
+    def _add(
+        self, run: str, agent: str, action: str, plan_id: str, now: float, stage: Stage
+    ) -> int:
+        """Write a row of a run; what is older than all that is kept of the run goes.
 
-
-def _planned(connection: sqlite3.Connection, asks: tuple[str, ...]) -> int | None:
-    """Return the row of a plan that was not sent yet."""
-    row = connection.execute(
-        "SELECT max(number) FROM agent_acts WHERE run = ? AND agent = ? AND action = ?"
-        " AND plan_id = ? AND stage = 'planned'",
-        asks,
-    ).fetchone()
-    return None if row[0] is None else int(row[0])
-
-
-def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:
-    """Write a row of a run; what is older than all that is kept of the run goes.
-
-    What waits, and a veto that holds, stay however many come after them.
-    """
-    cursor = connection.execute(
-        "INSERT INTO agent_acts (run, agent, action, plan_id, at, stage, changed_at, until)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
-    )
-    run, now = row[0], row[4]
-    assert isinstance(now, float)
-    connection.execute(
-        "DELETE FROM agent_acts WHERE run = ? AND (at < ? OR number NOT IN (SELECT number"
-        " FROM agent_acts WHERE run = ? ORDER BY number DESC LIMIT ?))"
-        " AND NOT (stage IN ('waiting', 'vetoed') AND changed_at > ?)",
-        (run, now - KEEP, run, MOST, now - VETO_HOLDS),
-    )
-    return int(cursor.lastrowid or 0)
+        What waits, and a veto that holds, stay however many come after them.
+        """
+        added = self._insert(
+            "INTO agent_acts", run=run, agent=agent, action=action, plan_id=plan_id, at=now,
+            stage=stage.value, changed_at=now,
+        )  # fmt: skip
+        self._change(
+            "DELETE FROM agent_acts WHERE run = ? AND (at < ? OR number NOT IN (SELECT number"
+            " FROM agent_acts WHERE run = ? ORDER BY number DESC LIMIT ?))"
+            " AND NOT (stage IN ('waiting', 'vetoed') AND changed_at > ?)",
+            run, now - KEEP, run, MOST, now - VETO_HOLDS,
+        )  # fmt: skip
+        return int(added.lastrowid or 0)
 
 
-def _prune_calls(connection: sqlite3.Connection, run: str, now: float) -> None:
-    connection.execute(
-        "DELETE FROM agent_calls WHERE run = ? AND (hour < ? OR hour < (SELECT min(hour) FROM"
-        " (SELECT hour FROM agent_calls WHERE run = ? ORDER BY hour DESC LIMIT ?)))",
-        (run, now - KEEP, run, MOST),
-    )
-
-
-def _acts(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> list[AgentAct]:
-    rows = connection.execute(
-        f"SELECT {', '.join(_COLUMNS)} FROM agent_acts WHERE {where} ORDER BY number", values
-    ).fetchall()
-    return [_read(row) for row in rows]
-
-
-def _read(row: tuple[object, ...]) -> AgentAct:
-    fields = dict(zip(_COLUMNS, row, strict=True))
-    fields["by"] = fields.pop("who")
-    fields["run"] = str(fields["run"]).rpartition("#")[2]
-    return AgentAct.model_validate(fields)
+def _act(run: str, **fields: Any) -> AgentAct:  # noqa: ANN401 - the columns
+    return AgentAct(run=run.rpartition("#")[2], **fields)
 
 
 AUTOLOG: Final = "autolog"
@@ -276,8 +240,8 @@ class Consents(StoreView):
 
     def give(self, run_file: str, what: str, consent: Consent) -> None:
         """Remember that it is allowed."""
-        row = run_key(run_file, ""), what, consent.who, consent.at
-        self._change("INSERT OR REPLACE INTO consents VALUES (?, ?, ?, ?)", *row)
+        key = run_key(run_file, "")
+        self._insert("OR REPLACE INTO consents", run=key, what=what, who=consent.who, at=consent.at)
 
     def withdraw(self, run_file: str, what: str) -> None:
         """Forget that it was allowed."""
@@ -286,5 +250,4 @@ class Consents(StoreView):
     def of(self, run_file: str, what: str) -> Consent | None:
         """Return who has allowed it; ``None`` if nobody has."""
         query = "SELECT who, at FROM consents WHERE run = ? AND what = ?"
-        row = self._first(query, run_key(run_file, ""), what)
-        return None if row is None else Consent(who=row[0], at=row[1])
+        return next(iter(self._values(Consent, query, run_key(run_file, ""), what)), None)

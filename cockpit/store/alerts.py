@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant
@@ -76,8 +76,7 @@ class Alerts(StoreView):
 
     def open(self, run: str) -> tuple[Kept, ...]:
         """Return the open alerts of a run, with their newest acknowledgement."""
-        with self._store.reading() as connection:
-            return _kept(connection, "run = ? AND closed_at IS NULL ORDER BY opened_at", (run,))
+        return self._kept("run = ? AND closed_at IS NULL ORDER BY opened_at", run)
 
     def closed(self, run: str, since: float) -> tuple[Kept, ...]:
         """Return alerts that closed after ``since`` or that nobody has seen, newest first."""
@@ -85,19 +84,15 @@ class Alerts(StoreView):
             "run = ? AND closed_at IS NOT NULL AND (closed_at >= ? OR seen = 0)"
             f" ORDER BY closed_at DESC LIMIT {CLOSED_LISTED}"
         )
-        with self._store.reading() as connection:
-            return _kept(connection, where, (run, since))
+        return self._kept(where, run, since)
 
     def all(self, run: str) -> tuple[Kept, ...]:
         """Return every alert that is kept of a run, oldest first."""
-        with self._store.reading() as connection:
-            return _kept(connection, "run = ? ORDER BY opened_at, number", (run,))
+        return self._kept("run = ? ORDER BY opened_at, number", run)
 
     def newest(self, run: str, count: int) -> tuple[Kept, ...]:
         """Return the alerts of a run that opened last, newest first."""
-        with self._store.reading() as connection:
-            where = "run = ? ORDER BY opened_at DESC, number DESC LIMIT ?"
-            return _kept(connection, where, (run, count))
+        return self._kept("run = ? ORDER BY opened_at DESC, number DESC LIMIT ?", run, count)
 
     def acknowledgements(self, run: str, count: int) -> tuple[tuple[Alert, Acknowledgement], ...]:
         """Return who has taken which alert, newest first; an alert may be taken several times."""
@@ -117,43 +112,42 @@ class Alerts(StoreView):
 
         One that another cockpit has opened meanwhile keeps that one's opening time.
         """
-        with self._store.writing() as connection:
+        with self._store.writing():
             for kept in changed:
-                _save(connection, run, kept)
+                self._save(run, kept)
 
     def add_passed(self, run: str, found: Sequence[Kept], grace: float) -> None:
         """Store alerts that opened and closed between two observations, each once.
 
         What is the same as one that is kept already goes on from that one (``Kept.is_same``).
         """
-        with self._store.writing() as connection:
+        with self._store.writing():
             known: dict[str, list[Kept]] = {}
             for kept in found:
                 key = kept.alert.key
                 if key not in known:
-                    known[key] = list(_kept(connection, "run = ? AND key = ?", (run, key)))
+                    known[key] = list(self._kept("run = ? AND key = ?", run, key))
                 twin = next((each for each in known[key] if each.is_same(kept, grace)), None)
                 if twin is None:
-                    _insert(connection, run, kept)
+                    self._add(run, kept)
                     known[key].append(kept)
                 elif twin.number and (longer := _longer(twin, kept)) is not None:
-                    _save(connection, run, longer)
+                    self._save(run, longer)
                     known[key][known[key].index(twin)] = longer
 
     def acknowledge(
         self, run: str, key: str, taken: Acknowledgement, reason: str | None = None
     ) -> bool:
         """Record who has taken an open alert; False if none with this key is open."""
-        with self._store.writing() as connection:
-            number = _open_number(connection, run, key)
+        with self._store.writing():
+            number = self._open_number(run, key)
             if not number:
                 return False
-            connection.execute(
-                "INSERT INTO acknowledgements (alert, who, at, until, reason)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (number, taken.by, taken.at, taken.until, reason),
-            )
-            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (number,))
+            self._insert(
+                "INTO acknowledgements", alert=number, who=taken.by, at=taken.at,
+                until=taken.until, reason=reason,
+            )  # fmt: skip
+            self._change("UPDATE alerts SET seen = 1 WHERE number = ?", number)
             return True
 
     def mark_seen(self, run: str, keys: Iterable[str]) -> None:
@@ -163,28 +157,54 @@ class Alerts(StoreView):
             [(run, key) for key in keys],
         )
 
+    def _save(self, run: str, kept: Kept) -> None:
+        found = self._open_number(run, kept.alert.key)
+        number = (found or kept.number) if kept.closed_at is None else (kept.number or found)
+        # else another cockpit may have closed it since this one saw it open
+        number = number or self._number(
+            "run = ? AND key = ? AND closed_at >= ? ORDER BY closed_at DESC",
+            run, kept.alert.key, kept.opened_at,
+        )  # fmt: skip
+        if not number:
+            self._add(run, kept)
+            return
+        query = "UPDATE alerts SET document = ?, closed_at = ?, seen = max(seen, ?)"
+        changed = _document(kept.alert), kept.closed_at, kept.seen
+        self._change(f"{query} WHERE number = ?", *changed, number)
 
-def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
-    document = pack(kept.alert.model_copy(update={"acknowledged": None}))
-    found = _open_number(connection, run, kept.alert.key)
-    number = (found or kept.number) if kept.closed_at is None else (kept.number or found)
-    number = number or _overlapping(connection, run, kept)
-    if number:
-        connection.execute(
-            "UPDATE alerts SET document = ?, closed_at = ?, seen = max(seen, ?) WHERE number = ?",
-            (document, kept.closed_at, kept.seen, number),
-        )
-        return
-    _insert(connection, run, kept)
+    def _add(self, run: str, kept: Kept) -> None:
+        self._insert(
+            "INTO alerts", run=run, key=kept.alert.key, document=_document(kept.alert),
+            opened_at=kept.opened_at, closed_at=kept.closed_at, seen=kept.seen,
+        )  # fmt: skip
+
+    def _open_number(self, run: str, key: str) -> int:
+        return self._number("run = ? AND key = ? AND closed_at IS NULL", run, key)
+
+    def _number(self, where: str, *values: object) -> int:
+        """Return the number of the first row, 0 if there is none."""
+        row = self._first(f"SELECT number FROM alerts WHERE {where} LIMIT 1", *values)
+        return 0 if row is None else int(row[0])
+
+    def _kept(self, where: str, *values: object) -> tuple[Kept, ...]:
+        query = "SELECT number, document, opened_at, closed_at, seen FROM alerts WHERE"
+        with self._store.reading():
+            found = self._values(self._one, f"{query} {where}", *values)
+        return tuple(kept for kept in found if kept is not None)
+
+    def _one(self, number: int, document: str, **times: Any) -> Kept | None:  # noqa: ANN401
+        alert = unpack(Alert, document)
+        if alert is None:
+            return None
+        query = "SELECT who AS 'by', at, until, reason FROM acknowledgements WHERE alert = ?"
+        taken = self._values(Acknowledgement, f"{query} ORDER BY at DESC LIMIT 1", number)
+        if taken:
+            alert = alert.model_copy(update={"acknowledged": taken[0]})
+        return Kept(number=number, alert=alert, **times)
 
 
-def _insert(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
-    document = pack(kept.alert.model_copy(update={"acknowledged": None}))
-    connection.execute(
-        "INSERT INTO alerts (run, key, document, opened_at, closed_at, seen)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (run, kept.alert.key, document, kept.opened_at, kept.closed_at, kept.seen),
-    )
+def _document(alert: Alert) -> str:
+    return pack(alert.model_copy(update={"acknowledged": None}))
 
 
 def _longer(known: Kept, again: Kept) -> Kept | None:
@@ -206,54 +226,3 @@ def _meet(first: int | None, last: int | None, other: int | None, others_last: i
     ends = (math.inf if last is None else last, math.inf if others_last is None else others_last)
     low, high = min(first, ends[0]), max(first, ends[0])
     return low <= max(other, ends[1]) and min(other, ends[1]) <= high
-
-
-def _open_number(connection: sqlite3.Connection, run: str, key: str) -> int:
-    row = connection.execute(
-        "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL", (run, key)
-    ).fetchone()
-    return 0 if row is None else int(row[0])
-
-
-def _overlapping(connection: sqlite3.Connection, run: str, kept: Kept) -> int:
-    """Return the row of an alert that another cockpit has closed since this one saw it open."""
-    row = connection.execute(
-        "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at >= ?"
-        " ORDER BY closed_at DESC LIMIT 1",
-        (run, kept.alert.key, kept.opened_at),
-    ).fetchone()
-    return 0 if row is None else int(row[0])
-
-
-def _kept(
-    connection: sqlite3.Connection, where: str, values: tuple[object, ...]
-) -> tuple[Kept, ...]:
-    rows = connection.execute(
-        f"SELECT number, document, opened_at, closed_at, seen FROM alerts WHERE {where}", values
-    ).fetchall()
-    found = (_one(connection, *row) for row in rows)
-    return tuple(kept for kept in found if kept is not None)
-
-
-def _one(
-    connection: sqlite3.Connection,
-    number: int,
-    document: str,
-    opened_at: float,
-    closed_at: float | None,
-    seen: int,
-) -> Kept | None:
-    alert = unpack(Alert, document)
-    if alert is None:
-        return None
-    taken = connection.execute(
-        "SELECT who, at, until, reason FROM acknowledgements WHERE alert = ?"
-        " ORDER BY at DESC LIMIT 1",
-        (number,),
-    ).fetchone()
-    if taken is not None:
-        who = Acknowledgement(by=taken[0], at=taken[1], until=taken[2], reason=taken[3])
-        alert = alert.model_copy(update={"acknowledged": who})
-    return Kept(
-        number=number, alert=alert, opened_at=opened_at, closed_at=closed_at, seen=bool(seen)
-    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from base64 import b32encode
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.answers import IGNORED, TAKEN, HeardAnswer, Offer
 from cockpit.model.clock import Moment
 from cockpit.model.wording import duration
 from cockpit.store.ownership import Holder, lives, this_holder
-from cockpit.store.store import StoreView, pack, unpack
+from cockpit.store.store import StoreView, instant, pack, unpack
 
 KEEP: Final = 90 * 86400.0
 """Seconds for which answers are kept: far longer than any of them may be acted on."""
@@ -51,13 +50,12 @@ class Answers(StoreView):
 
     def offer(self, file: str, offer: Offer, now: Moment) -> None:
         """Keep an offer, and forget those that are long over."""
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM offers WHERE at < ?", (now.wall - KEEP_OFFERS,))
-            connection.execute(
-                "INSERT INTO offers (ref, code, file, at, steady, boot, document)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (offer.ref, offer.code, file, now.wall, now.steady, now.boot, pack(offer)),
-            )
+        with self._store.writing():
+            self._change("DELETE FROM offers WHERE at < ?", now.wall - KEEP_OFFERS)
+            self._insert(
+                "INTO offers", ref=offer.ref, code=offer.code, file=file, **instant(now),
+                document=pack(offer),
+            )  # fmt: skip
 
     def offered(self, file: str, ref_or_code: str, now: Moment) -> FoundOffer | None:
         """Return the offer of this name or code, the newest one; ``None``: none was made here."""
@@ -92,15 +90,11 @@ class Answers(StoreView):
 
         ``place`` is where a reply goes.
         """
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM answers WHERE at < ?", (heard.at - KEEP,))
-            fields = (getattr(heard, name) for name in _COLUMNS.split(", "))
-            taken = connection.execute(
-                f"INSERT OR IGNORE INTO answers (run, holder, place, {_COLUMNS})"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (run, pack(this_holder()), place, *fields),
-            )
-            return taken.rowcount == 1
+        own = {"run": run, "holder": pack(this_holder()), "place": place}
+        with self._store.writing():
+            self._change("DELETE FROM answers WHERE at < ?", heard.at - KEEP)
+            fields = {name: getattr(heard, name) for name in _COLUMNS.split(", ")}
+            return self._insert("OR IGNORE INTO answers", **own, **fields).rowcount == 1
 
     def settle(self, run: str, heard: HeardAnswer) -> bool:
         """Write how an answer that was taken has ended; ``False`` if that is written already."""
@@ -138,10 +132,11 @@ class Answers(StoreView):
             f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ?"
             " AND state != ? AND (holder != '' OR state = ?)"
         )
-        found = []
-        for holder, place, *fields in self._all(query, run, IGNORED, TAKEN):
+        found, rows = [], self._values(dict[str, Any], query, run, IGNORED, TAKEN)
+        for row in rows:
+            holder, place = row.pop("holder"), row.pop("place")
             owner = unpack(Holder, holder)
-            heard, alive = _heard(fields), None if owner is None else lives(owner)
+            heard, alive = HeardAnswer(**row), None if owner is None else lives(owner)
             if alive is False or (alive is None and heard.at < before):
                 found.append(InterruptedAnswer(heard, place, holder))
         return tuple(found)
@@ -149,8 +144,4 @@ class Answers(StoreView):
     def of(self, run: str) -> tuple[HeardAnswer, ...]:
         """Return the answers about a run, oldest first."""
         query = f"SELECT {_COLUMNS} FROM answers WHERE run = ? ORDER BY at"
-        return tuple(map(_heard, self._all(query, run)))
-
-
-def _heard(row: Sequence[Any]) -> HeardAnswer:
-    return HeardAnswer(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
+        return self._values(HeardAnswer, query, run)

@@ -9,8 +9,7 @@ itself. Every method raises ``StoreError``; ``run`` is a ``run_key``.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import Field
@@ -115,12 +114,12 @@ class Journal(StoreView):
         Nobody else's plan takes its place, nor one of the same with other words or figures.
         """
         key = f"{plan.plan_id} {plan.words} {plan.operator} {plan.made_at:.3f}"
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM plans WHERE at < ?", (plan.made_at - KEEP_PLANS,))
-            connection.execute(
-                "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
-                (run, key, plan.action, plan.made_at, plan.words, pack(plan)),
-            )
+        with self._store.writing():
+            self._change("DELETE FROM plans WHERE at < ?", plan.made_at - KEEP_PLANS)
+            self._insert(
+                "OR REPLACE INTO plans", run=run, plan_id=key, action=plan.action,
+                at=plan.made_at, words=plan.words, document=pack(plan),
+            )  # fmt: skip
 
     def plans(self, run: str, action: str | None, since: float) -> tuple[Plan, ...]:
         """Return the plans of an action, or of all, that were shown since then, newest first."""
@@ -133,8 +132,13 @@ class Journal(StoreView):
 
     def lease(self, run: str) -> Lease | None:
         """Return who holds the run, dead or alive."""
-        with self._store.reading() as connection:
-            return _lease(connection, run)
+        row = self._first(
+            "SELECT action, what, operator, holder, at FROM leases WHERE run = ?", run
+        )
+        if row is None:
+            return None
+        holder = unpack(Holder, row[3]) or Holder(host="?", pid=0)
+        return Lease(entry=row[0], what=row[1], operator=row[2], holder=holder, at=row[4])
 
     def begin(  # noqa: PLR0913 - each is a column of the row
         self,
@@ -153,48 +157,49 @@ class Journal(StoreView):
         ``over`` is the lease of a dead process that may be replaced. Raises ``Busy`` if the run
         is held by anyone else, ``UsedIdError`` for a launch id that was used before.
         """
-        with self._store.writing() as connection:
-            found = _lease(connection, run)
+        with self._store.writing():
+            found = self.lease(run)
             if exclusive and found is not None and found != over:
                 raise Busy(found)
-            if launch_id is not None and launch_id in _launch_ids(connection, run):
+            if launch_id is not None and launch_id in self.launch_ids(run):
                 raise UsedIdError(launch_id)
-            by = (operator, launch_id, pack(holder))
-            number = _insert(connection, (run, plan.action, plan.plan_id, *by, pack(plan), now))
+            number = self._insert(
+                "INTO actions", run=run, action=plan.action, plan_id=plan.plan_id,
+                operator=operator, launch_id=launch_id, holder=pack(holder), plan=pack(plan),
+                facts="{}", begun_at=now,
+            ).lastrowid  # fmt: skip
             if exclusive:
-                connection.execute(
-                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)",
-                    (run, number, plan.action, operator, pack(holder), now),
-                )
-            return _entries(connection, "number = ?", (number,))[0]
+                self._insert(
+                    "OR REPLACE INTO leases", run=run, action=number, what=plan.action,
+                    operator=operator, holder=pack(holder), at=now,
+                )  # fmt: skip
+            return self._entries("number = ?", number)[0]
 
     def step(self, number: int, place: int, step: StepResult) -> None:
         """Write how a step stands; ``place`` counts from 0."""
-        with self._store.writing() as connection:
-            _see_it_there(connection, number)
-            connection.execute(
-                "INSERT OR REPLACE INTO action_steps VALUES (?, ?, ?, ?, ?, ?)",
-                (number, place, step.name, step.state.value, step.at, step.note),
-            )
+        with self._store.writing():
+            self._see_it_there(number)
+            self._insert(
+                "OR REPLACE INTO action_steps", action=number, place=place, name=step.name,
+                state=step.state.value, at=step.at, note=step.note,
+            )  # fmt: skip
 
     def note(self, number: int, facts: dict[str, str], job_id: str | None = None) -> None:
         """Write what the steps have learned so far."""
-        with self._store.writing() as connection:
-            _see_it_there(connection, number)
-            connection.execute(
-                "UPDATE actions SET facts = ?, job_id = coalesce(?, job_id) WHERE number = ?",
-                (json.dumps(facts), job_id, number),
-            )
+        query = "UPDATE actions SET facts = ?, job_id = coalesce(?, job_id) WHERE number = ?"
+        with self._store.writing():
+            self._see_it_there(number)
+            self._change(query, json.dumps(facts), job_id, number)
 
     def recorded(self, number: int, records: Records, message: str | None = None) -> None:
         """Write how far an action is written down for others, and what is said of it."""
-        with self._store.writing() as connection:
-            _see_it_there(connection, number)
-            connection.execute(
+        with self._store.writing():
+            self._see_it_there(number)
+            self._change(
                 "UPDATE actions SET facts = json_set(facts, '$.records', ?),"
                 " message = coalesce(?, message) WHERE number = ?",
-                (records.value, message, number),
-            )
+                records.value, message, number,
+            )  # fmt: skip
 
     def end(
         self, number: int, outcome: Outcome, now: float, message: str, *, recorded: bool = True
@@ -203,33 +208,29 @@ class Journal(StoreView):
 
         One that was refused has used no launch id: the next one may have it.
         """
-        with self._store.writing() as connection:
-            _see_it_there(connection, number)
-            connection.execute(
+        with self._store.writing():
+            self._see_it_there(number)
+            self._change(
                 "UPDATE actions SET outcome = ?, ended_at = ?, message = ?, recorded = ?,"
                 " launch_id = CASE WHEN ? THEN NULL ELSE launch_id END WHERE number = ?",
-                (outcome.value, now, message, recorded, outcome is Outcome.REFUSED, number),
-            )
-            connection.execute("DELETE FROM leases WHERE action = ?", (number,))
+                outcome.value, now, message, recorded, outcome is Outcome.REFUSED, number,
+            )  # fmt: skip
+            self._change("DELETE FROM leases WHERE action = ?", number)
 
     def entry(self, number: int) -> JournalEntry | None:
         """Return one entry with its steps."""
-        with self._store.reading() as connection:
-            return next(iter(_entries(connection, "number = ?", (number,))), None)
+        return next(iter(self._entries("number = ?", number)), None)
 
     def holds(self, run: str, number: int, *, leased: bool) -> bool:
         """Return whether nobody has ended this action, and it has the run's lease if ``leased``."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT 1 FROM actions WHERE number = ? AND outcome IS NULL", (number,)
-            ).fetchone()
-            found = _lease(connection, run) if leased else None
+        with self._store.reading():
+            row = self._first("SELECT 1 FROM actions WHERE number = ? AND outcome IS NULL", number)
+            found = self.lease(run) if leased else None
         return row is not None and (not leased or (found is not None and found.entry == number))
 
     def entries(self, run: str, since: float = 0.0) -> tuple[JournalEntry, ...]:
         """Return a run's actions, oldest first."""
-        with self._store.reading() as connection:
-            return _entries(connection, "run = ? AND begun_at >= ?", (run, since))
+        return self._entries("run = ? AND begun_at >= ?", run, since)
 
     def any_unfinished(self) -> bool:
         """Return whether there is any action, of any run, that nobody has ended or can tell of."""
@@ -237,41 +238,58 @@ class Journal(StoreView):
 
     def unfinished(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the actions that nobody has ended, or whose outcome is unknown, oldest first."""
-        with self._store.reading() as connection:
-            return _entries(connection, f"run = ? AND {_UNFINISHED}", (run,))
+        return self._entries(f"run = ? AND {_UNFINISHED}", run)
 
     def launch_ids(self, run: str) -> tuple[str, ...]:
         """Return every launch id that was ever given out for a run on this machine."""
-        with self._store.reading() as connection:
-            return _launch_ids(connection, run)
+        rows = self._all(
+            "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
+            " UNION SELECT launch_id FROM launches WHERE run = ? AND launch_id IS NOT NULL",
+            run, run,
+        )  # fmt: skip
+        return tuple(str(row[0]) for row in rows)
 
     def handovers(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the handovers that were done, oldest first."""
-        with self._store.reading() as connection:
-            where = "run = ? AND action = 'handoff' AND outcome = 'done'"
-            return _entries(connection, where, (run,))
+        return self._entries("run = ? AND action = 'handoff' AND outcome = 'done'", run)
 
     def standing(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the newest order to arm or end a standing order, and all actions since."""
-        with self._store.reading() as connection:
-            return _entries(
-                connection,
-                "run = ? AND number >= (SELECT max(number) FROM actions WHERE run = ?"
-                " AND action = 'standing' AND outcome = 'done')",
-                (run, run),
-            )
+        return self._entries(
+            "run = ? AND number >= (SELECT max(number) FROM actions WHERE run = ?"
+            " AND action = 'standing' AND outcome = 'done')",
+            run, run,
+        )  # fmt: skip
 
     def last_stop(self, run: str, job_id: str) -> JournalEntry | None:
         """Return the newest of our own actions that ordered this job to stop."""
-        with self._store.reading() as connection:
-            found = _entries(
-                connection,
-                "run = ? AND EXISTS (SELECT 1 FROM action_steps s WHERE s.action = number"
-                " AND s.name IN ('stop', 'successors') AND s.state != 'skipped')",
-                (run,),
-            )
+        found = self._entries(
+            "run = ? AND EXISTS (SELECT 1 FROM action_steps s WHERE s.action = number"
+            " AND s.name IN ('stop', 'successors') AND s.state != 'skipped')",
+            run,
+        )
         ordered = (entry for entry in reversed(found) if stopped(entry, job_id))
         return next(ordered, None)
+
+    def _see_it_there(self, number: int) -> None:
+        """Raise ``StoreError`` when the entry is gone: the store was removed meanwhile."""
+        if self._first("SELECT 1 FROM actions WHERE number = ?", number) is None:
+            raise StoreError("the store was removed or replaced while this was being done")
+
+    def _entries(self, where: str, *values: object) -> tuple[JournalEntry, ...]:
+        query = f"SELECT {_COLUMNS} FROM actions WHERE {where} ORDER BY number"
+        with self._store.reading():  # nobody writes between an entry and its steps
+            return self._values(self._entry, query, *values)
+
+    def _entry(self, **fields: Any) -> JournalEntry:  # noqa: ANN401 - the columns
+        steps = "SELECT name, state, at, note FROM action_steps WHERE action = ? ORDER BY place"
+        fields |= {
+            "plan": unpack(Plan, fields["plan"]) or _unreadable(fields),
+            "holder": unpack(Holder, fields["holder"]) or Holder(host="?", pid=0),
+            "facts": json.loads(fields["facts"]),
+            "steps": self._values(StepResult, steps, fields["number"]),
+        }
+        return JournalEntry(**fields)
 
 
 def handed_over(entries: Iterable[JournalEntry]) -> tuple[SharedFact, ...]:
@@ -295,66 +313,11 @@ def stopped(entry: JournalEntry, job_id: str) -> bool:
     return job_id in entry.facts.get("stops", "").split("\n")
 
 
-def _see_it_there(connection: sqlite3.Connection, number: int) -> None:
-    """Raise ``StoreError`` when the entry is gone: somebody has removed the store meanwhile."""
-    if connection.execute("SELECT 1 FROM actions WHERE number = ?", (number,)).fetchone() is None:
-        raise StoreError("the store was removed or replaced while this was being done")
-
-
-def _launch_ids(connection: sqlite3.Connection, run: str) -> tuple[str, ...]:
-    rows = connection.execute(
-        "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
-        " UNION SELECT launch_id FROM launches WHERE run = ? AND launch_id IS NOT NULL",
-        (run, run),
-    ).fetchall()
-    return tuple(str(row[0]) for row in rows)
-
-
-def _lease(connection: sqlite3.Connection, run: str) -> Lease | None:
-    row = connection.execute(
-        "SELECT action, what, operator, holder, at FROM leases WHERE run = ?", (run,)
-    ).fetchone()
-    if row is None:
-        return None
-    holder = unpack(Holder, row[3]) or Holder(host="?", pid=0)
-    return Lease(entry=row[0], what=row[1], operator=row[2], holder=holder, at=row[4])
-
-
 _UNFINISHED = "(outcome IS NULL OR outcome = 'unknown' OR (outcome = 'done' AND recorded = 0))"
 _COLUMNS = (
     "number, run, action, operator, holder, plan, begun_at, launch_id, job_id, facts, ended_at,"
     " outcome, message, recorded"
 )
-
-
-def _entries(
-    connection: sqlite3.Connection, where: str, values: Sequence[object]
-) -> tuple[JournalEntry, ...]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM actions WHERE {where} ORDER BY number", tuple(values)
-    ).fetchall()
-    return tuple(_entry(connection, row) for row in rows)
-
-
-def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> JournalEntry:
-    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    fields |= {
-        "plan": unpack(Plan, str(fields["plan"])) or _unreadable(fields),
-        "holder": unpack(Holder, str(fields["holder"])) or Holder(host="?", pid=0),
-        "facts": json.loads(str(fields["facts"])),
-        "steps": _steps(connection, fields["number"]),
-    }
-    return JournalEntry.model_validate(fields)
-
-
-def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:
-    """Write the row of an action that begins; return its number."""
-    cursor = connection.execute(
-        "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
-        " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
-        row,
-    )
-    return int(cursor.lastrowid or 0)
 
 
 def _unreadable(fields: Mapping[str, Any]) -> Plan:
@@ -363,13 +326,3 @@ def _unreadable(fields: Mapping[str, Any]) -> Plan:
         words="", plan_id=UNREADABLE, action=fields["action"], run=fields["run"],
         made_at=fields["begun_at"],
     )  # fmt: skip
-
-
-def _steps(connection: sqlite3.Connection, number: object) -> tuple[StepResult, ...]:
-    rows = connection.execute(
-        "SELECT name, state, at, note FROM action_steps WHERE action = ? ORDER BY place", (number,)
-    ).fetchall()
-    return tuple(
-        StepResult(name=name, state=StepState(state), at=at, note=note)
-        for name, state, at, note in rows
-    )

@@ -11,7 +11,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import FormerFailure, Launched
 from cockpit.model.jobs import Bundle
 from cockpit.model.records import Rejected
-from cockpit.store.store import StoreView, pack, unpack
+from cockpit.store.store import StoreView, pack
 
 STOPS_READ = 10
 FAILURES_KEPT = 100
@@ -47,23 +47,21 @@ class Endings(StoreView):
         self, run: str, job_id: str | None, started_at: float | None, who: str, at: float
     ) -> None:
         """Record that ``who`` has seen that this job of the run, begun then, is over."""
-        row = (run, job_id or "", started_at, who, at)
-        self._change("INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?, ?)", *row)
+        own = {"run": run, "job_id": job_id or "", "started_at": started_at}
+        self._insert("OR IGNORE INTO ends", **own, who=who, at=at)
 
     def withdraw(self, run: str, job_id: str | None, started_at: float | None) -> None:
         """Take an acknowledgement back: the run is watched on."""
-        with self._store.writing() as connection:
+        query = "DELETE FROM ends WHERE run = ? AND job_id = ? AND started_at IS ?"
+        with self._store.writing():
             for each in self.acknowledged(run):
                 if each.covers(job_id, started_at):
-                    connection.execute(
-                        "DELETE FROM ends WHERE run = ? AND job_id = ? AND started_at IS ?",
-                        (run, each.job_id, each.started_at),
-                    )
+                    self._change(query, run, each.job_id, each.started_at)
 
     def acknowledged(self, run: str) -> tuple[Ended, ...]:
         """Return the ends that somebody has acknowledged."""
-        rows = self._all("SELECT job_id, started_at, at FROM ends WHERE run = ? ORDER BY at", run)
-        return tuple(Ended(job_id=row[0], started_at=row[1], at=row[2]) for row in rows)
+        query = "SELECT job_id, started_at, at FROM ends WHERE run = ? ORDER BY at"
+        return self._values(Ended, query, run)
 
 
 class Stopped(Frozen):
@@ -117,16 +115,14 @@ class Failures(StoreView):
 
     def add(self, run: str, failure: FormerFailure) -> None:
         """Record how a job of the run failed; one that is recorded already stays as it is."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO failures VALUES (?, ?, ?, ?)",
-                (run, failure.job_id, failure.at, pack(failure)),
-            )
-            connection.execute(
+        own = {"run": run, "job_id": failure.job_id, "at": failure.at}
+        with self._store.writing():
+            self._insert("OR IGNORE INTO failures", **own, document=pack(failure))
+            self._change(
                 "DELETE FROM failures WHERE run = ? AND job_id IN (SELECT job_id FROM failures"
                 " WHERE run = ? ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                (run, run, FAILURES_KEPT),
-            )
+                run, run, FAILURES_KEPT,
+            )  # fmt: skip
 
     def of(self, run: str) -> tuple[FormerFailure, ...]:
         """Return what is recorded of a run, oldest first."""
@@ -153,10 +149,8 @@ class Rejections(StoreView):
 
     def of(self, run: str) -> tuple[Rejected, ...]:
         """Return all of a run, by step."""
-        names = ("step", "path", "at", "by", "reason")
-        query = "SELECT step, path, at, who, reason FROM rejections WHERE run = ?"
-        rows = self._all(f"{query} ORDER BY step, path", run)
-        return tuple(Rejected(**dict(zip(names, row, strict=True))) for row in rows)
+        query = "SELECT step, path, at, who AS 'by', reason FROM rejections WHERE run = ?"
+        return self._values(Rejected, f"{query} ORDER BY step, path", run)
 
 
 FIRST_CHECK: Final = 120.0
@@ -230,8 +224,8 @@ class FollowupStore(StoreView):
 
     def add(self, run: str, followup: Followup) -> None:
         """Begin to follow a launch; one that is followed already stays as it is."""
-        row = run, followup.launch_id, followup.at, pack(followup)
-        self._change("INSERT OR IGNORE INTO followups VALUES (?, ?, ?, ?)", *row)
+        own = {"run": run, "launch_id": followup.launch_id, "at": followup.at}
+        self._insert("OR IGNORE INTO followups", **own, document=pack(followup))
 
     def last(self, run: str) -> Followup | None:
         """Return the newest launch that is followed; older ones are over with it."""
@@ -244,15 +238,10 @@ class FollowupStore(StoreView):
 
     def change(self, run: str, old: Followup, new: Followup) -> bool:
         """Replace ``old`` by ``new``; False if another cockpit has changed it meanwhile."""
-        own = (run, old.launch_id)
-        with self._store.writing() as connection:
-            row = connection.execute(
-                "SELECT document FROM followups WHERE run = ? AND launch_id = ?", own
-            ).fetchone()
-            if row is None or unpack(Followup, str(row[0])) != old:
+        own = run, old.launch_id
+        known = "SELECT document FROM followups WHERE run = ? AND launch_id = ?"
+        changed = "UPDATE followups SET document = ? WHERE run = ? AND launch_id = ?"
+        with self._store.writing():
+            if self._document(Followup, known, *own) != old:
                 return False
-            connection.execute(
-                "UPDATE followups SET document = ? WHERE run = ? AND launch_id = ?",
-                (pack(new), *own),
-            )
-            return True
+            return self._change(changed, pack(new), *own) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import zlib
 from collections.abc import Sequence
 from itertools import groupby
@@ -52,18 +51,19 @@ class RunMemory(ReportMemory):
 
     def observe(self, run: str, observation: Observation, every: float) -> bool:
         """Add an observation unless another cockpit made one within half of ``every`` seconds."""
-        with self._store.writing() as connection:
-            newest = connection.execute(
-                "SELECT max(at) FROM observations WHERE run = ? AND at <= ?", (run, observation.at)
-            ).fetchone()[0]
+        before = "SELECT max(at) FROM observations WHERE run = ? AND at <= ?"
+        with self._store.writing():
+            newest = self._first(before, run, observation.at)[0]
             if newest is not None and observation.at - newest < every / 2:
                 return False
             phase = observation.phase.value if observation.phase else None
             # SQLite would turn NaN into NULL, and a NaN loss is not unknown
             loss = observation.loss
-            loss_kept = "nan" if loss is not None and math.isnan(loss) else loss
-            seen = (observation.at, observation.verdict.value, phase, observation.step, loss_kept)
-            connection.execute("INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?)", (run, *seen))
+            self._insert(
+                "INTO observations", run=run, at=observation.at, phase=phase,
+                verdict=observation.verdict.value, step=observation.step,
+                loss="nan" if loss is not None and math.isnan(loss) else loss,
+            )  # fmt: skip
             return True
 
     def observations(self, run: str, since: float = 0.0) -> tuple[Observation, ...]:
@@ -76,9 +76,8 @@ class RunMemory(ReportMemory):
         return next(iter(self._seen(where, run, moment)), None)
 
     def _seen(self, where: str, *values: object) -> tuple[Observation, ...]:
-        names = ("at", "verdict", "phase", "step", "loss")
-        rows = self._all(f"SELECT {', '.join(names)} FROM observations WHERE {where}", *values)
-        return tuple(Observation(**dict(zip(names, row, strict=True))) for row in rows)
+        query = "SELECT at, verdict, phase, step, loss FROM observations WHERE"
+        return self._values(Observation, f"{query} {where}", *values)
 
     def watched_since(self, run: str) -> float | None:
         """Return when any cockpit first saw the run, as far back as is kept; ``None``: never."""
@@ -98,17 +97,10 @@ class RunMemory(ReportMemory):
 
     def phases(self, run: str) -> tuple[PhaseMark, ...]:
         """Return the newest phase marks, oldest first; what several cockpits saw stands once."""
-        query = (
-            "SELECT at, phase, job_id, since, accelerators FROM phases WHERE run = ?"
-            " ORDER BY at DESC LIMIT ?"
-        )
-        rows = self._all(query, run, KEEP_MARKS)
-        marks = [
-            PhaseMark(at=at, phase=phase, job_id=job_id, since=since, accelerators=count)
-            for at, phase, job_id, since, count in reversed(rows)
-        ]
+        query = "SELECT at, phase, job_id, since, accelerators FROM phases WHERE run = ?"
+        marks = self._values(PhaseMark, f"{query} ORDER BY at DESC LIMIT ?", run, KEEP_MARKS)
         same = attrgetter("phase", "job_id", "since")
-        return tuple(next(each) for _, each in groupby(marks, same))
+        return tuple(next(each) for _, each in groupby(reversed(marks), same))
 
     def add_checkpoint_marks(self, run: str, marks: Sequence[CheckpointMark]) -> None:
         """Add checkpoint marks; one that is known already stays as it is."""
@@ -120,44 +112,37 @@ class RunMemory(ReportMemory):
     def checkpoint_marks(self, run: str) -> tuple[CheckpointMark, ...]:
         """Return the newest checkpoint marks, oldest first."""
         query = "SELECT at, complete, newest FROM checkpoint_marks WHERE run = ?"
-        rows = self._all(f"{query} ORDER BY at DESC LIMIT ?", run, KEEP_MARKS)
-        marks = [CheckpointMark(at=at, complete=count, newest=newest) for at, count, newest in rows]
+        marks = self._values(CheckpointMark, f"{query} ORDER BY at DESC LIMIT ?", run, KEEP_MARKS)
         return tuple(reversed(marks))
 
     def add_launch(self, run: str, launch: LaunchedJob) -> None:
         """Record a job that was started for the run, or adopted."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?)",
-                (run, launch.at, launch.job_id, launch.launch_id),
-            )
+        row = {"run": run, **launch.model_dump(exclude={"file_id"})}
+        with self._store.writing():
+            self._insert("OR REPLACE INTO launches", **row)
             if launch.file_id is not None:
-                connection.execute(
-                    "INSERT OR REPLACE INTO launch_files VALUES (?, ?, ?)",
-                    (run, launch.at, launch.file_id),
-                )
+                named = {"run": run, "at": launch.at, "file_id": launch.file_id}
+                self._insert("OR REPLACE INTO launch_files", **named)
 
     def launches(self, run: str) -> tuple[LaunchedJob, ...]:
         """Return every job that was started for the run or adopted, oldest first."""
-        names = ("at", "job_id", "launch_id", "file_id")
-        rows = self._all(
-            f"SELECT {', '.join(names)} FROM launches"
-            " LEFT JOIN launch_files USING (run, at) WHERE run = ? ORDER BY at",
-            run,
+        query = (
+            "SELECT at, job_id, launch_id, file_id FROM launches"
+            " LEFT JOIN launch_files USING (run, at) WHERE run = ? ORDER BY at"
         )
-        return tuple(LaunchedJob(**dict(zip(names, row, strict=True))) for row in rows)
+        return self._values(LaunchedJob, query, run)
 
     def prune(self, now: float) -> None:
         """Forget what is too old, so that the file stays bounded."""
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM observations WHERE at < ?", (now - KEEP_OBSERVATIONS,))
-            connection.execute("DELETE FROM alerts WHERE closed_at < ?", (now - KEEP_CLOSED,))
+        with self._store.writing():
+            self._change("DELETE FROM observations WHERE at < ?", now - KEEP_OBSERVATIONS)
+            self._change("DELETE FROM alerts WHERE closed_at < ?", now - KEEP_CLOSED)
             for table in ("phases", "checkpoint_marks"):
-                connection.execute(
+                self._change(
                     f"DELETE FROM {table} WHERE (run, at) IN (SELECT run, at FROM (SELECT run, at,"
                     f" row_number() OVER (PARTITION BY run ORDER BY at DESC) AS place FROM {table})"
                     " WHERE place > ?)",
-                    (KEEP_MARKS,),
+                    KEEP_MARKS,
                 )
 
 
@@ -198,21 +183,19 @@ class Pasts(StoreView):
         kept: of several cockpits that look at a run one keeps the moment.
         """
         at = report.checked_at
-        with self._store.writing() as connection:
-            last = connection.execute(
-                "SELECT at, face FROM pasts WHERE run = ? AND at <= ? ORDER BY at DESC LIMIT 1",
-                (run, at),
-            ).fetchone()
+        query = "SELECT at, face FROM pasts WHERE run = ? AND at <= ? ORDER BY at DESC LIMIT 1"
+        with self._store.writing():
+            last = self._first(query, run, at)
             changed = last is None or last[1] != face
             if last is not None and at == last[0]:
                 return False
             if not changed and at - last[0] < max(every, LEAST_EVERY) / 2:
                 return False
-            base, document = _packed(connection, run, at, pack(report).encode())
-            connection.execute(
-                "INSERT INTO pasts VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run, at, changed, report.verdict.value, face, base, document),
-            )
+            base, document = self._packed(run, at, pack(report).encode())
+            self._insert(
+                "INTO pasts", run=run, at=at, changed=changed, verdict=report.verdict.value,
+                face=face, base=base, document=document,
+            )  # fmt: skip
             return True
 
     def moments(self, run: str) -> tuple[Moment, ...]:
@@ -225,70 +208,59 @@ class Pasts(StoreView):
 
     def at(self, run: str, moment: float) -> Kept | None:
         """Return the newest moment that is not after ``moment``."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT at, base, document FROM pasts WHERE run = ? AND at <= ?"
-                " ORDER BY at DESC LIMIT 1",
-                (run, moment),
-            ).fetchone()
+        query = "SELECT at, base, document FROM pasts WHERE run = ? AND at <= ?"
+        with self._store.reading():
+            row = self._first(f"{query} ORDER BY at DESC LIMIT 1", run, moment)
             if row is None:
                 return None
-            text = _unpacked(connection, run, row[1], row[2])
+            text = self._unpacked(run, row[1], row[2])
         return Kept(row[0], None if text is None else unpack(RunReport, text))
 
     def prune(self, now: float) -> None:
         """Thin out what is older than two days; forget what is too old or too much."""
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM pasts WHERE at < ?", (now - KEEP_FOR,))
-            connection.execute(
+        with self._store.writing():
+            self._change("DELETE FROM pasts WHERE at < ?", now - KEEP_FOR)
+            self._change(
                 "DELETE FROM pasts WHERE at < ? AND NOT changed AND base IS NOT NULL"
                 " AND rowid NOT IN (SELECT rowid FROM (SELECT rowid, row_number() OVER (PARTITION"
                 " BY run, CAST(at / 3600 AS INTEGER) ORDER BY at) AS place FROM pasts"
                 " WHERE at < ?) WHERE place = 1)",
-                (now - WHOLE_FOR, now - WHOLE_FOR),
-            )
+                now - WHOLE_FOR, now - WHOLE_FOR,
+            )  # fmt: skip
             for partition, most in (("PARTITION BY run", MOST_OF_RUN), ("", MOST_OF_ALL)):
-                connection.execute(
+                self._change(
                     "DELETE FROM pasts WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
                     f" sum(length(document)) OVER ({partition} ORDER BY at DESC) AS bytes"
                     " FROM pasts) WHERE bytes > ?)",
-                    (most,),
+                    most,
                 )
-            connection.execute(
+            self._change(
                 "DELETE FROM pasts WHERE base IS NOT NULL AND NOT EXISTS"
                 " (SELECT 1 FROM pasts AS b WHERE b.run = pasts.run AND b.at = pasts.base)"
             )
 
+    def _packed(self, run: str, at: float, document: bytes) -> tuple[float | None, bytes]:
+        """Return the base that a moment differs little from, if there is one, and what differs."""
+        found = self._first(
+            "SELECT at, document FROM pasts WHERE run = ? AND base IS NULL AND at >= ? AND at < ?"
+            " ORDER BY at DESC LIMIT 1",
+            run, at - BASE_FOR, at,
+        )  # fmt: skip
+        former = None if found is None else _inflated(found[1], b"")
+        if former is not None:
+            differing = _deflated(document, former)
+            if len(differing) * GREW <= len(found[1]):
+                return float(found[0]), differing
+        return None, _deflated(document, b"")
 
-def _packed(
-    connection: sqlite3.Connection, run: str, at: float, document: bytes
-) -> tuple[float | None, bytes]:
-    """Return the base that a moment differs little from, if there is one, and what differs."""
-    found = connection.execute(
-        "SELECT at, document FROM pasts WHERE run = ? AND base IS NULL AND at >= ? AND at < ?"
-        " ORDER BY at DESC LIMIT 1",
-        (run, at - BASE_FOR, at),
-    ).fetchone()
-    former = None if found is None else _inflated(found[1], b"")
-    if former is not None:
-        differing = _deflated(document, former)
-        if len(differing) * GREW <= len(found[1]):
-            return float(found[0]), differing
-    return None, _deflated(document, b"")
-
-
-def _unpacked(
-    connection: sqlite3.Connection, run: str, base: float | None, document: bytes
-) -> str | None:
-    if base is None:
-        text = _inflated(document, b"")
-    else:
-        found = connection.execute(
-            "SELECT document FROM pasts WHERE run = ? AND at = ?", (run, base)
-        ).fetchone()
-        former = None if found is None else _inflated(found[0], b"")
+    def _unpacked(self, run: str, base: float | None, document: bytes) -> str | None:
+        former: bytes | None = b""
+        if base is not None:
+            query = "SELECT document FROM pasts WHERE run = ? AND at = ?"
+            found = self._first(query, run, base)
+            former = None if found is None else _inflated(found[0], b"")
         text = None if former is None else _inflated(document, former)
-    return None if text is None else text.decode("utf-8", "replace")
+        return None if text is None else text.decode("utf-8", "replace")
 
 
 def _deflated(document: bytes, former: bytes) -> bytes:
@@ -342,16 +314,14 @@ class Snapshots(StoreView):
 
     def add(self, run: str, snapshot: Snapshot) -> None:
         """Keep what a launch used."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (run, snapshot.launch_id, snapshot.at, pack(snapshot)),
-            )
-            connection.execute(
+        own = {"run": run, "launch_id": snapshot.launch_id, "at": snapshot.at}
+        with self._store.writing():
+            self._insert("OR REPLACE INTO snapshots", **own, document=pack(snapshot))
+            self._change(
                 "DELETE FROM snapshots WHERE run = ? AND launch_id IN (SELECT launch_id FROM"
                 " snapshots WHERE run = ? ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                (run, run, KEEP),
-            )
+                run, run, KEEP,
+            )  # fmt: skip
 
     def bundled(self, run: str, launch_id: str, bundle: Bundle) -> None:
         """Note the code that a launch's job runs, where that launch is known."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Moment
-from cockpit.store.store import StoreView, pack, unpack
+from cockpit.store.store import StoreView, instant, pack, unpack
 
 CLAIMED_FOR: Final = 120.0
 """Seconds after which a claim counts as left behind by a process that died."""
@@ -55,32 +54,26 @@ class Outbox(StoreView):
 
         One that is there and was not sent takes the address of the newer letter, and is due.
         """
-        with self._store.writing() as connection:
-            connection.execute("DELETE FROM outbox WHERE sent_at < ?", (now - KEPT_SENT,))
-            connection.execute(
-                "INSERT OR IGNORE INTO outbox (run, event, at, document, due)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (run, event, now, pack(letter), now),
-            )
-            found = _rows(connection, "run = ? AND event = ?", (run, event))
+        own = "run = ? AND event = ?"
+        with self._store.writing():
+            self._change("DELETE FROM outbox WHERE sent_at < ?", now - KEPT_SENT)
+            row = {"run": run, "event": event, "at": now, "due": now}
+            self._insert("OR IGNORE INTO outbox", **row, document=pack(letter))
+            found = self._rows(own, run, event)
             if not found or found[0].sent_at is None:
                 former = found[0].letter if found else letter
-                connection.execute(
-                    "UPDATE outbox SET document = ?, due = coalesce(due, ?)"
-                    " WHERE run = ? AND event = ?",
-                    (pack(former.model_copy(update={"to": letter.to})), now, run, event),
-                )
-            return _rows(connection, "run = ? AND event = ?", (run, event))[0]
+                document = pack(former.model_copy(update={"to": letter.to}))
+                query = f"UPDATE outbox SET document = ?, due = coalesce(due, ?) WHERE {own}"
+                self._change(query, document, now, run, event)
+            return self._rows(own, run, event)[0]
 
     def row(self, number: int) -> Waiting | None:
         """Return a row as it is now."""
-        with self._store.reading() as connection:
-            return next(iter(_rows(connection, "number = ?", (number,))), None)
+        return next(iter(self._rows("number = ?", number)), None)
 
     def waiting(self, run: str) -> tuple[Waiting, ...]:
         """Return a run's comments that were not sent, in the order in which they were queued."""
-        with self._store.reading() as connection:
-            found = _rows(connection, "run = ? AND sent_at IS NULL", (run,))
+        found = self._rows("run = ? AND sent_at IS NULL", run)
         return tuple(row for row in found if row.letter.kind == "comment")
 
     def runs(self) -> frozenset[str]:
@@ -94,13 +87,13 @@ class Outbox(StoreView):
         ``now`` was read before the store was waited for: whoever claimed it meanwhile did so
         later. Only a claim from farther ahead than one lasts is of a clock that was set back.
         """
-        with self._store.writing() as connection:
-            taken = connection.execute(
+        with self._store.writing():
+            taken = self._change(
                 "UPDATE outbox SET claim = ?, claimed_at = ? WHERE number = ? AND sent_at IS NULL"
                 " AND (claim IS NULL OR claimed_at > ? OR claimed_at < ?)",
-                (claim, now, number, now + CLAIMED_FOR, now - CLAIMED_FOR),
-            ).rowcount
-            return _rows(connection, "number = ?", (number,))[0] if taken else None
+                claim, now, number, now + CLAIMED_FOR, now - CLAIMED_FOR,
+            )  # fmt: skip
+            return self.row(number) if taken else None
 
     def release(self, number: int, claim: str) -> None:
         """Give a row back."""
@@ -134,21 +127,15 @@ class Outbox(StoreView):
             trouble, now, due, definite, number,
         )  # fmt: skip
 
-
-def _rows(
-    connection: sqlite3.Connection, where: str, values: Sequence[object]
-) -> tuple[Waiting, ...]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number", tuple(values)
-    ).fetchall()
-    found = (_row(row) for row in rows)
-    return tuple(row for row in found if row is not None)
+    def _rows(self, where: str, *values: object) -> tuple[Waiting, ...]:
+        query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number"
+        found = self._values(_waiting, query, *values)
+        return tuple(row for row in found if row is not None)
 
 
-def _row(row: Sequence[object]) -> Waiting | None:
-    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    letter = unpack(Letter, str(fields.pop("document")))
-    return None if letter is None else Waiting.model_validate({**fields, "letter": letter})
+def _waiting(document: str, **fields: Any) -> Waiting | None:  # noqa: ANN401 - the columns
+    letter = unpack(Letter, document)
+    return None if letter is None else Waiting(letter=letter, **fields)
 
 
 WINDOW: Final = 600.0
@@ -217,6 +204,16 @@ class Held(NamedTuple):
     events: tuple[str, ...]
 
 
+class _Row(NamedTuple):
+    """One row; the trouble of one that is not there is ``""``."""
+
+    at: Moment = Moment(0.0)
+    tries: int = 0
+    done: bool = False
+    trouble: str | None = ""
+    claim: str | None = None
+
+
 class Notified(StoreView):
     """The claims."""
 
@@ -225,15 +222,15 @@ class Notified(StoreView):
 
         ``who`` tells this attempt from every other; it must ``begin`` before it sends.
         """
-        with self._store.writing() as connection:
-            return _claim(connection, asked, now, who)
+        with self._store.writing():
+            return self._claim(asked, now, who)
 
     def begin(self, asked: Asked, now: Moment, who: str) -> None:
         """Write that it is being sent now; raises ``TakenOverError`` if it is not ours any more."""
         begun = self._change(
             "UPDATE notified SET tries = tries + 1, claim = NULL, at = ?, steady = ?, boot = ?"
             " WHERE run = ? AND event = ? AND route = ? AND claim = ?",
-            *_three(now), asked.run, asked.event, asked.route, who,
+            *instant(now).values(), asked.run, asked.event, asked.route, who,
         )  # fmt: skip
         if not begun:
             raise TakenOverError
@@ -252,17 +249,17 @@ class Notified(StoreView):
         What failed before it was begun is an attempt as well. Without ``counts`` it went in the
         message of another one, and is none for the rate limit.
         """
-        with self._store.writing() as connection:
-            row = _notified_row(connection, asked)
+        with self._store.writing():
+            row = self._row(asked)
             tries = row.tries + (row.claim is not None)
             done = trouble is None or (lost and not (asked.once_more and tries < 2))
             done = done or tries > len(BACK_OFF)
             tries = tries if counts or not done else 0
-            connection.execute(
+            self._change(
                 "UPDATE notified SET at = ?, steady = ?, boot = ?, done = ?, trouble = ?,"
                 " tries = ?, claim = NULL WHERE run = ? AND event = ? AND route = ?",
-                (*_three(now), done, trouble, tries, asked.run, asked.event, asked.route),
-            )
+                *instant(now).values(), done, trouble, tries, asked.run, asked.event, asked.route,
+            )  # fmt: skip
 
     def of(self, run: str, prefix: str) -> tuple[Sent, ...]:
         """Return what was claimed for events of a run that begin with ``prefix``."""
@@ -279,141 +276,96 @@ class Notified(StoreView):
         ``None`` if there is nothing, if it is too young (more may follow), or if another
         summary went by this route within the window.
         """
-        with self._store.reading() as connection:
-            if not _held(connection, file, route):
-                return None
-        with self._store.writing() as connection:
-            rows = _held(connection, file, route)
-            last = connection.execute(
+        if not self._held(file, route):
+            return None
+        with self._store.writing():
+            rows = self._held(file, route)
+            last = self._first(
                 "SELECT at, steady, boot FROM notified WHERE run = ? AND route = ?"
                 " ORDER BY at DESC LIMIT 1",
-                (file, route),
-            ).fetchone()
+                file, route,
+            )  # fmt: skip
             young = not rows or 0 <= now.since(Moment(*rows[0][2:5])) < GATHER
             if young or (last is not None and 0 <= now.since(Moment(*last)) < WINDOW):
                 return None
-            connection.execute(
-                "INSERT OR REPLACE INTO notified (run, event, route, at, steady, boot, tries, done)"
-                " VALUES (?, ?, ?, ?, ?, ?, 1, 1)",
-                (file, event, route, now.wall, now.steady, now.boot),
-            )
-            _set_done(connection, route, rows, done=True)
+            own = {"run": file, "event": event, "route": route, **instant(now)}
+            self._insert("OR REPLACE INTO notified", **own, tries=1, done=True)
+            self._set_done(route, rows, done=True)
         return Held(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
 
     def release_summary(self, route: str, held: Held) -> None:
         """Keep back again what a summary could not tell; the window passes before the next."""
-        with self._store.writing() as connection:
-            rows = list(zip(held.runs, held.events, strict=True))
-            _set_done(connection, route, rows, done=False)
+        self._set_done(route, list(zip(held.runs, held.events, strict=True)), done=False)
 
     def prune(self, now: Moment) -> None:
         """Forget what is older than half a year."""
         self._change("DELETE FROM notified WHERE at < ?", now.wall - KEEP)
 
+    def _claim(self, asked: Asked, now: Moment, who: str) -> SendClaim:
+        row = self._row(asked)
+        covered = (self._row(asked._replace(event=each)) for each in asked.covered_by)
+        if row.done or any(each.trouble != "" for each in covered):
+            return SendClaim.DONE
+        if row.trouble == HELD and not asked.at_once:
+            return SendClaim.HELD
+        if row.claim is not None or (row.tries and row.trouble is None):
+            return self._left_behind(asked, row, now, who)
+        waits = BACK_OFF[min(row.tries, len(BACK_OFF)) - 1] if row.tries else 0.0
+        if row.trouble and not asked.at_once and 0 <= now.since(row.at) < waits:
+            return SendClaim.NOT_NOW
+        if not row.tries and asked.most is not None and self._lately(asked, now) >= asked.most:
+            self._write(asked, _Row(now, trouble=HELD))
+            return SendClaim.HELD
+        return self._mine(asked, row, now, who)
 
-class _Row(NamedTuple):
-    """One row; the trouble of one that is not there is ``""``."""
+    def _left_behind(self, asked: Asked, row: _Row, now: Moment, who: str) -> SendClaim:
+        """Judge what was claimed and never begun, or begun without an end: it may have arrived.
 
-    at: Moment = Moment(0.0)
-    tries: int = 0
-    done: bool = False
-    trouble: str | None = ""
-    claim: str | None = None
-
-
-def _claim(connection: sqlite3.Connection, asked: Asked, now: Moment, who: str) -> SendClaim:
-    row = _notified_row(connection, asked)
-    covered = (_notified_row(connection, asked._replace(event=each)) for each in asked.covered_by)
-    if row.done or any(each.trouble != "" for each in covered):
+        Whoever did so was killed, or hangs. Another machine's clock may be a little ahead.
+        """
+        begun = row.claim is None
+        if abs(now.since(row.at)) < (LOST_AFTER if begun else SENDS_WITHIN):
+            return SendClaim.NOT_NOW
+        if not begun or (asked.once_more and row.tries < 2):
+            return self._mine(asked, row, now, who)
+        self._write(asked, row._replace(done=True, trouble="its sender was killed"))
         return SendClaim.DONE
-    if row.trouble == HELD and not asked.at_once:
-        return SendClaim.HELD
-    if row.claim is not None:
-        return _unbegun(connection, asked, row, now, who)
-    if row.tries and row.trouble is None:
-        return _unanswered(connection, asked, row, now, who)
-    waits = BACK_OFF[min(row.tries, len(BACK_OFF)) - 1] if row.tries else 0.0
-    if row.trouble and not asked.at_once and 0 <= now.since(row.at) < waits:
-        return SendClaim.NOT_NOW
-    if not row.tries and asked.most is not None and _lately(connection, asked, now) >= asked.most:
-        _write(connection, asked, _Row(now, trouble=HELD))
-        return SendClaim.HELD
-    return _mine(connection, asked, row, now, who)
 
+    def _mine(self, asked: Asked, row: _Row, now: Moment, who: str) -> SendClaim:
+        self._write(asked, _Row(now, row.tries, trouble=None, claim=who))
+        return SendClaim.MINE
 
-def _unbegun(
-    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
-) -> SendClaim:
-    """Take over what was claimed and never begun: whoever did so was killed, or hangs."""
-    if abs(now.since(row.at)) < SENDS_WITHIN:  # another machine's clock may be a little ahead
-        return SendClaim.NOT_NOW
-    return _mine(connection, asked, row, now, who)
+    def _row(self, asked: Asked) -> _Row:
+        row = self._first(
+            "SELECT at, steady, boot, tries, done, trouble, claim FROM notified"
+            " WHERE run = ? AND event = ? AND route = ?",
+            asked.run, asked.event, asked.route,
+        )  # fmt: skip
+        return _Row() if row is None else _Row(Moment(*row[:3]), row[3], bool(row[4]), *row[5:])
 
+    def _write(self, asked: Asked, row: _Row) -> None:
+        own = {"run": asked.run, "event": asked.event, "route": asked.route}
+        self._insert("OR REPLACE INTO notified", **own, **row._asdict() | instant(row.at))
 
-def _unanswered(
-    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
-) -> SendClaim:
-    """Judge what was begun and has no end: it may have arrived."""
-    if abs(now.since(row.at)) < LOST_AFTER:
-        return SendClaim.NOT_NOW
-    if asked.once_more and row.tries < 2:
-        return _mine(connection, asked, row, now, who)
-    _write(connection, asked, row._replace(done=True, trouble="its sender was killed"))
-    return SendClaim.DONE
+    def _lately(self, asked: Asked, now: Moment) -> int:
+        """Return how many messages went by the route lately, of any run; held ones never went."""
+        rows = self._all(
+            "SELECT at, steady, boot FROM notified"
+            " WHERE route = ? AND (tries > 0 OR claim IS NOT NULL) ORDER BY at DESC LIMIT ?",
+            asked.route, asked.most,
+        )  # fmt: skip
+        return sum(0 <= now.since(Moment(*row)) < WINDOW for row in rows)
 
+    def _held(self, file: str, route: str) -> list[Any]:
+        return self._all(
+            "SELECT run, event, at, steady, boot FROM notified"
+            " WHERE route = ? AND trouble = ? AND done = 0"
+            " AND substr(run, 1, ?) = ? ORDER BY at",
+            route, HELD, len(file), file,
+        )  # fmt: skip
 
-def _mine(
-    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
-) -> SendClaim:
-    _write(connection, asked, _Row(now, row.tries, trouble=None, claim=who))
-    return SendClaim.MINE
-
-
-def _notified_row(connection: sqlite3.Connection, asked: Asked) -> _Row:
-    row = connection.execute(
-        "SELECT at, steady, boot, tries, done, trouble, claim FROM notified"
-        " WHERE run = ? AND event = ? AND route = ?",
-        (asked.run, asked.event, asked.route),
-    ).fetchone()
-    return _Row() if row is None else _Row(Moment(*row[:3]), row[3], bool(row[4]), *row[5:])
-
-
-def _write(connection: sqlite3.Connection, asked: Asked, row: _Row) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO notified"
-        " (run, event, route, at, steady, boot, tries, done, trouble, claim)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (asked.run, asked.event, asked.route, *_three(row.at), *row[1:]),
-    )
-
-
-def _three(moment: Moment) -> tuple[float, float | None, str | None]:
-    return moment.wall, moment.steady, moment.boot
-
-
-def _lately(connection: sqlite3.Connection, asked: Asked, now: Moment) -> int:
-    """Return how many messages went by the route lately, of any run; held ones never went."""
-    rows = connection.execute(
-        "SELECT at, steady, boot FROM notified"
-        " WHERE route = ? AND (tries > 0 OR claim IS NOT NULL) ORDER BY at DESC LIMIT ?",
-        (asked.route, asked.most),
-    ).fetchall()
-    return sum(0 <= now.since(Moment(*row)) < WINDOW for row in rows)
-
-
-def _held(connection: sqlite3.Connection, file: str, route: str) -> Sequence[Sequence[Any]]:
-    return connection.execute(
-        "SELECT run, event, at, steady, boot FROM notified"
-        " WHERE route = ? AND trouble = ? AND done = 0"
-        " AND substr(run, 1, ?) = ? ORDER BY at",
-        (route, HELD, len(file), file),
-    ).fetchall()
-
-
-def _set_done(
-    connection: sqlite3.Connection, route: str, rows: Sequence[Sequence[object]], *, done: bool
-) -> None:
-    connection.executemany(
-        "UPDATE notified SET done = ? WHERE run = ? AND event = ? AND route = ?",
-        [(done, row[0], row[1], route) for row in rows],
-    )
+    def _set_done(self, route: str, rows: Sequence[Sequence[object]], *, done: bool) -> None:
+        self._change_all(
+            "UPDATE notified SET done = ? WHERE run = ? AND event = ? AND route = ?",
+            [(done, row[0], row[1], route) for row in rows],
+        )

@@ -8,10 +8,9 @@ that was begun is only taken over from a process that has died.
 from __future__ import annotations
 
 import os
-import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Moment
@@ -19,7 +18,7 @@ from cockpit.model.wording import utc_minute
 from cockpit.runtime import process
 from cockpit.runtime.account import login_name
 from cockpit.runtime.process import Machine, Start, process_facts
-from cockpit.store.store import Store, StoreView, pack, unpack
+from cockpit.store.store import Store, StoreView, instant, pack, unpack
 
 BEAT: Final = 5.0
 QUICKEST: Final = 0.5
@@ -59,56 +58,49 @@ class _BeatSeen(NamedTuple):
     looked_at: Moment
 
 
-class Beats:
-    """Gives beats and listens to those of others; every method raises ``StoreError``."""
+class Beats(StoreView):
+    """Gives beats and listens to those of others."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self._seen: dict[str, _BeatSeen] = {}
 
     def give(self, process: str, now: Moment, every: float) -> StoodIn | None:
         """Beat; return who has stood in for this process since its last beat."""
-        with self._store.writing() as connection:
-            row = connection.execute(
-                "SELECT stand_in, stood_in_at, at FROM beats WHERE process = ?", (process,)
-            ).fetchone()
-            connection.execute(
+        known = "SELECT stand_in, stood_in_at, at FROM beats WHERE process = ?"
+        with self._store.writing():
+            row = self._first(known, process)
+            self._change(
                 "INSERT INTO beats (process, count, at, steady, boot, every)"
                 " VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (process) DO UPDATE SET"
                 " count = count + 1, at = excluded.at, steady = excluded.steady,"
                 " every = excluded.every, stand_in = NULL, stood_in_at = NULL",
-                (process, now.wall, now.steady, now.boot, every),
-            )
+                process, now.wall, now.steady, now.boot, every,
+            )  # fmt: skip
         return None if row is None or row[0] is None else StoodIn(row[0], row[1], row[2])
 
     def end(self, process: str, now: Moment) -> None:
         """Take a process's beats away as it leaves, and those of the long dead with them."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "DELETE FROM beats WHERE process = ? OR at < ?", (process, now.wall - KEPT)
-            )
+        query = "DELETE FROM beats WHERE process = ? OR at < ?"
+        self._change(query, process, now.wall - KEPT)
 
     def stand_in(self, process: str, who: str, now: Moment) -> None:
         """Write that ``who`` tells people from now on, for the hung process to find."""
-        with self._store.writing() as connection:
-            connection.execute(
-                "UPDATE beats SET stand_in = ?, stood_in_at = ?"
-                " WHERE process = ? AND stand_in IS NULL",
-                (who, now.wall, process),
-            )
+        query = "UPDATE beats SET stand_in = ?, stood_in_at = ? WHERE process = ?"
+        self._change(f"{query} AND stand_in IS NULL", who, now.wall, process)
 
-    def silence(
-        self, connection: sqlite3.Connection, process: str, now: Moment
-    ) -> tuple[Beat, float] | None:
+    def silence(self, process: str, now: Moment) -> tuple[Beat, float] | None:
         """Return a process's last beat and how many beats it has missed; ``None``: it never beat.
 
         At a first look the age of a beat of this boot counts as well, but for the last beat: that
         one is waited for.
         """
-        beat = _read_beat(connection, process)
-        if beat is None:
+        query = "SELECT at, steady, boot, count, every, stand_in FROM beats WHERE process = ?"
+        row = self._first(query, process)
+        if row is None:
             self._seen.pop(process, None)
             return None
+        beat = Beat(row[3], Moment(*row[:3]), *row[4:])
         seen = self._seen.get(process)
         if seen is None:
             silent = min(_age(beat, now), (MISSED - 1) * beat.every)
@@ -125,15 +117,6 @@ def _age(beat: Beat, now: Moment) -> float:
     """Return the seconds since a beat if one boot has counted both ends, else none."""
     same = beat.at.boot is not None and beat.at.boot == now.boot
     return now.since(beat.at) if same else 0.0
-
-
-def _read_beat(connection: sqlite3.Connection, process: str) -> Beat | None:
-    row = connection.execute(
-        "SELECT count, at, steady, boot, every, stand_in FROM beats WHERE process = ?", (process,)
-    ).fetchone()
-    if row is None:
-        return None
-    return Beat(row[0], Moment(row[1], row[2], row[3]), row[4], row[5])
 
 
 class Owner(Frozen):
@@ -195,11 +178,11 @@ Alive = Callable[[Owner], bool]
 """Is that very process still alive on this machine."""
 
 
-class Ownership:
-    """Claims and gives up runs; ``run`` is a ``run_key``; every method raises ``StoreError``."""
+class Ownership(StoreView):
+    """Claims and gives up runs."""
 
     def __init__(self, store: Store, alive: Alive) -> None:
-        self._store = store
+        super().__init__(store)
         self._alive = alive
         self._beats = Beats(store)
         self.hung: tuple[Hung, ...] = ()
@@ -216,11 +199,11 @@ class Ownership:
 
         How long an owner is silent is seen from call to call: to be asked every few seconds.
         """
-        with self._store.reading() as connection:
-            known = dict(_rows(connection))
+        with self._store.reading():
+            known = self._owned()
             found = {run: known[run] for run in runs if run in known}
             owners = {each.owner.process: each for each in found.values()}
-            states = {name: self._state(connection, each, now) for name, each in owners.items()}
+            states = {name: self._state(each, now) for name, each in owners.items()}
         self.hung = tuple(state for state in states.values() if isinstance(state, Hung))
         return {run: each for run, each in found.items() if states[each.owner.process] is True}
 
@@ -228,19 +211,17 @@ class Ownership:
         self, run: str, me: Owner, now: Moment, cadence: float, *, takeover: bool = False
     ) -> Owned | None:
         """Take a run for ``me``; return the living owner that is in the way, or ``None``."""
-        with self._store.writing() as connection:
-            found = _read(connection, run)
+        with self._store.writing():
+            found = self._owned(run).get(run)
             other = found is not None and found.owner != me
             if found is not None and other and not takeover:
-                state = self._state(connection, found, now)
+                state = self._state(found, now)
                 if state is True:
                     return found
                 if isinstance(state, Hung):
                     self.replaced[found.owner.process] = state
             since = found.since if found is not None and not other else now.wall
-            _write(
-                connection, run, Owned(owner=me, since=since, heartbeat=now.wall, cadence=cadence)
-            )
+            self._own(run, me, since, now.wall, cadence)
         return None
 
     def refresh(self, run: str, me: Owner, now: Moment, cadence: float) -> Owned | None:
@@ -248,28 +229,26 @@ class Ownership:
 
         A run that somebody took over and gave up again is taken back.
         """
-        with self._store.writing() as connection:
-            found = _read(connection, run)
+        with self._store.writing():
+            found = self._owned(run).get(run)
             if found is not None and found.owner != me:
                 return found
             since = now.wall if found is None else found.since
-            _write(
-                connection, run, Owned(owner=me, since=since, heartbeat=now.wall, cadence=cadence)
-            )
+            self._own(run, me, since, now.wall, cadence)
         return None
 
     def release(self, run: str, me: Owner) -> None:
         """Give a run up, if it is mine."""
-        with self._store.writing() as connection:
-            found = _read(connection, run)
+        with self._store.writing():
+            found = self._owned(run).get(run)
             if found is not None and found.owner == me:
-                connection.execute("DELETE FROM owners WHERE run = ?", (run,))
+                self._change("DELETE FROM owners WHERE run = ?", run)
 
     def beat(self, me: Owner, now: Moment, every: float) -> Beaten:
         """Give a sign of life for all runs of ``me``."""
-        with self._store.writing() as connection:
+        with self._store.writing():
             stood_in = self._beats.give(me.process, now, every)
-            mine = frozenset(run for run, owned in _rows(connection) if owned.owner == me)
+            mine = frozenset(run for run, owned in self._owned().items() if owned.owner == me)
         return Beaten(mine, stood_in)
 
     def leave(self, me: Owner, now: Moment) -> None:
@@ -281,8 +260,7 @@ class Ownership:
 
         Zero for one that has just beaten; by the wall clock, where no other is common.
         """
-        with self._store.reading() as connection:
-            silence = self._beats.silence(connection, owned.owner.process, now)
+        silence = self._beats.silence(owned.owner.process, now)
         if silence is None:
             return 0.0
         beat, missed = silence
@@ -293,48 +271,36 @@ class Ownership:
         """Write, for a hung owner to find, that ``who`` tells people in its place."""
         self._beats.stand_in(hung.owner.process, who, now)
 
-    def _state(self, connection: sqlite3.Connection, owned: Owned, now: Moment) -> bool | Hung:
+    def _state(self, owned: Owned, now: Moment) -> bool | Hung:
         """Return whether the owner is there, or since when it hangs.
 
         By its process here, and by its beats; one that never beat is of an older version.
         """
         if not self._alive(owned.owner):
             return False
-        silence = self._beats.silence(connection, owned.owner.process, now)
+        silence = self._beats.silence(owned.owner.process, now)
         if silence is None:
             return True
         beat, missed = silence
         return True if missed < MISSED else Hung(owned.owner, beat.at.wall)
 
+    def _own(self, run: str, me: Owner, since: float, heartbeat: float, cadence: float) -> None:
+        process = me.model_dump(exclude={"name"})
+        times = {"since": since, "heartbeat": heartbeat, "cadence": cadence}
+        self._insert("OR REPLACE INTO owners", run=run, owner=me.name, **process, **times)
+
+    def _owned(self, run: str | None = None) -> dict[str, Owned]:
+        """Return who owns a run, or each of all."""
+        query = f"SELECT {_COLUMNS} FROM owners WHERE run = coalesce(?, run)"
+        return dict(self._values(_owned, query, run))
+
 
 _COLUMNS = "run, owner, host, pid, started_at, since, heartbeat, cadence, ticks, boot"
 
 
-def _write(connection: sqlite3.Connection, run: str, owned: Owned) -> None:
-    me = owned.owner
-    connection.execute(
-        f"INSERT OR REPLACE INTO owners ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*(run, me.name, me.host, me.pid, me.started_at), owned.since, owned.heartbeat,
-         owned.cadence, me.ticks, me.boot),
-    )  # fmt: skip
-
-
-def _read(connection: sqlite3.Connection, run: str) -> Owned | None:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM owners WHERE run = ?", (run,)).fetchone()
-    return None if row is None else _owned(row)
-
-
-def _rows(connection: sqlite3.Connection) -> Iterable[tuple[str, Owned]]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM owners").fetchall()
-    return ((str(row[0]), _owned(row)) for row in rows)
-
-
-def _owned(row: Sequence[object]) -> Owned:
-    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    names = ("host", "pid", "started_at", "ticks", "boot")
-    owner = {"name": fields["owner"], **{name: fields[name] for name in names}}
-    times = {name: fields[name] for name in ("since", "heartbeat", "cadence")}
-    return Owned.model_validate({"owner": owner, **times})
+def _owned(run: str, owner: str, **fields: Any) -> tuple[str, Owned]:  # noqa: ANN401 - the columns
+    times = {name: fields.pop(name) for name in ("since", "heartbeat", "cadence")}
+    return run, Owned(owner=Owner(name=owner, **fields), **times)
 
 
 class Holder(Frozen):
@@ -420,8 +386,12 @@ class Turns(StoreView):
 
     def take(self, run: str, what: str, every: float, now: Moment) -> Turn | None:
         """Claim the turn of a period that lasts ``every`` s; ``None`` if it is not due or taken."""
-        with self._store.writing() as connection:
-            found = _read_turn(connection, run, what)
+        query = "SELECT at, steady, boot, state, claimant FROM turns WHERE run = ? AND what = ?"
+        with self._store.writing():
+            row = self._first(query, run, what)
+            found = None
+            if row is not None:
+                found = _Row(Moment(*row[:3]), row[3], unpack(Owner, row[4]))
             if found is None or not 0 <= now.since(found.at) < every:  # over, whatever became of it
                 turn = Turn(run, what, now, uuid.uuid4().hex)
             elif found.state != _DONE and self._free(found, now):
@@ -429,20 +399,26 @@ class Turns(StoreView):
                 turn = Turn(run, what, found.at, uuid.uuid4().hex, again)
             else:
                 return None
-            _write_turn(connection, turn, pack(self._me))
+            self._insert(
+                "OR REPLACE INTO turns", run=run, what=what, **instant(turn.at), claim=turn.claim,
+                claimant=pack(self._me), state=_CLAIMED,
+            )  # fmt: skip
         return turn
 
     def begin(self, turn: Turn) -> None:
         """Say that it is written now; raises ``NotOursError``."""
-        with self._store.writing() as connection:
-            if not _step(connection, turn, _CLAIMED, _BEGUN):
-                raise NotOursError(f"{turn.what}: another cockpit is writing it")
+        if not self._step(turn, _CLAIMED, _BEGUN):
+            raise NotOursError(f"{turn.what}: another cockpit is writing it")
 
     def done(self, turn: Turn) -> None:
         """Say that it is written, or cannot be: the next one is due a period after it."""
-        with self._store.writing() as connection:
-            _step(connection, turn, _CLAIMED, _DONE)
-            _step(connection, turn, _BEGUN, _DONE)
+        with self._store.writing():
+            self._step(turn, _CLAIMED, _DONE)
+            self._step(turn, _BEGUN, _DONE)
+
+    def _step(self, turn: Turn, old: str, new: str) -> bool:
+        query = "UPDATE turns SET state = ? WHERE run = ? AND what = ? AND claim = ? AND state = ?"
+        return self._change(query, new, turn.run, turn.what, turn.claim, old) == 1
 
     def _free(self, found: _Row, now: Moment) -> bool:
         late = found.state == _CLAIMED and now.since(found.at) >= CLAIMED_FOR
@@ -453,28 +429,3 @@ class _Row(NamedTuple):
     at: Moment
     state: str
     claimant: Owner | None
-
-
-def _read_turn(connection: sqlite3.Connection, run: str, what: str) -> _Row | None:
-    row = connection.execute(
-        "SELECT at, steady, boot, state, claimant FROM turns WHERE run = ? AND what = ?",
-        (run, what),
-    ).fetchone()
-    return None if row is None else _Row(Moment(*row[:3]), row[3], unpack(Owner, row[4]))
-
-
-def _write_turn(connection: sqlite3.Connection, turn: Turn, claimant: str) -> None:
-    at = turn.at
-    connection.execute(
-        "INSERT OR REPLACE INTO turns (run, what, at, steady, boot, claim, claimant, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (turn.run, turn.what, at.wall, at.steady, at.boot, turn.claim, claimant, _CLAIMED),
-    )
-
-
-def _step(connection: sqlite3.Connection, turn: Turn, old: str, new: str) -> bool:
-    done = connection.execute(
-        "UPDATE turns SET state = ? WHERE run = ? AND what = ? AND claim = ? AND state = ?",
-        (new, turn.run, turn.what, turn.claim, old),
-    )
-    return done.rowcount == 1

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from cockpit.model.base import Frozen
+from cockpit.model.clock import Moment
 from cockpit.runtime.mounts import check_regular, file_system, open_regular
 from cockpit.runtime.process import stopped_holder, stopped_words
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
@@ -32,6 +33,7 @@ OLD_NAME = "store.sqlite"
 """The store of older cockpits, which all machines with one home shared (``old_store``)."""
 NO_HISTORY = "the cockpit goes on without history"
 LOST = "actions, acknowledgements and consents from before are not known any more"
+T = TypeVar("T")
 V = TypeVar("V", bound=Frozen)
 
 
@@ -315,6 +317,13 @@ class StoreView:
         with self._store.reading() as connection:
             return connection.execute(query, values).fetchone()
 
+    def _values(self, kind: Callable[..., T], query: str, *values: object) -> tuple[T, ...]:
+        """Return what a query finds as values of a kind: each column is the argument it names."""
+        with self._store.reading() as connection:
+            found = connection.execute(query, values)
+            names = [column[0] for column in found.description]
+            return tuple(kind(**dict(zip(names, row, strict=True))) for row in found)
+
     def _documents(self, kind: type[V], query: str, *values: object) -> tuple[V, ...]:
         """Return the values whose text a query finds, but for those of another version."""
         found = (unpack(kind, str(row[0])) for row in self._all(query, *values))
@@ -330,10 +339,21 @@ class StoreView:
         with self._store.writing() as connection:
             return connection.execute(query, values).rowcount
 
+    def _insert(self, into: str, **row: object) -> sqlite3.Cursor:
+        """Insert a row, by its columns, ``INTO`` a table (``OR IGNORE INTO``, ``OR REPLACE …``)."""
+        query = f"INSERT {into} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        with self._store.writing() as connection:
+            return connection.execute(query, tuple(row.values()))
+
     def _change_all(self, query: str, rows: Iterable[Sequence[object]]) -> None:
         """Run one statement for each of these rows, in one transaction."""
         with self._store.writing() as connection:
             connection.executemany(query, rows)
+
+
+def instant(moment: Moment) -> dict[str, object]:
+    """Return the columns that say when something was, by both clocks."""
+    return {"at": moment.wall, "steady": moment.steady, "boot": moment.boot}
 
 
 def _undo(connection: sqlite3.Connection) -> None:
