@@ -15,9 +15,9 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.agents import GRACE
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.mcp.desk import Desk, OfRun, Progress, Tool, ToolError
-from cockpit.mcp.views import Document, fitted, lines_of
+from cockpit.mcp.views import Document, fields, fitted, lines_of
 from cockpit.model.acts import TELLS, Outcome
-from cockpit.model.base import Frozen, rfc3339
+from cockpit.model.base import Frozen
 from cockpit.model.plan import Check, Level, Plan, Request, Result, StepResult, StepState
 from cockpit.model.run import agents_of
 
@@ -210,7 +210,7 @@ class Acts:
             "run": act.request.run,
             "state": act.state,
             "over": act.over,
-            "steps": [_step(step) for step in act.steps.values()],
+            "steps": [fields(step, "name state at foreign_note") for step in act.steps.values()],
         }
         if act.grace is not None and not act.over:
             answer["until"] = act.grace
@@ -229,17 +229,8 @@ def _ended(task: asyncio.Task[Result]) -> Document:
     result = task.result()
     if result.outcome is Outcome.REFUSED:
         return {"foreign_message": result.message}
-    return {
-        "launch_id": result.launch_id,
-        "foreign_job_id": result.job_id,
-        "recorded": result.written.value,
-        "foreign_message": result.message,
-    }
-
-
-def _step(step: StepResult) -> Document:
-    return {"name": step.name, "state": step.state.value, "at": rfc3339(step.at),
-            "foreign_note": step.note}  # fmt: skip
+    told = fields(result, "launch_id foreign_job_id foreign_message")
+    return {**told, "recorded": result.written.value}
 
 
 def _now(act: Act) -> str:
@@ -276,32 +267,21 @@ def _code(check: Check) -> str:
 def plan_view(plan: Plan) -> Document:
     """Return a plan as an agent is shown it: what blocks and warns in full, what passes by name."""
     checks = [
-        {
-            "id": _code(check), "level": check.level.value, "basis": check.basis.value,
-            "foreign_id": check.id, "foreign_text": check.text,
-        }
+        {"id": _code(check), **fields(check, "level basis foreign_id foreign_text")}
         for check in plan.checks
         if check.level is not Level.PASS
-    ]  # fmt: skip
+    ]
     blocks = dict.fromkeys(_code(check) for check in plan.checks if check.stands_in_the_way)
     answer: dict[str, object] = fitted(
         {
-            "plan_id": plan.plan_id,
-            "action": plan.action,
-            "run": plan.run,
-            "words": plan.words,
-            "blocked": plan.blocked,
+            **fields(plan, "plan_id action run words blocked foreign_summary foreign_command"),
+            **fields(plan, "foreign_stops foreign_spares foreign_loses"),
             "blocked_by": list(blocks),
-            "foreign_summary": plan.summary,
             "checks": checks,
             "passed": list(
                 dict.fromkeys(_code(check) for check in plan.checks if check.level is Level.PASS)
             ),
-            "foreign_command": plan.command,
-            "foreign_stops": list(plan.stops),
-            "foreign_spares": list(plan.spares),
             "from_step": None if plan.checkpoint is None else plan.checkpoint.step,
-            "foreign_loses": plan.loses,
             "foreign_targets": [target.path for target in plan.targets],
         }
     )

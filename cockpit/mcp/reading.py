@@ -15,6 +15,7 @@ from cockpit.mcp.desk import Desk, OfRun, Paged, Progress, Tool, ToolError
 from cockpit.mcp.views import (
     Document,
     checkpoint_view,
+    fields,
     fitted,
     is_under_diagnosis,
     lines_of,
@@ -265,20 +266,10 @@ async def backtest(desk: Desk, given: OfRun, progress: Progress) -> Document:
     desk.spec(given.run)
     await progress(0, "replaying the whole past")
     found = await desk.verbs.backtest(desk.file.path, given.run)
-    alerts = [
-        {
-            "id": each.id, "severity": each.severity.value, "foreign_title": each.title,
-            "opened_step": each.opened_step, "closed_step": each.closed_step,
-        }
-        for each in found.alerts[-PAGE:]
-    ]  # fmt: skip
-    return fitted(
-        {
-            "run": given.run, "steps": found.steps, "last_step": found.last_step,
-            "alerts": alerts, "alerts_in_all": len(found.alerts),
-            "not_replayed": list(found.not_replayed),
-        }
-    )  # fmt: skip
+    names = "id severity foreign_title opened_step closed_step"
+    alerts = [fields(each, names) for each in found.alerts[-PAGE:]]
+    told = {"run": given.run, **fields(found, "steps last_step not_replayed")}
+    return fitted({**told, "alerts": alerts, "alerts_in_all": len(found.alerts)})
 
 
 def _place(cursor: str | None, kind: str) -> int:

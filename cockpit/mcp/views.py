@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 from cockpit.model.alert import Alert, Severity
@@ -29,6 +30,21 @@ RULE: Final = (
 def fitted(value: V, longest: int = LONGEST) -> V:
     """Return a document as it may leave; what is left out of a long list is said in its place."""
     return cast("V", _fitted(value, longest, DEEPEST))
+
+
+def fields(of: object, names: str) -> Document:
+    """Return attributes of a value, each under its name; what others wrote is named ``foreign_…``.
+
+    A time (``at``, ``…_at``, ``since``) is RFC 3339, an enum its value.
+    """
+    found = {name: getattr(of, name.removeprefix("foreign_")) for name in names.split()}
+    return {name: _plain(name, value) for name, value in found.items()}
+
+
+def _plain(name: str, value: object) -> object:
+    if isinstance(value, float) and (name.endswith("at") or name == "since"):
+        return rfc3339(value)
+    return value.value if isinstance(value, Enum) else value
 
 
 def _fitted(value: object, longest: int, depth: int) -> object:
@@ -105,14 +121,14 @@ def run_view(report: RunReport, now: float) -> Document:
             "job": _job(report, now),
             "progress": _progress(report),
             "metrics": _metrics(report),
-            "checkpoints": _picks(report),
+            "checkpoints": _picked_steps(report),
             "triage": _triage(report),
             "alerts": [alert_view(each) for each in report.alerts],
             "foreign_next_action": report.next_action,
             "facets": {name: _age(each, now) for name, each in report.facets.items()},
             "foreign_agents": [act.to_json() for act in report.agents],
             "foreign_watched_by": report.watched_by,
-            "next_check_at": _time(report.next_check_at),
+            **fields(report, "next_check_at"),
         }
     )
 
@@ -121,11 +137,7 @@ def alert_view(alert: Alert) -> Document:
     """Return one alert with the first lines of its evidence."""
     taken = alert.acknowledged
     return {
-        "id": alert.id,
-        "foreign_key": alert.key,
-        "severity": alert.severity.value,
-        "since": _time(alert.since),
-        "confidence": alert.confidence,
+        **fields(alert, "id foreign_key severity since confidence"),
         "acknowledged": taken is not None,
         "foreign_acknowledged_by": None if taken is None else taken.by,
         "foreign_title": alert.title,
@@ -191,18 +203,8 @@ def _undiagnosed(job: JobValue | None, numerics: Sequence[str]) -> Document:
 
 def checkpoint_view(item: Checkpoint) -> Document:
     """Return one checkpoint."""
-    return fitted(
-        {
-            "step": item.step,
-            "state": item.state.value,
-            "saved_at": _time(item.saved_at),
-            "size": item.size,
-            "permanent": item.permanent,
-            "foreign_path": item.path,
-            "foreign_protected": list(item.protected),
-            "foreign_suspect": item.suspect,
-        }
-    )
+    foreign = "foreign_path foreign_protected foreign_suspect"
+    return fitted(fields(item, f"step state saved_at size permanent {foreign}"))
 
 
 def picks(report: RunReport) -> Document:
@@ -218,21 +220,13 @@ def picks(report: RunReport) -> Document:
 
 
 def _pick(pick: Pick | None) -> Document | None:
-    if pick is None:
-        return None
-    return {"step": pick.step, "foreign_path": pick.path, "foreign_why": pick.why}
+    return None if pick is None else fields(pick, "step foreign_path foreign_why")
 
 
-def _picks(report: RunReport) -> Document | None:
-    found = report.facets.checkpoints.value
-    if found is None:
-        return None
-    would, take = found.trainer_would_load, found.relaunch_from
-    return {
-        "latest_complete": found.latest_complete,
-        "relaunch_from": None if take is None else take.step,
-        "trainer_would_load": None if would is None else would.step,
-    }
+def _picked_steps(report: RunReport) -> Document | None:
+    told = picks(report).items()
+    steps = {name: each["step"] if isinstance(each, dict) else each for name, each in told}
+    return steps or None
 
 
 def _job(report: RunReport, now: float) -> Document:
@@ -240,39 +234,25 @@ def _job(report: RunReport, now: float) -> Document:
     job = facet.value
     if job is None:
         return {"phase": "unknown", **_age(facet, now)}
-    return {
-        "phase": job.phase.value,
-        "exit_code": job.exit_code,
-        "restarts": job.restarts,
-        "started_at": _time(job.started_at),
-        "ended_at": _time(job.ended_at),
-        "foreign_id": job.id,
-        "foreign_state": job.state,
-        "foreign_reason": job.reason,
-        **_age(facet, now),
-    }
+    foreign = "foreign_id foreign_state foreign_reason"
+    found = fields(job, f"phase exit_code restarts started_at ended_at {foreign}")
+    return {**found, **_age(facet, now)}
 
 
 def _progress(report: RunReport) -> Document:
     """Return how far it is; what another source says of its end may quote that source."""
     found = report.progress
     return {
-        "step": found.step,
-        "final_step": found.final_step,
-        "text": found.text,
+        **fields(found, "step final_step text foreign_final_step_source"),
         "eta_s": None if found.eta_s is None else int(found.eta_s),
-        "foreign_final_step_source": found.final_step_source,
         "foreign_doubt": found.final_step_doubt,
     }
 
 
 def _metrics(report: RunReport) -> Document | None:
     value = report.facets.tracker.value
-    if value is None:
-        return None
-    names = ("step", "loss", "throughput", "baseline", "grad_norm")
-    found = {name: getattr(value, name) for name in names}
-    return {**found, "last_step_at": _time(value.last_step_at)}
+    names = "step loss throughput baseline grad_norm last_step_at"
+    return None if value is None else fields(value, names)
 
 
 def _triage(report: RunReport) -> Document | None:
@@ -280,8 +260,7 @@ def _triage(report: RunReport) -> Document | None:
     found = None if log is None else log.triage
     if found is None:
         return None
-    told = {"class": found.name, "action": found.action}
-    return {**told, "confidence": found.confidence, "yours": found.yours, "step": found.step}
+    return {"class": found.name, **fields(found, "action confidence yours step")}
 
 
 def _age(facet: Facet[Any], now: float) -> Document:
@@ -291,7 +270,3 @@ def _age(facet: Facet[Any], now: float) -> Document:
     if error is not None:
         found |= {"unknown": error.kind.value, "foreign_message": error.message}
     return found | ({"remembered": True} if facet.remembered else {})
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else rfc3339(at)
