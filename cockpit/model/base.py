@@ -49,6 +49,11 @@ _GIVEN: Final[dict[frozenset[str], set[str]]] = {}
 """Each set of fields that some value was made with, once."""
 
 
+def listed(text: str, between: str | None = None) -> tuple[str, ...]:
+    """Return the words of a list that is written as one text, ``between`` them or blanks."""
+    return tuple(text.split(between))
+
+
 class Frozen(BaseModel):
     """An immutable value: unknown fields are errors, equality is by value.
 

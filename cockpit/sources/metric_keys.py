@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.base import listed
 from cockpit.model.own_rules import Limited, limited_by
 from cockpit.model.own_rules import plain_name as plain_name
 from cockpit.model.run import MetricNames
@@ -22,125 +23,52 @@ from cockpit.text.labels import Beside, metric_of, words_of
 WANDB_STEP = "_step"
 WANDB_TIME = "_timestamp"
 
-_STEPS = (
-    "global_step",
-    "train/global_step",
-    "trainer/global_step",
-    "iter",
-    "step",
-    "train/step",
-    "trainer/step",
-    "iteration",
-    "train/iter",
-    "train/iteration",
-    "optimizer_step",
-    "train/optimizer_step",
-    "num_steps",
-    "batch",
+_STEPS = listed(
+    "global_step train/global_step trainer/global_step iter step train/step trainer/step "
+    "iteration train/iter train/iteration optimizer_step train/optimizer_step num_steps batch"
 )
-_LOSSES = (
-    "train/loss",
-    "loss",
-    "train_loss",
-    "train/cross_entropy_loss",
-    "train/ce_loss",
-    "train/loss_step",
-    "train_loss_step",
-    "training/loss",
-    "training_loss",
-    "loss/train",
-    "loss/train/total",
-    "lm loss",
-    "lm-loss-training/lm loss",
-    "loss_metrics/global_avg_loss",
-    "train/celoss",
-    "train/ce loss",
-    "reduced_train_loss",
-    "train/total_loss",
-    "total_loss",
-    "batch/loss",
-    "epoch/loss",
+_LOSSES = listed(
+    "train/loss, loss, train_loss, train/cross_entropy_loss, train/ce_loss, train/loss_step, "
+    "train_loss_step, training/loss, training_loss, loss/train, loss/train/total, lm loss, "
+    "lm-loss-training/lm loss, loss_metrics/global_avg_loss, train/celoss, train/ce loss, "
+    "reduced_train_loss, train/total_loss, total_loss, batch/loss, epoch/loss",
+    ", ",
 )
-_GRAD_NORMS = (
-    "grad/norm/total",
-    "train/grad_norm",
-    "grad_norm",
-    "train/grad/norm",
-    "grad/norm",
-    "grad-norm",
-    "gradient_norm",
-    "train/gradient_norm",
-    "optim/total_grad_norm",
-    "l2_norm/grad/global",
-    "grad_norm/total",
+_GRAD_NORMS = listed(
+    "grad/norm/total train/grad_norm grad_norm train/grad/norm grad/norm grad-norm "
+    "gradient_norm train/gradient_norm optim/total_grad_norm l2_norm/grad/global "
+    "grad_norm/total"
 )
-_RATES = (
-    "throughput/tokens_per_second",
-    "throughput/tokens_per_sec",
-    "train/tokens_per_second",
-    "train/tokens_per_sec",
-    "tokens_per_second",
-    "tokens_per_sec",
-    "tokens/sec",
-    "tokens/s",
-    "tok/s",
-    "train/tps",
-    "tps",
-    "throughput(tps)",
-    "throughput/total_tokens_per_second",
-    "throughput/device/tokens_per_second",
-    "throughput/device/tokens_per_sec",
-    "train/tokens_per_second_per_gpu",
-    "tokens_per_second_per_gpu",
-    "throughput/examples_per_second",
-    "throughput/samples_per_sec",
-    "train/samples_per_second",
-    "samples_per_second",
-    "train/steps_per_second",
-    "steps_per_second",
-    "train/iters_per_sec",
-    "it/s",
-    "throughput",
-    "train/throughput",
+_RATES = listed(
+    "throughput/tokens_per_second throughput/tokens_per_sec train/tokens_per_second "
+    "train/tokens_per_sec tokens_per_second tokens_per_sec tokens/sec tokens/s tok/s train/tps "
+    "tps throughput(tps) throughput/total_tokens_per_second throughput/device/tokens_per_second "
+    "throughput/device/tokens_per_sec train/tokens_per_second_per_gpu tokens_per_second_per_gpu "
+    "throughput/examples_per_second throughput/samples_per_sec train/samples_per_second "
+    "samples_per_second train/steps_per_second steps_per_second train/iters_per_sec it/s "
+    "throughput train/throughput"
 )
 _UNITS = (
     (re.compile(r"tok|tps"), "tok/s"),
     (re.compile(r"sample|example"), "ex/s"),
     (re.compile(r"step|iter|^it/s"), "it/s"),
 )
-_NOT_TRAINING = frozenset(
-    (
-        *("aux", "auxiliary", "balance", "balancing", "best", "dev", "ema", "eval", "evaluation"),
-        *("kl", "min", "reg", "router", "test", "val", "valid", "validation", "z"),
-    )
-)
+_NOT_TRAINING = frozenset(listed(
+    "aux auxiliary balance balancing best dev ema eval evaluation kl min reg router test val "
+    "valid validation z"
+))  # fmt: skip
 _EVALUATION = frozenset(("dev", "eval", "evaluation", "test", "val", "valid", "validation"))
-_NO_RATE = frozenset(
-    (
-        *("base", "decay", "end", "factor", "final", "group", "init", "initial", "max", "min"),
-        *("mult", "multiplier", "peak", "ratio", "scale", "schedule", "scheduler", "warmup"),
-        *("cooldown", "find", "finder", "loss", "losses", "norm", "patience", "psnr", "ssim"),
-        *("steps", "target"),
-    )
-)
+_NO_RATE = frozenset(listed(
+    "base cooldown decay end factor final find finder group init initial loss losses max min "
+    "mult multiplier norm patience peak psnr ratio scale schedule scheduler ssim steps target "
+    "warmup"
+))  # fmt: skip
 """Settings of a schedule; and what else is called LR: left and right, low resolution, a search."""
 _WHOLE_BATCH = frozenset(("effective", "global", "total"))
-_PART_OF_BATCH = frozenset(
-    (
-        *(
-            "accumulation",
-            "dev",
-            "device",
-            "eval",
-            "evaluation",
-            "gpu",
-            "inference",
-            "local",
-            "max",
-        ),
-        *("micro", "min", "mini", "per", "ppo", "rollout", "test", "val", "valid", "validation"),
-    )
-)
+_PART_OF_BATCH = frozenset(listed(
+    "accumulation dev device eval evaluation gpu inference local max micro min mini per ppo "
+    "rollout test val valid validation"
+))  # fmt: skip
 _WORD = re.compile(r"[^a-z0-9]+")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cockpit.model.base import SafeText, Span
+from cockpit.model.base import SafeText, Span, listed
 from cockpit.model.late_regex import late_regex
 from cockpit.text.safe import clean
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, named_secrets
@@ -272,17 +272,7 @@ _PROSE = late_regex(
 )
 """What a program tells in words: ``the password for ada is …``."""
 _HUMPS = late_regex("[a-z][A-Z]")
-_PROSE_WORDS = (
-    "password",
-    "passphrase",
-    "passcode",
-    "passwd",
-    "pwd",
-    "secret",
-    "token",
-    " key",
-    "-key",
-)
+_PROSE_WORDS = listed("password|passphrase|passcode|passwd|pwd|secret|token| key|-key", "|")
 _SPOKEN = late_regex(
     r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
     r"[\"'`]?\s(?:is |was |has )?(?:been )?"
@@ -323,26 +313,10 @@ _HEX_40 = late_regex(r"\b[0-9a-f]{40}\b")
 _WANDB_CONTEXT = late_regex(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTALL)
 """Words that make such a word a key: ``wandb: paste an API key``."""
 
-_HINTS = (
-    *("token", "secret", "pass", "key", "auth", "bearer", "basic", "cookie", "wandb", "://", "w&b"),
-    *(
-        "identified",
-        "cred",
-        "tok =",
-        "tok=",
-        "pwd",
-        "sig",
-        "jwt",
-        "_pat",
-        "hook",
-        "curl",
-        "hc-ping",
-        "digest",
-        "login",
-        "client(",
-        "psk",
-    ),
-)
+_HINTS = ("tok =", *listed(
+    "token secret pass key auth bearer basic cookie wandb :// w&b identified cred tok= pwd sig "
+    "jwt _pat hook curl hc-ping digest login client( psk"
+))  # fmt: skip
 
 
 def secrets_in(line: str) -> list[Range]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from cockpit.model.base import listed
 from cockpit.model.late_regex import late_regex
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, is_tight
 
@@ -87,73 +88,16 @@ _PREFIXES: Final = (
     r"\bsecret_(?:\w{1,40}_)?(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}(?:\.[A-Za-z0-9]{16,})?",  # Lambda
 )
 _SHAPE: Final = late_regex("|".join(_PREFIXES))
-_HINTS: Final = (
-    *(
-        "_v1_",
-        "local-",
-        "hf_",
-        "_org_",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "glpat-",
-        "GR1348941",
-        "_pat_",
-        "AKIA",
-        "ASIA",
-        "ABIA",
-        "ACCA",
-    ),
-    *("A3T", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "sk-", "k_live", "k_test", "gsk_", "r8_"),
-    *(
-        "nvapi-",
-        "npm_",
-        "pypi-",
-        "tskey-",
-        "SG.",
-        "eyJ",
-        "AGE-SECRET",
-        ":AA",
-        "hv",
-        "dapi",
-        "_api_",
-    ),
-    *("pul-", ".atlasv1.", "SK", "xai-", "pplx-", "tvly-", "csk-", "lsv2_", "pcsk_", "fw_", "rpa_"),
-    *(
-        "rnd_",
-        "sbp_",
-        "sb_secret",
-        "pscale_",
-        "figd_",
-        "shpat_",
-        "sntrys_",
-        "ntn_",
-        "phx_",
-        "glrt-",
-        "gldt-",
-    ),
-    *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-", "secret_"),
-    *("glsa_", "glc_", "NRII-", "hc", "pat", "ATBB", "sl.", "_oat_", "SWMTKN", "HRKU-", "nf", "vc"),
-    *("essu_", "sk.eyJ", "key-", "-us", "whsec_", "sq0", "shp", "GOOG1E", "ABSK", "jina_", "aph0_"),
-    *("esecret_", "pn", "pa-", "dbt", "KGAT_", "AAAAAAAA", "EAA", "sgp_", "bk", "CCIP", "PMA"),
-    *(
-        "rubygems_",
-        "gto_",
-        "sess-",
-        "wk-",
-        "ws-",
-        "ops_",
-        "gl",
-        "AZDO",
-        "re_",
-        "xkeysib-",
-        "cf",
-        "AKCp",
-    ),
-    *("ls__", "fc-", "K10", "squ_", "sqp_", "sqa_"),
-    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io.", "MUNGE:"),
+_HINTS: Final = listed(
+    "_v1_ local- hf_ _org_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- GR1348941 _pat_ AKIA ASIA ABIA ACCA "
+    "A3T AIza ya29. GOCSPX- xox xapp- sk- k_live k_test gsk_ r8_ nvapi- npm_ pypi- tskey- SG. "
+    "eyJ AGE-SECRET :AA hv dapi _api_ pul- .atlasv1. SK xai- pplx- tvly- csk- lsv2_ pcsk_ fw_ "
+    "rpa_ rnd_ sbp_ sb_secret pscale_ figd_ shpat_ sntrys_ ntn_ phx_ glrt- gldt- fo1_ NRAK- "
+    "TT3x fm1_ fm2_ dp. LTAI 1//0 ak- as- secret_ glsa_ glc_ NRII- hc pat ATBB sl. _oat_ "
+    "SWMTKN HRKU- nf vc essu_ sk.eyJ key- -us whsec_ sq0 shp GOOG1E ABSK jina_ aph0_ esecret_ "
+    "pn pa- dbt KGAT_ AAAAAAAA EAA sgp_ bk CCIP PMA rubygems_ gto_ sess- wk- ws- ops_ gl AZDO "
+    "re_ xkeysib- cf AKCp ls__ fc- K10 squ_ sqp_ sqa_ $2 $1$ $5$ $6$ $y$ $argon2 $scrypt$ "
+    "$pbkdf2 .k8s.io. MUNGE:"
 )
 _MADE: Final = late_regex(
     r"\b(?!(?:chat)?cmpl|msg|req|resp|run|thread|batch|job|call|toolu|file|org|proj|user|evt|step"
