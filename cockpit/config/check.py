@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,37 +19,19 @@ from pydantic_core import ErrorDetails
 from cockpit.config.reading import KeyPath
 from cockpit.model.base import Duration, Frozen, parse_duration
 from cockpit.model.late_regex import late_regex
-from cockpit.model.notify import AnswerSpec, NotifySpec, Route
-from cockpit.model.own_rules import LimitSpec, SignatureSpec
+from cockpit.model.notify import NotifySpec
+from cockpit.model.own_rules import SignatureSpec
 from cockpit.model.place import server_of
 from cockpit.model.run import (
     EVENT,
     NEVER,
     AgentsSpec,
-    Auth,
-    CheckpointSpec,
-    CodeSpec,
     Currency,
-    CustomLayout,
-    FinalStepFrom,
-    FinelogSpec,
     HostSpec,
-    JobSpec,
-    MetricNames,
-    MlflowSpec,
-    MonitorSpec,
-    RecordsSpec,
-    RunAgentsSpec,
     RunSpec,
-    TeardownSpec,
-    TensorboardSpec,
-    Thresholds,
-    TrackioSpec,
     UiSpec,
-    WandbSpec,
     log_period,
 )
-from cockpit.model.standing import StandingRelaunch, StandingSpec
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 
@@ -76,50 +58,35 @@ class Settings(Frozen):
     """A file of [[signature]] that count for every run: what lines of your own systems mean."""
 
 
-TABLES: Mapping[str, type[BaseModel]] = {
-    "cockpit": Settings,
-    "run": RunSpec,
-    "run.job": JobSpec,
-    "run.job.auth": Auth,
-    "run.wandb": WandbSpec,
-    "run.wandb.metrics": MetricNames,
-    "run.trackio": TrackioSpec,
-    "run.trackio.metrics": MetricNames,
-    "run.tensorboard": TensorboardSpec,
-    "run.tensorboard.metrics": MetricNames,
-    "run.mlflow": MlflowSpec,
-    "run.mlflow.metrics": MetricNames,
-    "run.finelog": FinelogSpec,
-    "run.finelog.metrics": MetricNames,
-    "run.checkpoints": CheckpointSpec,
-    "run.checkpoints.custom": CustomLayout,
-    "run.monitor": MonitorSpec,
-    "run.records": RecordsSpec,
-    "run.code": CodeSpec,
-    "run.signature": SignatureSpec,
-    "run.limit": LimitSpec,
-    "run.thresholds": Thresholds,
-    "run.teardown": TeardownSpec,
-    "run.final_step_from": FinalStepFrom,
-    "run.agents": RunAgentsSpec,
-    "run.standing": StandingSpec,
-    "run.standing.relaunch": StandingRelaunch,
-    "notify": NotifySpec,
-    "notify.routes": Route,
-    "notify.answers": AnswerSpec,
-    "agents": AgentsSpec,
-    "ui": UiSpec,
-    "hosts.*": HostSpec,
-    "signature": SignatureSpec,
-}
-"""Every table that may be written, and the keys it takes; the last one in a file of its own."""
-
 DERIVED = frozenset((
     "escalation", "final_step_source", "final_step_told", "logs_of_others", "other_logs",
     "same_tracker", "own_files", "output_folders", "team_signatures", "controller",
     "limited",
 ))  # fmt: skip
 """Fields of the model that the run file does not write."""
+
+
+def _tables(name: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield a table, and those that are fields of it."""
+    yield name, model
+    for key, field in model.model_fields.items():
+        for below in _models(field.annotation) if key not in DERIVED else ():
+            yield from _tables(f"{name}.{key}", below)
+
+
+def _models(kind: object) -> Iterator[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from _models(part)
+
+
+TABLES: Mapping[str, type[BaseModel]] = dict([
+    ("cockpit", Settings), *_tables("run", RunSpec), *_tables("notify", NotifySpec),
+    ("agents", AgentsSpec), ("ui", UiSpec), ("hosts.*", HostSpec), ("signature", SignatureSpec),
+])  # fmt: skip
+"""Every table that may be written, and the keys it takes; the last one in a file of its own."""
+
 
 _EXPECTED = {
     "string_type": "expected text in quotes, such as {key} = {text}",
