@@ -15,8 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cockpit.config.check import NAME
 from cockpit.init.proposal import Clue, Key
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec
@@ -25,7 +26,9 @@ from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import Platforms
 from cockpit.records.logbook.reading import LabelledValue, read_logbook, value_of
 from cockpit.runtime.mounts import read_text
+from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.listing import looks_like_checkpoint
+from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.sources.monitor import StateRead, read_state
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -198,9 +201,9 @@ LOGS: Final = ("*.log", "*.out", "logs/*.log", "logs/*.out", "*/*.log")
 _ONE: Final = (f"{kind}:{''.join(row.spelled)}" for kind, row in PLATFORMS.items())
 _ALL: Final = (f"{kind}{row.spelled[1]}" for kind, row in PLATFORMS.items() if row.address)
 EXPECTED: Final = (
-    "expected a monitoring state file (.json), a logbook (.md), a wandb folder, an mlruns folder "
-    f"or mlflow.db, the address of a W&B or MLflow run, or a job: {', '.join(_ONE)}; or all jobs "
-    f"of this user: {', '.join(_ALL)}"
+    "expected the folder that a trainer writes, a monitoring state file (.json), a logbook (.md), "
+    "a wandb folder, an mlruns folder or mlflow.db, the address of a W&B or MLflow run, "
+    f"or a job: {', '.join(_ONE)}; or all jobs of this user: {', '.join(_ALL)}"
 )
 MOST: Final = 50
 
@@ -245,7 +248,7 @@ def _file(what: str, folder: Path) -> Iterator[Clue]:
     if _is_mlflow(path):
         yield Clue(("mlflow", "uri"), relative(path, folder), relative(path, folder))
     elif path.is_dir():
-        yield from _wandb_folder(path, folder)
+        yield from _folder(path, folder)
     elif path.suffix == ".json":
         yield from state_clues(path, folder)
     elif path.suffix == ".md":
@@ -303,18 +306,54 @@ def _is_mlflow(path: Path) -> bool:
     return path.is_dir() and any(path.glob("*/meta.yaml"))
 
 
-def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:
-    """Yield the folder and each W&B id in it: several ids are a question."""
+def _folder(path: Path, folder: Path) -> Iterator[Clue]:
+    """Yield what lies in a folder: W&B runs, or all that a trainer writes there."""
     one = _FRAGMENT.fullmatch(path.name)
     ids = [one["id"]] if one is not None else list(_ids_in(path))
-    if not ids:
-        raise SourceError(f"{clean(path)} holds no W&B run; {EXPECTED}")
+    if ids:
+        yield from _wandb_runs(path, folder, ids)
+        yield from local_job_in(folder, folder)
+        return
+    found = list(_written_in(path, folder))
+    if not found:
+        raise SourceError(
+            f"{clean(path)} holds no W&B run, checkpoint or log with its process id; {EXPECTED}"
+        )
+    yield Clue(("output_root",), relative(path, folder), "the folder given")
+    if NAME.fullmatch(path.absolute().name):
+        yield Clue(("name",), path.absolute().name, "the name of the folder given")
+    yield from found
+
+
+def _written_in(path: Path, folder: Path) -> Iterator[Clue]:
+    """Yield the checkpoints, the W&B runs and the one local job that lie in a trainer's folder."""
+    roots = [relative(each, folder) for each in _roots_in(path)]
+    if roots:
+        value = roots if len(roots) > 1 else roots[0]
+        yield Clue(("checkpoints", "path"), value, "checkpoints lie there")
+    for wandb in (path / "wandb", folder / "wandb"):
+        if wandb.is_dir() and (ids := list(_ids_in(wandb))):
+            yield from _wandb_runs(wandb, folder, ids)
+            break
+    yield from list(local_job_in(path, folder)) or local_job_in(folder, folder)
+
+
+def _roots_in(path: Path) -> list[Path]:
+    """Return the folders that hold checkpoints of any layout, as ``cockpit checkpoints`` does."""
+    try:
+        value = list_checkpoints([str(path)], "auto", None, now=SystemClock().now())
+    except (ListingError, TimeoutError, ValueError):
+        return []
+    return sorted({Path(item.path).parent for item in value.items})
+
+
+def _wandb_runs(path: Path, folder: Path, ids: Sequence[str]) -> Iterator[Clue]:
+    """Yield the folder and each W&B id in it: several ids are a question."""
     place = relative(path, folder)
     yield Clue(("wandb", "dir"), place, place)
     for each in ids:
         if not _MADE_UP.fullmatch(each):  # the next start has another: the folder's newest counts
             yield Clue(("wandb", "id"), each, f"a run in {place}")
-    yield from local_job_in(folder)
 
 
 def _ids_in(path: Path) -> Iterator[str]:
@@ -333,9 +372,9 @@ def logs_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda log: -found[log])
 
 
-def local_job_in(folder: Path) -> Iterator[Clue]:
-    """Yield the one local job whose log and process id lie in a folder; of several none."""
-    logs = logs_in(folder)
+def local_job_in(place: Path, folder: Path) -> Iterator[Clue]:
+    """Yield the one local job whose log and process id lie in ``place``; of several none."""
+    logs = logs_in(place)
     if len(logs) == 1:
         log = relative(logs[0], folder)
         yield Clue(("job", "kind"), "local", f"{log}, beside its process id")
@@ -343,17 +382,28 @@ def local_job_in(folder: Path) -> Iterator[Clue]:
         yield from _beside_log(logs[0], folder)
 
 
-def saves_in(folder: Path) -> Iterator[Clue]:
-    """Yield the folders with checkpoints by their names, as what might be meant; never raises."""
+def folders_with_saves(folder: Path) -> list[Path]:
+    """Return the folders below one that hold checkpoints by their names; never raises."""
+    found = []
     for pattern in ("*", "*/*"):
         with suppress(OSError):
-            for place in sorted(folder.glob(pattern))[:MOST]:
-                if place.is_dir() and any(
-                    looks_like_checkpoint(each.name) for each in islice(place.iterdir(), MOST)
-                ):
-                    source = "checkpoints lie there"
-                    yield Clue(("checkpoints", "path"), relative(place, folder), source)
-                    yield Clue(("output_root",), relative(place, folder), source)
+            found += [each for each in sorted(folder.glob(pattern))[:MOST] if _holds_saves(each)]
+    return found
+
+
+def _holds_saves(place: Path) -> bool:
+    """Tell by names alone, so as to be quick, whether a folder holds checkpoints; may raise."""
+    return place.is_dir() and any(
+        looks_like_checkpoint(each.name) for each in islice(place.iterdir(), MOST)
+    )
+
+
+def saves_in(folder: Path) -> Iterator[Clue]:
+    """Yield the folders with checkpoints, as what might be meant; never raises."""
+    for place in folders_with_saves(folder):
+        source = "checkpoints lie there"
+        yield Clue(("checkpoints", "path"), relative(place, folder), source)
+        yield Clue(("output_root",), relative(place, folder), source)
 
 
 def _beside_log(log: Path, folder: Path) -> Iterator[Clue]:
@@ -385,6 +435,8 @@ def here(folder: Path) -> Iterator[Suggestion]:
     ):
         for path in sorted(folder.glob(pattern), reverse=True)[:MOST]:
             yield Suggestion(relative(path, folder), text)
+    for place in folders_with_saves(folder)[:MOST]:
+        yield Suggestion(relative(place, folder), "a folder with checkpoints")
     for log in logs_in(folder)[:MOST]:
         yield Suggestion(f"local:{relative(log, folder)}", "a log with its process id beside it")
     for name in ("mlflow.db", "mlruns"):

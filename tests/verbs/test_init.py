@@ -178,7 +178,7 @@ def test_input_that_ends_writes_nothing(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nonsense",), "expected a monitoring state file"),
+        (("nonsense",), "expected the folder that a trainer writes, a monitoring state file"),
         (("gone.json",), "gone.json does not exist"),
         (("gone.md",), "gone.md: no such file"),
         (("local:a@b",), "leave @… out"),

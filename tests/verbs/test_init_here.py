@@ -41,7 +41,7 @@ def test_a_log_with_its_process_id_is_something_to_begin_from(
     (folder / "notes.log").write_text("no process id beside this one\n")
     assert main(["init", "--json"]) == 2
     found = [each["what"] for each in json.loads(capsys.readouterr().out)["found"]]
-    assert found == ["local:logs/train.log"]
+    assert found == ["out", "local:logs/train.log"]
     assert main(["init", "local:logs/train.log", "--set", "name=a"]) == 0
     (run,) = load(folder / "cockpit.toml").runs
     assert run.job is not None
@@ -82,6 +82,44 @@ def test_where_checkpoints_lie_is_suggested_and_not_written(
     assert [each["value"] for each in choices["checkpoints.path"]] == ["out"]
 
 
+def test_the_folder_of_a_trainer_makes_a_whole_run_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wandb(folder, "5j8e0q2z")
+    assert main(["init", "out"]) == 0
+    (run,) = load(folder / "cockpit.toml").runs
+    assert run.name == "out" and run.output_root is not None and run.checkpoints is not None
+    assert run.output_root.path == run.checkpoints.path[0].path == str(folder / "out")
+    assert run.job is not None and run.job.log is not None and run.wandb is not None
+    assert run.job.log.path == str(folder / "logs/train.log")
+
+
+def test_what_lies_in_a_trainers_folder_goes_before_what_lies_beside(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("runs/b/checkpoints/step-100/.x", "runs/b/b.log", "runs/b/b.pid"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    assert main(["init", "runs/b", "--json", "--print"]) == 0
+    found = settings(capsys)
+    assert (found["name"], found["output_root"], found["job.log"]) == (
+        *("b", "runs/b", "runs/b/b.log"),
+    )
+    assert found["checkpoints.path"] == "runs/b/checkpoints"
+
+
+def test_a_folder_with_nothing_to_begin_from_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in TRAINS:
+        (folder / name).unlink()
+    (folder / "empty").mkdir()
+    assert main(["init", "empty"]) == 2
+    assert "holds no W&B run, checkpoint or log" in capsys.readouterr().err
+    assert not (folder / "cockpit.toml").exists()
+
+
 def test_a_log_is_no_output_root(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["init", "local:logs/train.log", "--set", "name=a"]
     assert main([*words, "--set", "output_root=logs/train.log"]) == 2
@@ -102,5 +140,6 @@ def test_a_scheduler_that_is_not_here_is_no_news_where_something_is_found(
     assert "slurm" not in capsys.readouterr().err
     for name in TRAINS:
         (tmp_path / name).unlink()
+    (tmp_path / "out" / "checkpoint-500").rmdir()
     assert main(["init"]) == 2
     assert "slurm here" in capsys.readouterr().err
