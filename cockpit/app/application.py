@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from textual.actions import ActionParseResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from cockpit.app.colours import NoticeApp
@@ -39,6 +41,7 @@ from screens.ports import CurvesPort, Logs, PastsPort
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
+    from cockpit.app.tour import Tour
     from cockpit.model.described import Description
     from cockpit.model.history import Backtested
     from screens.acting.offers import Command
@@ -150,6 +153,7 @@ class CockpitApp(NoticeApp):
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
         self.actions = GuardedActions(self, self, means or Means(), present=present)
         self.trouble = ""
+        self.tour: Tour | None = None
         self._first_paint = FirstPaint(self, self.shown)
         self._watching: asyncio.Task[None] | None = None
         self._heap = QuietHeap()
@@ -256,7 +260,8 @@ class CockpitApp(NoticeApp):
         notices = self._engine.notices if self._engine is not None else ()
         going = [f"● {each} is under way" for each in self.actions.under_way]
         left = self.actions.news_brief if self._front is not None and self._front.BRIEF_NEWS else ""
-        standing = [*going, left, self.trouble, *notices[::-1]]
+        tour = "" if self.tour is None else self.tour.line(self.keys, self._scopes())
+        standing = [*going, left, self.trouble, *notices[::-1], tour]
         said = [*self.warned[::-1], self.said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
 
@@ -495,6 +500,18 @@ class CockpitApp(NoticeApp):
         self._take_all()
         for screen in self.screen_stack:
             screen.refresh(layout=True)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key runs; the tour goes on by it."""
+        done = await super().run_action(action, default_namespace, namespaces)
+        if self.tour is not None and self.tour.pressed(action):
+            self.repaint_footer()
+        return done
 
     async def action_quit(self, code: int = 0) -> None:
         """Leave with an exit status; while an action is under way, ask first."""

@@ -89,7 +89,7 @@ def make_books() -> Logbooks:
 CONFIG: Final = 2
 
 
-def run_app(
+def run_app(  # noqa: PLR0913 - what the verbs that open it say
     file: CockpitFile | None,
     engine: Watching | None = None,
     *,
@@ -98,11 +98,12 @@ def run_app(
     ascii: bool = False,  # noqa: A002
     run: str | None = None,
     opening: Opening | None = None,
+    tour: bool = False,
 ) -> int:
     """Open the cockpit on a run file (``None``: the welcome) and return the exit status.
 
     Without an ``engine`` one is made, with the store, which ``opening`` has begun. ``run`` is
-    opened at once.
+    opened at once. ``tour`` shows a newcomer five keys.
     """
     trouble = ""
     means, views, bookmarks, frames, made = None, None, None, None, None
@@ -125,6 +126,10 @@ def run_app(
     if made is not None:
         made.engine.first_frame = app.laid_out
     app.trouble = trouble
+    if tour:
+        from cockpit.app.tour import Tour
+
+        app.tour = Tour()
     if app.charset is Charset.UNICODE:
         app.charset = terminal_charset()
     code = run_in_terminal(app, mouse=app.file.ui.mouse)

@@ -269,7 +269,7 @@ def _open(layout: DemoLayout) -> int:
     from cockpit.attach.meeting import wait_until_left
 
     file = load(layout.run_file)
-    code = run_app(file)
+    code = run_app(file, tour=True)
     wait_until_left(file.path, ENGINE_LEAVES)  # what it still writes would outlive the demo
     return code
 
