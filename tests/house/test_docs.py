@@ -139,7 +139,8 @@ def test_every_verb_of_the_documents_exists(capsys: pytest.CaptureFixture[str]) 
 
 def test_every_variable_and_setting_that_the_documents_name_in_their_text_is_known() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "cockpit").rglob("*.py"))
-    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", DOCUMENTS))
+    told = DOCUMENTS.replace(PAGES["architecture.md"], "")  # that one names tables of the code
+    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", told))
     assert {"GH_TOKEN", "GITHUB_API_URL"} <= variables
     assert {name for name in variables if f'"{name}"' not in code} == set()
     written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", DOCUMENTS)
