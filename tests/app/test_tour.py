@@ -15,7 +15,7 @@ async def test_each_key_leads_to_the_next_one() -> None:
     app.tour = Tour()
     async with app.run_test(size=(160, 40)) as pilot:
         await pilot.pause()
-        said = []
+        said: list[str] = []
         for stop in STOPS:
             said += [
                 line for line in text_of(app).splitlines() if f"tour {len(said) + 1}/5" in line
