@@ -260,7 +260,8 @@ class CockpitApp(NoticeApp):
         notices = self._engine.notices if self._engine is not None else ()
         going = [f"● {each} is under way" for each in self.actions.under_way]
         left = self.actions.news_brief if self._front is not None and self._front.BRIEF_NEWS else ""
-        tour = "" if self.tour is None else self.tour.line(self.keys, self._scopes())
+        here = () if self._front is None else self._front.SCOPES
+        tour = "" if self.tour is None else self.tour.line(self.keys, here)
         standing = [*going, left, self.trouble, *notices[::-1], tour]
         said = [*self.warned[::-1], self.said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
