@@ -2,12 +2,17 @@
 # A machine needs Python >= 3.11, git and make; nothing else.
 
 SHELL := /bin/sh
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { command -v $$p; break; }; done)
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+PIP := $(PY) -m pip --disable-pip-version-check install --progress-bar off --require-hashes --no-deps
+# Installs a lock file and says how far it is: a line for every tenth package.
+INSTALL = { $(PIP) -r $(1) || echo FAILED; } | awk -v all="$$(grep -c '==' $(1))" ' \
+	/^FAILED$$/ { exit 1 } /^ERROR/ { print } \
+	/^(Collecting|Processing)/ && ++n % 10 == 0 { print "setting up: " n " of about " all " packages"; fflush() } \
+	/^Installing/ { print "setting up: all are here, unpacking them"; fflush() }'
 # Tests keep what Python has compiled of them, on machines too where it is told not to: each worker
 # would rewrite and compile all of them in each run.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
@@ -51,23 +56,25 @@ help:
 	@echo 'make changelog   CHANGELOG.md with what lies in changelog.d/ as VERSION='
 
 $(VENV)/.made:
+	@echo 'setting up: making .venv'
 	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.made requirements.lock
-	@echo 'setting up: installing the pinned packages into .venv (once)'
-	@$(PIP) -r requirements.lock
+	@echo 'setting up: installing the pinned packages into .venv (once, half a minute or more)'
+	@$(call INSTALL,requirements.lock)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	@echo 'setting up: installing the pinned development tools into .venv (once)'
-	@$(PIP) -r requirements-dev.lock
+	@$(call INSTALL,requirements-dev.lock)
 	@touch $@
 
 # The program itself, as it lies here: .venv/bin/cockpit. Nothing is looked up for it, and what
 # builds it is locked.
 $(VENV)/.project: $(VENV)/.runtime pyproject.toml
+	@echo 'setting up: installing the cockpit itself into .venv, as it lies here'
 	@$(PY) -m pip --disable-pip-version-check install --quiet --no-index --no-deps \
 		--no-build-isolation --editable .
 	@touch $@

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import TypeVar
 
 from git import GitError
@@ -40,6 +42,8 @@ from cockpit.store.store import StoreError
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""
+FIRST = 3.0
+"""Seconds that the first run has the machine for itself, unless it has logged a step before."""
 LOOK = 0.05
 REAP = 2.0
 """Seconds that a stopped process's supervisor has to end."""
@@ -96,12 +100,22 @@ class DemoFleet:
             if self._start_run(situation, sha):
                 self._leaving.wait(STAGGER)
 
+    def _await_step(self, log: Path) -> None:
+        """Wait until a run has logged a step, ``FIRST`` seconds at most."""
+        until = time.monotonic() + FIRST
+        while time.monotonic() < until and not self._leaving.wait(LOOK):
+            with suppress(OSError):
+                if b" step " in log.read_bytes():
+                    return
+
     def _start_run(self, situation: Situation, sha: str) -> bool:
         """Start a training unless it was, and write its launch down; return whether it was now."""
         if noted(self.layout.run(situation.name).pid_file) is not None:
             return False
         self._start_here(situation)
         folder.log_launch(self.layout, situation, sha)
+        if situation is self.situations[0]:
+            self._await_step(self.layout.run(situation.name).log)
         return True
 
     def _start_here(self, situation: Situation) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,18 @@ def tracker_of(config: TrainingConfig, folder: Path) -> Tracker:
 
 
 class WandbTracker(Tracker):
-    """One W&B run; started again with the same id it adds a fragment in the same folder."""
+    """One W&B run; started again with the same id it adds a fragment in the same folder.
+
+    The client is loaded at the first row: the log shows a step a second earlier.
+    """
 
     def __init__(self, config: TrainingConfig, folder: Path) -> None:
-        _keep_to(folder)
+        self._config, self._folder = config, folder
+        self._lives = True
+
+    @cached_property
+    def _run(self) -> Any:  # noqa: ANN401 - the client has no types
+        _keep_to(self._folder)
         import wandb  # costs half a second: only where it is used
 
         settings = wandb.Settings(
@@ -65,15 +74,14 @@ class WandbTracker(Tracker):
             x_disable_stats=True,
             x_transaction_log_flush_interval=1.0,
         )
-        self._lives = True
-        self._run = wandb.init(
+        return wandb.init(
             project="cockpit-demo",
-            id=config.trainer.id,
-            name=config.trainer.id,
-            dir=str(folder),
+            id=self._config.trainer.id,
+            name=self._config.trainer.id,
+            dir=str(self._folder),
             mode="offline",
             resume="allow",
-            config=config.to_dict(),
+            config=self._config.to_dict(),
             settings=settings,
         )
 
