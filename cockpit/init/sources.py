@@ -307,22 +307,22 @@ def _is_mlflow(path: Path) -> bool:
 
 
 def _folder(path: Path, folder: Path) -> Iterator[Clue]:
-    """Yield what lies in a folder: W&B runs, or all that a trainer writes there."""
+    """Yield what lies in a folder: W&B runs, or all that a trainer writes there.
+
+    One that is empty yet is the output root of a run that has just begun.
+    """
     one = _FRAGMENT.fullmatch(path.name)
     ids = [one["id"]] if one is not None else list(_ids_in(path))
     if ids:
         yield from _wandb_runs(path, folder, ids)
         yield from local_job_in(folder, folder)
         return
-    found = list(_written_in(path, folder))
-    if not found:
-        raise SourceError(
-            f"{clean(path)} holds no W&B run, checkpoint or log with its process id; {EXPECTED}"
-        )
+    if path.name in ("wandb", "mlruns"):
+        raise SourceError(f"{clean(path)} holds no run; {EXPECTED}")
     yield Clue(("output_root",), relative(path, folder), "the folder given")
     if NAME.fullmatch(path.absolute().name):
         yield Clue(("name",), path.absolute().name, "the name of the folder given")
-    yield from found
+    yield from _written_in(path, folder)
 
 
 def _written_in(path: Path, folder: Path) -> Iterator[Clue]:

@@ -309,7 +309,7 @@ def _refuse(proposal: Proposal, missing: Sequence[Question], args: argparse.Name
     for question in missing:
         name = ".".join(question.key)
         said = "; ".join(f"{clean(c.value, 80)} ({clean(c.source, 80)})" for c in question.choices)
-        say(f"{name} is open: {said or question.text}; give it with --set {name}=…")
+        say(f"missing: {name} ({said or question.text}); use --set {name}=…")
     return USAGE
 
 

@@ -91,7 +91,7 @@ def test_what_two_sources_disagree_about_is_never_chosen(
     wandb = "https://wandb.ai/marin/p/runs/grug"
     assert main(["init", other, wandb, "--set", "job.kind=slurm", "--set", "job.id=7"]) == 2
     said = capsys.readouterr().err
-    assert "wandb.url is open" in said and "grug-2" in said and "--set wandb.url=" in said
+    assert "missing: wandb.url" in said and "grug-2" in said and "--set wandb.url=" in said
     assert not (folder / "cockpit.toml").exists()
 
 
@@ -102,7 +102,7 @@ def test_each_kind_of_job_is_asked_for_what_makes_it_visible(
     assert main(["init", f"{kind}:", "--set", "name=a"]) == 2
     said = capsys.readouterr().err
     for key, _ in PLATFORMS[kind].needed:
-        assert f"job.{key} is open" in said
+        assert f"missing: job.{key} (" in said
     given = [("--set", f"job.{key}=x") for key, _ in PLATFORMS[kind].needed]
     assert main(["init", f"{kind}:", "--set", "name=a", *(w for pair in given for w in pair)]) == 0
     (run,) = load(folder / "cockpit.toml").runs
@@ -236,7 +236,7 @@ def test_what_the_system_tells_of_a_job_is_taken_and_its_name_only_suggested(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "slurm:7@login1"]) == 2
-    assert "name is open: grug (slurm job 7)" in capsys.readouterr().err
+    assert "missing: name (grug (slurm job 7))" in capsys.readouterr().err
     assert main(["init", "slurm:7@login1", "--set", "name=mine"]) == 0
     (run,) = load(folder / "cockpit.toml").runs
     assert run.job is not None and str(run.job.log) == "ssh://login1/scratch/a/slurm-7.out"

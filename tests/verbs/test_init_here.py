@@ -109,15 +109,20 @@ def test_what_lies_in_a_trainers_folder_goes_before_what_lies_beside(
     assert found["checkpoints.path"] == "runs/b/checkpoints"
 
 
-def test_a_folder_with_nothing_to_begin_from_is_said(
+def test_the_folder_of_a_run_that_has_just_begun_is_empty(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in TRAINS:
         (folder / name).unlink()
-    (folder / "empty").mkdir()
-    assert main(["init", "empty"]) == 2
-    assert "holds no W&B run, checkpoint or log" in capsys.readouterr().err
-    assert not (folder / "cockpit.toml").exists()
+    (folder / "new").mkdir()
+    assert main(["init", "new"]) == 2
+    assert "missing: job.kind" in capsys.readouterr().err
+    assert main(["init", "new", "--set", "job.kind=slurm", "--set", "job.id=7"]) == 0
+    (run,) = load(folder / "cockpit.toml").runs
+    assert run.output_root is not None and run.output_root.path == str(folder / "new")
+    (folder / "wandb").mkdir()
+    assert main(["init", "wandb", "--print"]) == 2
+    assert "wandb holds no run; expected" in capsys.readouterr().err
 
 
 def test_a_log_is_no_output_root(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
