@@ -188,6 +188,13 @@ def read_raw(lines: Iterable[bytes]) -> Iterator[ProgressAt]:
     return _each(_read(_some(states)))
 
 
+def read_more(lines: Sequence[bytes], nesting: Nesting) -> Iterator[ProgressAt]:
+    """Do the same for lines that a log has got since the last call, without inner bars."""
+    states = map(_state, lines)
+    yield from _each(without_inner_bars(_read(_some(states)), nesting))
+    nesting.passed(len(lines))
+
+
 def read_chunks(chunks: Iterable[bytes]) -> Iterator[ProgressAt]:
     """Do the same for chunks of whole lines, each without its last break."""
     return _each(read_runs(chunks))
@@ -448,9 +455,11 @@ class _CacheSize:
 _held = _CacheSize()
 
 
-def without_inner_bars(found: Iterable[ProgressAt | Run]) -> Iterator[ProgressAt | Run]:
-    """Leave out bars that are drawn in the middle of another one's steps (``_Nesting``)."""
-    nesting = _Nesting()
+def without_inner_bars(
+    found: Iterable[ProgressAt | Run], nesting: Nesting | None = None
+) -> Iterator[ProgressAt | Run]:
+    """Leave out bars that are drawn in the middle of another one's steps (``Nesting``)."""
+    nesting = nesting or Nesting()
     for one in found:
         if not isinstance(one, Run):
             if not nesting.holds(*one):
@@ -470,7 +479,7 @@ _LONGER: Final = 2.0
 _SECONDS_A_STEP: Final = {"it/s": (-1, 1.0), "s/it": (1, 1.0), "ms/it": (1, 1e-3)}
 
 
-class _Nesting:
+class Nesting:
     """Tells a bar that is drawn in the middle of another one's steps from the training's.
 
     An evaluation's bar often has no name, as Hugging Face's: what it counts is no step. It has
@@ -484,6 +493,10 @@ class _Nesting:
         self._line = 0
         self._inner: int | None = None
         """The total of the bar that is being drawn within it."""
+
+    def passed(self, lines: int) -> None:
+        """Let the lines to come be numbered from 1 again, behind so many."""
+        self._line -= lines
 
     def holds(self, line: int, found: LineProgress) -> bool:
         """Tell whether a line is of an inner bar; else it is of the outer one, if of any."""

@@ -27,6 +27,7 @@ from cockpit.sources.logs.stamp import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.wandb.run_files import read_run
+from cockpit.text.progress_lines import Nesting
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (
@@ -271,10 +272,10 @@ def _with_log(name: str, spec: RunSpec, found: Backtest) -> list[Happened]:
     told = found.replay.ended()
     with opened(name) as file:
         mtime = os.fstat(file.fileno()).st_mtime
-        lines = raw_lines(file)
+        lines, nesting = raw_lines(file), Nesting()
         while batch := list(islice(lines, BATCH)):
             states = [line.rstrip(b"\n") for line in batch]
-            rows = read_rows(states, mtime, None, utc=True, step=own.replay.step)
+            rows = read_rows(states, mtime, None, True, own.replay.step, nesting=nesting)
             own.add(row._replace(at=None) if row.at == mtime else row for row in rows)
     known = {each.alert.key for each in told}
     return [*told, *(each for each in own.replay.ended() if each.alert.key not in known)]

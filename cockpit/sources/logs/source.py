@@ -47,6 +47,7 @@ from cockpit.sources.logs.stamp import (
 )
 from cockpit.text.announced import announced
 from cockpit.text.progress import is_drawn_bar
+from cockpit.text.progress_lines import Nesting
 from cockpit.text.safe import safe_line
 
 AWAY: Final = 5.0
@@ -264,6 +265,7 @@ class _Followed:
         self._value: LogValue | None = None
         self._rows: list[Row] = []
         self._bar = b""
+        self._nesting = Nesting()
         self._step: int | None = None
         self._newest_loss: Row | None = None
         self._begin = 0
@@ -373,7 +375,10 @@ class _Followed:
         off = self._offset = clock_offset(
             newest_first, news.mtime, utc, self._offset, grown=bool(states) and not news.first
         )
-        rows = read_rows((*broken, *states), news.mtime, since, utc, self._step, off)
+        if news.anew:
+            self._nesting = Nesting()
+        new = (*broken, *states)
+        rows = read_rows(new, news.mtime, since, utc, self._step, off, self._nesting)
         if news.first and self._follower is not None:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)

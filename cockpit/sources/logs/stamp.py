@@ -12,7 +12,7 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Row
-from cockpit.text.progress_lines import read_raw
+from cockpit.text.progress_lines import Nesting, read_more
 from cockpit.text.safe import safe_line
 
 REACH: Final = 64
@@ -202,8 +202,11 @@ def read_rows(
     utc: bool,
     step: int | None = None,
     offset: float = 0.0,
+    nesting: Nesting | None = None,
 ) -> list[Row]:
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
+
+    ``nesting`` knows from the states before which bar is an evaluation's within the training's.
 
     Figures that are logged without a step belong to the one before them, first of all ``step``.
     A bar's rate is no measurement: it is averaged since the bar was drawn, with the steps that a
@@ -212,7 +215,7 @@ def read_rows(
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
     rows: list[Row] = []
-    for number, progress in read_raw(states):
+    for number, progress in read_more(states, nesting or Nesting()):
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
             continue
         step = progress.step if progress.step is not None else step

@@ -22,6 +22,7 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.stamp import per_second, read_rows
+from cockpit.text.progress_lines import Nesting
 from tests.queries import queries_of
 
 
@@ -193,6 +194,25 @@ def test_a_bar_tells_a_trained_step_and_its_own_average_is_no_measurement() -> N
     trend = advance(Trend(), [row._replace(at=1000.0 + at) for at, row in enumerate(rows)], run)
     back = advance(trend, [rows[0]._replace(step=4000, at=1009.0)], run)
     assert back.pace.resumes == 1, "it went back, before any loss is logged"
+
+
+def test_the_bar_of_an_evaluation_makes_no_row_wherever_a_read_ends() -> None:
+    """Hugging Face's has no name: what it counts is no step, also when it comes in pieces."""
+    lines = [
+        b"  2%|1         | 500/28013 [02:59<2:41:40,  2.84it/s]",
+        b"  0%|          | 3/6226 [00:00<10:43,  9.14it/s]",
+        b"  0%|          | 11/6226 [00:01<12:43,  8.14it/s]",
+        b"  0%|          | 19/6226 [00:02<12:43,  8.14it/s]",
+        b"  2%|1         | 501/28013 [14:59<2:41:40,  2.84it/s]",
+    ]
+    for cut in range(len(lines) + 1):
+        nesting = Nesting()
+        rows = [
+            row.step
+            for piece in (lines[:cut], lines[cut:])
+            for row in read_rows(piece, 1000.0, None, utc=False, nesting=nesting)
+        ]
+        assert rows == [500, 501]
 
 
 def test_other_lines_are_no_rows() -> None:
