@@ -127,6 +127,8 @@ _MOST_KEYS: Final = 4096
 _MOST_BYTES: Final = 1_000_000
 _WORTH: Final = 300
 """Characters of an expression that one more line of its shape pays for."""
+_LATER: Final = 1000
+"""Lines after which a shape that had no expression is tried again: it mostly has none."""
 _MOST_PATTERNS: Final = 8
 """Expressions of one key: shapes that differ in what a key lacks."""
 _STATES: Final = 1000
@@ -136,6 +138,8 @@ _SHOWN: Final = re.compile(rb" {0,80}[!-~]")
 _SPELLED_BREAK: Final = late_regex(rb"(?:^|(?<=[\s:\])]))\^M")
 r"""A ``\r`` as journald and some viewers spell it."""
 _LETTERS: Final = re.compile(rb"[!-~]*")
+_VISIBLE: Final = bytes((*range(ord("!"), ord("~") + 1), *range(0x80, 0x100)))
+"""In a key: what breaks no word, unlike the sequence of a colour."""
 _COUNTS: Final = re.compile(rb"[0-9{]")
 """Without a figure nothing is told, but for the head of a block whose figures stand below it."""
 _NEEDED: Final = (
@@ -143,6 +147,7 @@ _NEEDED: Final = (
     *(b"%|", b"it[", b"progresson:", b"trl:"),
 )
 _SHORT: Final = (b"it", b"up", b"ep")
+_SHORT_WORD: Final = re.compile(rb"(?:(?<![A-Za-z])(?:it|up|ep|IT|UP|EP)|It|Up|Ep)(?![a-z])")
 _BESIDE: Final = (
     *(b"lr", b"learning", b"norm", b"grad", b"mfu", b"ppl", b"perplexity", b"consumed", b"mom"),
     *(b"acc", b"tokens", b"samples", b"bsz", b"skipped", b"cost", b"entropy", b"xent", b"/"),
@@ -153,11 +158,13 @@ _BESIDE: Final = (
 class _Key:
     """What is known of the lines that have one key: the newest shape, and their expressions."""
 
-    __slots__ = ("newest", "patterns", "times")
+    __slots__ = ("newest", "patterns", "short", "times")
 
-    def __init__(self, newest: str = "") -> None:
-        self.newest = newest
+    def __init__(self, *, short: bool = False) -> None:
+        self.newest = ""
         self.patterns: tuple[LinePattern, ...] = ()
+        self.short = short
+        """Whether only a short word may tell that one of them counts."""
         self.times = 0
         """How often the newest shape has come again."""
 
@@ -394,7 +401,12 @@ def _progress_of_line(
         return None, None
     if _COUNTS.search(raw) is None:
         return None, None
-    return _learned(text, key, known, whole), None
+    if known is _NEW:
+        known = _Key(short=_needs_short_word(key))
+        _remember(key, known)
+    if known.short and _SHORT_WORD.search(raw) is None:
+        return None, None
+    return _learned(text, known, whole), None
 
 
 def _tells_nothing(key: bytes) -> bool:
@@ -405,24 +417,35 @@ def _tells_nothing(key: bytes) -> bool:
     """
     low = key.lower()
     holds = low.__contains__
-    if _LETTERS.fullmatch(key) is None or low[:1] == b"{" or any(map(holds, _NEEDED)):
+    if not _is_worded(key, low) or any(map(holds, _NEEDED)):
         return False
     return not (any(map(holds, _SHORT)) and any(map(holds, _BESIDE)))
 
 
-def _learned(text: str, key: bytes, known: _Key, whole: bool) -> LineProgress | None:
+def _is_worded(key: bytes, low: bytes) -> bool:
+    """Tell whether all words of a line show in its key, which is no head of a block."""
+    return low[:1] != b"{" and not key.translate(None, _VISIBLE)
+
+
+def _needs_short_word(key: bytes) -> bool:
+    """Tell whether a line with this key is understood only by a short word: ``12 it``."""
+    low = key.lower()
+    return _is_worded(key, low) and not any(map(low.__contains__, _NEEDED))
+
+
+def _learned(text: str, known: _Key, whole: bool) -> LineProgress | None:
     """Read a line at the full price, and remember its shape for the next ones."""
     shape = shape_of("\n".join(map(plain, text.split("\n"))))
     heads = begins_block(shape.shape)
-    if known is _NEW:
-        _remember(key, _Key(shape.shape))
-    elif known.newest != shape.shape:
+    if known.newest != shape.shape:
         known.newest, known.times = shape.shape, 0
     elif len(text) <= LINE_LIMIT and len(known.patterns) < _MOST_PATTERNS:
         known.times += 1  # one that comes again is worth an expression; a long one costs more
-        pattern = line_pattern(text, shape, heads) if known.times * _WORTH >= len(text) else None
-        if pattern is not None:
-            known.patterns += (pattern,)
+        if known.times * _WORTH >= len(text):
+            pattern = line_pattern(text, shape, heads)
+            if pattern is not None:
+                known.patterns += (pattern,)
+            known.times = 0 if pattern is not None else -_LATER
     return _HEAD if heads and not whole else progress_in(shape)
 
 
@@ -432,7 +455,7 @@ def _remember(key: bytes, known: _Key | None) -> None:
     if len(_known) >= _MOST_KEYS or _held.bytes > _MOST_BYTES:
         forget()
     _known[key] = known
-    _held.bytes += len(key) + (0 if known is None else len(known.newest))
+    _held.bytes += len(key) * (1 if known is None else 2)  # a shape is about as long
 
 
 def forget() -> None:

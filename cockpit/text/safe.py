@@ -178,6 +178,12 @@ LINE_LIMIT = 4000
 
 _TAB = 8
 _MARKS_PER_LETTER = 3
+AS_IT_IS: Final = (
+    " -~\u00ae-\u02ff\u0400-\u0482\u2010-\u2027\u2190-\u2426\u2500-\u27bf\u3001-\u3011"
+    "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff5e"
+)
+"""Ranges of characters that are shown as they are, so that runs of them are taken at once."""
+_RUNS = late_regex(rf"(?s:(?P<plain>[{AS_IT_IS}]+)|.)")
 _STATES_TRIED = 1000
 _ELLIPSIS = "…"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -300,8 +306,11 @@ class _LineBuilder:
         if piece.isascii() and piece.isprintable():
             self._append(piece)
         else:
-            for char in piece:
-                self._put_char(char)
+            for found in _RUNS.finditer(piece):
+                if found["plain"]:
+                    self._append(found["plain"])
+                else:
+                    self._put_char(found[0])
         if style and self.length > start:
             self._colour(start, style)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import unicodedata
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from rich.style import Style as RichStyle
 from textual.style import Style as TextualStyle
 
-from cockpit.text.safe import LINE_LIMIT, clean, safe_line, safe_lines
+from cockpit.text.safe import AS_IT_IS, LINE_LIMIT, clean, safe_line, safe_lines
 from tests.growing import grows_with_its_size
 
 CORPUS = Path(os.environ.get("COCKPIT_CORPORA", "no-corpora")) / "hostile.jsonl"
@@ -189,3 +190,11 @@ def test_the_corpus_of_hostile_lines() -> None:
         line = safe_line(raw)
         assert_safe(line.plain)
         assert entry["should_still_show"] in line.plain
+
+
+def test_what_is_taken_in_runs_is_shown_as_it_is_character_by_character() -> None:
+    taken = re.compile(f"[{AS_IT_IS}]")
+    for code in range(0x30000):
+        char = chr(code)
+        if taken.match(char):
+            assert safe_line(f"\x7f{char}").plain == char
