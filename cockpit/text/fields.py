@@ -284,8 +284,11 @@ def _label(gap: str) -> _Label:
 
 _COUNT = r"(?P<n>0(?:\.0)?)(?P<n_scale>[kMGT]?)(?P<n_unit>[A-Za-z]*)"
 _TOTAL = r"(?P<m>0(?:\.0)?)(?P<m_scale>[kMGT]?)(?P<unit>[A-Za-z]*)"
-_TQDM = late_regex(rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?\[(?P<inside>[^\]]*)\]?")
-"""The bar of tqdm: ``0%|00| 0/0 [0:0<0:0, 0.0it/s]``."""
+_TQDM = late_regex(
+    rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?"
+    r"\[(?P<inside>(?:[^\]0]|0(?!%\|))*)\]?"
+)
+"""The bar of tqdm: ``0%|00| 0/0 [0:0<0:0, 0.0it/s]``; a narrow terminal cuts its bracket off."""
 _OPEN_ENDED = late_regex(
     rf"(?<![\w/.]){_COUNT}(?:/{_TOTAL})? \[(?P<inside>0[0:]*(?:<[0:?]+)?,[^\]]*)\]?"
 )
@@ -351,7 +354,7 @@ def _in_brackets(shape: str, pattern: re.Pattern[str]) -> Iterator[Bar]:
     before = 0
     for found in pattern.finditer(shape):
         yield _bar(found, "tqdm", (before, found.start()), found.span("inside"))
-        before = found.end()
+        before = found.end() if found[0][-1] == "]" else shape.rfind(",", 0, found.end()) + 1
 
 
 def _bar(

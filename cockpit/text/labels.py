@@ -190,7 +190,10 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     named = epoch or next((field for field in found if _names_training(field)), None)
     if named is None:
         return None
-    inside = next((field for field in found if field.at > named.at and is_bare_count(field)), None)
+    behind = [field for field in found if field.at > named.at]
+    inside = next((field for field in behind if is_bare_count(field)), None)
+    if inside is None and epoch is not None and any(map(_follows_epoch, behind[:1])):
+        inside = behind[0]
     if inside is not None:
         return inside, "epoch"
     if epoch is None:  # ``Training  [ 1200/125000]``, as DINOv2 counts all of it
@@ -212,6 +215,11 @@ def is_bare_count(field: LabelledNumber) -> bool:
     """Tell ``[ 50/1251``, or ``50/1251 batches``, that has no name of its own."""
     named = field.bracketed or field.counted.lower() in _COUNTED
     return not field.words and named and field.is_count and field.maximum is not None
+
+
+def _follows_epoch(field: LabelledNumber) -> bool:
+    """Tell ``2000 / 8223`` behind an epoch, as fairseq and OpenNMT have it, from other figures."""
+    return not (field.words or field.unit) and field.is_count and field.maximum is not None
 
 
 def is_epoch(field: LabelledNumber) -> bool:

@@ -361,8 +361,13 @@ _STEP_AND_ONE: Final = 2
 
 def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
     """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
+    if "{" not in shape or not hints(found):
+        return None
     plain = next((field for field in found if field.words == ("loss",)), None)
-    if plain is None or "{" not in shape or not hints(found) or evaluates(found):
+    of_parts = plain is None and {("lr",), ("epoch",)} <= {field.words for field in found}
+    if of_parts:  # TRL's reinforcement learning: ``'loss/policy_avg': 0.1, 'val/ratio': 0.9``
+        plain = next((field for field in found if field.words[:1] == ("loss",)), None)
+    if plain is None or (evaluates(found) and not of_parts):
         return None
     rates = throughput(found)
     return Meaning(

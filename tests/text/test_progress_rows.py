@@ -47,6 +47,9 @@ def test_every_row_has_an_example_and_a_name_of_its_own() -> None:
         "Batch 40/165 | Perplexity: 12.1",
         "Evaluating: 100%|██████████| 20/20 [00:02<00:00, 9.1it/s] step 1200 loss 2.31 lr 1e-4",
         "loaded: 5;skipped: 2:  50%|█████     | 5/10 [00:05<00:05,  1.01it/s]",
+        "Epoch 3: acc 45/50, lr 0.1",
+        "{'eval/loss': 0.4, 'val/ratio': 0.97, 'epoch': 0.92}",
+        "[val] Epoch  1, 13350/37527; xent:   9.69; acc:   4.25",
     ],
 )
 def test_a_line_that_only_looks_alike_is_none(line: str) -> None:
@@ -67,6 +70,18 @@ def test_a_bar_that_is_described_by_metrics_alone_is_of_the_training() -> None:
         ("<epoch:  3, iter:   1,200, lr:1.000e-04> l_pix: 3.4567e-02 ", (1200, None, 0.034567)),
         ("x.py:1] Training  [ 12/125]  lr: 0.1 (0.1)  total_loss: 9.5 (9.7)", (12, 125, 9.5)),
         ("Episode [1/20]:   5%|5     | 5/100 [01:00<19:00, 12.0s/it]", (5, 100, None)),
+        ("| epoch 011  4000 / 8223 loss=1.18 (1.33), wps=963, lr=0.001", (4000, 8223, 1.18)),
+        ("Epoch  1, 13350/37527; acc:   4.25; ppl: 16091.52; xent:   9.69;", (13350, 37527, 9.69)),
+        (
+            "{'objective/kl': 11.2, 'loss/policy_avg': -0.002, 'loss/value_avg': 0.08, "
+            "'val/ratio': 0.97, 'lr': 1.9e-06, 'episode': 832, 'epoch': 0.92}",
+            (None, None, -0.002),
+        ),
+        (
+            "| epoch 017:  54%|▌| 19/35 [00:21<00:16,  1.03s/it, loss=11.824, gnorm=0.415, cl"
+            "| epoch 017:  57%|▌| 20/35 [00:22<00:15,  1.02s/it, loss=11.831, gnorm=0.425, cl",
+            (20, 35, 11.831),
+        ),
         (
             "Evaluating: 100%|██████████| 20/20 [00:02<00:00, 9.1it/s]"
             "2024-05-01 10:00:00,123 - INFO - step 1200 loss 2.31",
@@ -80,7 +95,7 @@ def test_a_bar_that_is_described_by_metrics_alone_is_of_the_training() -> None:
     ],
 )
 def test_what_the_training_says_beside_other_work_is_read(
-    line: str, told: tuple[int, int | None, float | None]
+    line: str, told: tuple[int | None, int | None, float | None]
 ) -> None:
     ((_, found),) = read_lines([line])
     assert (found.step, found.max_step, found.loss) == told

@@ -20,6 +20,7 @@ from cockpit.rules.triage.log_text import (
     NO_WORK,
     bars_of,
     losses_of,
+    losses_read,
     marks_of,
     norms_lost,
     report_last,
@@ -304,7 +305,8 @@ class Log:
         told = losses_of(self.lines)
         lost = {self._shape_of[i] for i, loss in told if not math.isfinite(loss)}
         quoted = {shape for shape in lost if not tells_loss(unquoted(self._samples[shape]))}
-        return [each for each in told if self._shape_of[each[0]] not in quoted]
+        named = [each for each in told if self._shape_of[each[0]] not in quoted]
+        return sorted((*named, *losses_read(self.lines, self.work)))
 
     @cached_property
     def marks(self) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -88,7 +88,8 @@ _RESUMED = late_regex(
 """What stands before a step that an earlier start has reached."""
 _BEFORE = 100
 _LOSS = late_regex(
-    r"(?:\b|(?<=\w_))(?P<loss>loss)(?:_step|_epoch)?\b['\"]?\s*(?P<is>[:=])?\s*(?:(?:tensor|array)\()?"
+    r"(?:\b|(?<=\w_))(?P<loss>loss)(?:_step|_epoch|(?P<path>/[\w/]{1,40}))?\b['\"]?"
+    r"\s*(?P<is>[:=])?\s*(?:(?:tensor|array)\()?"
     r"\[?['\"]?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
@@ -117,6 +118,10 @@ _BAR = late_regex(
 """The count of a progress bar, also of one that knows no total: ``4600/5155 [12:03<``."""
 _EVALUATED = late_regex(r"\bstep\W{0,3}(\d{1,12})/\d{1,12}\b[^|]{0,3}\bval_loss\b", re.I)
 """An evaluation on the way: ``step:2250/3175 val_loss:3.4``."""
+_EVALUATES = late_regex(r"/(?:val|valid|eval|test|dev)", re.I)
+"""A part of a loss's path: ``loss/eval/total``."""
+_ALL = late_regex(r"/(?:train|training|total|avg|mean|/){1,5}", re.I)
+"""A path to the loss of all of training: ``loss/train/total``."""
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
 """An evaluation's loss, which is not training's: ``val_loss: 2.4``."""
 _OTHERS = late_regex(
@@ -262,6 +267,14 @@ def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
     return found
 
 
+def losses_read(lines: Sequence[str], work: Mapping[int, str]) -> Iterator[tuple[int, float]]:
+    """Yield (index, loss) of lines of progress whose loss has another name: ``xent: 9.13``."""
+    for index, far in work.items():
+        loss = far.rpartition(" ")[2]
+        if loss != "None" and "loss" not in in_small_letters(lines[index]):
+            yield index, float(loss)
+
+
 def tells_loss(line: str) -> bool:
     """Tell whether a line tells a loss of training, a number or not."""
     return bool(_losses_in(line))
@@ -275,12 +288,26 @@ def left_trend(lines: Sequence[str]) -> list[int]:
     whole = ((index, _finite_loss(lines[index])) for index in reversed(range(len(lines))))
     told = ((index, loss) for index, loss in whole if loss is not None)
     seen = list(islice(told, KEPT))[::-1]
+    seen = seen[_begun(lines, [index for index, _ in seen]) :]
     values = [loss for _, loss in seen]
     for cut in range(SIDE, len(values) - SIDE + 1):
         before = median(values[:cut])
         if before > 0 and min(values[cut:]) > JUMP * before:
             return [index for index, _ in seen[cut:]]
     return []
+
+
+def _begun(lines: Sequence[str], told: Sequence[int]) -> int:
+    """Return from which of the lines ``told`` on another training counts its first epoch."""
+    parts = [_PART.search(lines[index]) for index in told]
+    epochs = [float(part[1]) if part else None for part in parts]
+    anew = [at for at, (one, other) in enumerate(pairwise(epochs), 1)
+            if one is not None and other is not None and other <= _FIRST < one]  # fmt: skip
+    return anew[-1] if anew else 0
+
+
+_FIRST: Final = 1.0
+"""The last number that the first epoch has, whether counted from 0 or from 1."""
 
 
 def _finite_loss(line: str) -> float | None:
@@ -339,9 +366,11 @@ def _losses_at(line: str) -> Sequence[_LossAt]:
     for each in _LOSS.finditer(line):
         begin = each.start()
         before = line[max(0, begin - _BEFORE) : begin]
-        named = before.endswith("_") or line[each.end("loss")] == "_"
-        if (each["is"] or not named) and not _is_others(before):
+        path = each["path"] or ""
+        named = before.endswith("_") or line[each.end("loss")] in "_/"
+        if (each["is"] or not named) and not _is_others(before) and not _EVALUATES.search(path):
             part = slice(begin - len(_part(before)), begin)
+            part = slice(*each.span("path")) if path and not _ALL.fullmatch(path) else part
             is_last = _SUMMED_UP.search(before) is not None
             found.append(_LossAt(slice(*each.span("value")), part, named, is_last))
     return found
