@@ -46,7 +46,7 @@ while True:
         time.sleep(0.01)
     step += 1
     print("step %d/1000000 loss=%.3f" % (step, 2 + step % 7 / 10), flush=True)
-    if step % 100 == 0:
+    if step % 20 == 0:
         place = os.path.join(saves, "step-%d" % step)
         os.makedirs(os.path.join(place, "model"))
         open(os.path.join(place, "model", "weights"), "w").write("x" * 4096)
@@ -60,7 +60,7 @@ while True:
             os.unlink(fate)
             print("\\n".join(told["lines"]), flush=True)
             sys.exit(told["code"])
-    time.sleep(0.002)
+    time.sleep(0.01)
 """
 RUN_FILE = """
 [cockpit]
@@ -218,14 +218,16 @@ class Night:
 
     @property
     def step(self) -> int:
-        lines = (self.root / "run.log").read_text().splitlines()
+        with (self.root / "run.log").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
+            lines = log.read().decode().splitlines()[1:]
         steps = [int(line.split()[1].partition("/")[0]) for line in lines if line[:5] == "step "]
         return steps[-1] if steps else 0
 
     @property
     def between_saves(self) -> int:
         """A step that is yet to come, and has no checkpoint of its own."""
-        return (self.step // 100 + 2) * 100 + 50
+        return (self.step // 20 + 2) * 20 + 10
 
     @property
     def told(self) -> str:
@@ -235,7 +237,7 @@ class Night:
     def pid(self) -> int:
         return int((self.root / "run.pid").read_text().split()[0])
 
-    def goes_on(self, steps: int = 250) -> None:
+    def goes_on(self, steps: int = 50) -> None:
         begun = self.step
         until(lambda: self.step >= begun + steps or self.step < begun, "it does not train")
         until(lambda: self.step >= begun + steps, "it does not get on")
