@@ -1,9 +1,13 @@
-"""What the other runs of the run file need of a run's saves: none of that is deleted."""
+"""What other runs and living programs need of a run's saves: none of that is deleted.
+
+An evaluation, an export or a server reads a save for hours, and an upload copies it.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +21,8 @@ from cockpit.model.facet import Problem
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import recorded_commands
-from cockpit.platforms.local.programs import arguments
+from cockpit.platforms.local.programs import arguments, is_cockpit, program
+from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
 ANYWHERE: Final = "*"
@@ -29,14 +34,17 @@ _BETWEEN: Final = re.compile(r"[\s'\"`,;|&()<>\[\]]+|:(?!//)")
 
 
 class NeededPlace(NamedTuple):
-    """A place that a run of the run file begins from, or has for its own, and why it stays."""
+    """A place that a run of the run file begins from or has for its own, or that a program uses.
+
+    ``why`` is why it stays.
+    """
 
     place: Place
     why: str
 
 
 async def needed_by_others(context: ActionContext) -> dict[str, str]:
-    """Return the places that runs need, each with why.
+    """Return the places that runs and living programs need, each with why.
 
     Each is as it is written, and as it is listed below a root to which links lead: links are
     followed on the machines on which the run's own roots lie. Raises ``OSError`` where one of
@@ -45,11 +53,15 @@ async def needed_by_others(context: ActionContext) -> dict[str, str]:
     spec, runs = context.spec.checkpoints, context.file.runs
     roots = spec.path if spec is not None else ()
     named = [each for run in runs for each in _named_by(run)]
+    listed = context.report.facets.checkpoints.value
+    items = () if listed is None else listed.items
+    saves = frozenset(posixpath.basename(item.path) for item in items)
     found = {_whole(place): why for place, why in named}
     for host in dict.fromkeys(host_of(root) for root in _of_machines(roots)):
         mine = _on(host, roots)
         folders = {root: run.name for run in runs for root in _on(host, _roots_of(run))}
         there = [each for each in named if each.place in _on(host, [each.place])]
+        there += await _in_use(host, saves, mine)
         places = dict.fromkeys((*mine, *(each.place for each in there)))
         real, links = await _followed(host, [*places], [*folders])
         led = [NeededPlace(on_host(host, real[each.place]), each.why) for each in there]
@@ -82,6 +94,39 @@ async def _followed(
         raise OSError(f"what links lead to the saves: {answer.message}")
     real, links = answer
     return dict(zip(places, real, strict=True)), dict(zip(folders, links, strict=True))
+
+
+async def _in_use(
+    host: str | None, saves: frozenset[str], roots: Sequence[Place]
+) -> list[NeededPlace]:
+    """Return what programs of a machine have open, or were told, of saves with these names."""
+    if host is None and sys.platform != "linux":
+        return []
+    asked = ask("who uses the saves", "processes", files=[root.path for root in roots])
+    answer = (await ask_host(host, [asked], DEADLINE))[asked]
+    if isinstance(answer, Problem):
+        raise OSError(f"who uses the saves: {answer.message}")
+    found: dict[str, str] = {}
+    for pid, *_, argv, folder, _, _, files in answer:
+        if not argv or is_cockpit(argv):
+            continue
+        who = f"pid {pid} ({clean(program(argv), 60)})"
+        paths = (posixpath.normpath(posixpath.join(folder or "/", w)) for w in _words(argv))
+        found |= dict.fromkeys(paths, f"the command of {who} names it")
+        found |= {path: f"{who} has it open" for path, *_ in files}
+    return [
+        NeededPlace(on_host(host, path), why)
+        for path, why in found.items()
+        if not saves.isdisjoint(path.split("/"))
+    ]
+
+
+def _words(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the values of a command line, and those that one word holds: ``a=b,c=d``."""
+    for word in argv[1:]:
+        for part in _BETWEEN.split(word):
+            yield part
+            yield part.rpartition("=")[2]
 
 
 def _below(path: str, roots: Sequence[Place], real: dict[Place, str]) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,35 @@ async def test_a_description_for_people_does_not_make_shards_whole(tmp_path: Pat
     plan = await rest.plan()
     assert {target.step for target in plan.targets} <= {300}
     assert {target.step for target in plan.keeps} >= {100, 200}
+
+
+WAIT = (sys.executable, "-c", "import time; time.sleep(60)")
+
+
+def using(root: Path, words: Sequence[str], reads: str) -> subprocess.Popen[bytes]:
+    told = [word.replace("{root}", str(root)) for word in words]
+    with Path(reads.replace("{root}", str(root))).open() as source:
+        return subprocess.Popen([*WAIT, *told], cwd=root, stdin=source)
+
+
+@pytest.mark.parametrize(
+    ("words", "reads", "why"),
+    [
+        (("convert.py", "{root}/checkpoint-100"), "/dev/null", "names it"),
+        (("--args=pretrained=checkpoint-100/model.bin,dtype=auto",), "/dev/null", "names it"),
+        ((), "{root}/checkpoint-100/trainer_state.json", "has it open"),
+    ],
+)
+async def test_what_a_living_program_uses_stays(
+    tmp_path: Path, words: tuple[str, ...], reads: str, why: str
+) -> None:
+    """An evaluation, a server or an upload would fail, or go on with half a save."""
+    rest = hf(tmp_path)
+    program = using(rest.root, words, reads)
+    try:
+        kept = await going(rest)
+    finally:
+        program.kill()
+        program.wait()
+    assert sorted(kept, key=str) == [100, 500, 600]
+    assert f"pid {program.pid} " in kept[100] and kept[100].endswith(why)
