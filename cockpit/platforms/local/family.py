@@ -205,12 +205,14 @@ def _whole(
     """Return the topmost parent that belongs to the same job and to no other.
 
     Wrappers and shells that wait for it alone; with ``through`` also a program whose helper
-    writes for it.
+    writes for it, or whose only work it is. What starts it anew is no part of it.
     """
     top = process
     for parent in lineage_up(processes, process.ppid):
         foreign = parent.pid in own or parent.pid == 1 or parent.uid != process.uid
         if foreign or is_tool(parent.argv) or is_supervisor(parent) or is_cockpit(parent.argv):
+            break
+        if starts_the_next(parent.argv):
             break
         below = descendants(processes, (parent.pid,))
         if below & set(others):
@@ -218,10 +220,37 @@ def _whole(
         if is_shell(parent.argv):
             if _has_more(processes, parent, top, group):
                 break
-        elif not through and not is_wrapper(parent.argv):
+        elif not is_wrapper(parent.argv) and not (
+            through and _works_for_it(processes, parent, top, group)
+        ):
             break
         top = parent
     return top
+
+
+def _works_for_it(processes: Census, parent: Process, top: Process, group: frozenset[int]) -> bool:
+    """Tell whether a program that has started a job runs nothing else beside it.
+
+    Of a helper it is the trainer, which may have workers; of a rank it may have started the others.
+    """
+    if is_helper(top.argv):
+        return True
+    own = [_without_rank(processes[pid]) for pid in group]
+    return not any(
+        one.ppid == parent.pid
+        and not (is_tool(one.argv) or is_helper(one.argv) or one.pid in group)
+        and group.isdisjoint(descendants(processes, (one.pid,)))
+        and _without_rank(one) not in own
+        for one in processes.values()
+    )
+
+
+def _without_rank(process: Process) -> list[str]:
+    """Return a command line without what tells a rank of a training from its others."""
+    return [word for word in process.argv if not _LOCAL_RANK.fullmatch(word)]
+
+
+_LOCAL_RANK: Final = re.compile(r"--?local[-_]rank=\d+")
 
 
 def _has_more(processes: Census, shell: Process, top: Process, group: frozenset[int]) -> bool:

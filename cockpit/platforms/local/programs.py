@@ -489,11 +489,10 @@ def program(argv: Sequence[str]) -> str:
         rest = list(argv[1:])
         while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
             rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
-        words = [part for part in rest if not part.startswith("-") or part == "-m"]
-        if words[:1] == ["-m"] and len(words) > 1 and "-m" in argv:
-            return words[1]
-        if words and "-c" not in argv and words[0] != "-m":
-            return posixpath.basename(words[0])
+        if rest[:1] == ["-m"] and len(rest) > 1:
+            return rest[1]
+        if rest and rest[0] not in ("-m", "-c"):  # "-c" behind the script is the script's own
+            return posixpath.basename(rest[0])
     return name
 
 

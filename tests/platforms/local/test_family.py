@@ -357,7 +357,7 @@ REPEATS = "import subprocess, sys\nfor _ in '12':\n    subprocess.run({words})\n
     [
         ("xargs", "echo a b | xargs -n1 sh -c '{train}; true'"),
         ("wandb", "exec {python} wandb agent e/p/sweep"),
-        ("supervisord", "exec {python} supervisord"),
+        ("supervisord", "exec {python} supervisord -n -c sv.conf"),
         ("shim", "exec {python} containerd-shim-runc-v2 -namespace moby -id 3f"),
         ("systemd", "SYSTEMD_EXEC_PID=$$ exec {train}"),
     ],
@@ -377,3 +377,26 @@ def test_who_starts_one_command_after_another_is_named(
     zoo.run("sh", "-c", text, cwd=tmp_path)
     (job,) = live(run).jobs
     assert job.starter is not None and named in job.starter
+
+
+@pytest.mark.parametrize("launcher", ["supervisord", "watchdog.py"])
+def test_who_runs_others_beside_a_job_is_no_part_of_it(
+    tmp_path: Path, zoo: Zoo, launcher: str
+) -> None:
+    """A stop of the job would end the others: what a supervisor or a watchdog runs besides."""
+    run = run_spec(tmp_path)
+    train = [*PYTHON, script(tmp_path, "train.py", f"{WAIT}"), "--output_dir", str(root_of(run))]
+    other = [*PYTHON, script(tmp_path, "other.py", SLEEPS)]
+    text = f"""import subprocess, time
+log = open({str(root_of(run) / "run.log")!r}, "a")
+one = subprocess.Popen({train}, stdout=log, start_new_session=True)
+two = subprocess.Popen({other}, stdout=subprocess.DEVNULL)
+log.close()
+open("pid", "w").write(str(one.pid))
+print("up", flush=True)
+time.sleep(60)
+"""
+    zoo.run(*PYTHON, script(tmp_path, launcher, text), cwd=tmp_path)
+    trains = noted(tmp_path / "pid")
+    until(lambda: pids(live(run)) != [])
+    assert pids(live(run)) == [trains]
