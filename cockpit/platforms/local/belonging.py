@@ -57,6 +57,7 @@ from cockpit.platforms.local.programs import (
     only_looks,
     program,
     submits_elsewhere,
+    told_to_look,
     trains_by_name,
     use_of,
 )
@@ -122,7 +123,7 @@ def candidate_of(process: Process, real: Callable[[str], str] = posixpath.normpa
     return Candidate(
         process,
         is_tool(process.argv),
-        only_looks(name),
+        only_looks(name) or told_to_look(command or [""]),
         submits_elsewhere(process),
         is_interpreter(command[:1]) or is_shell(command) or names_a_training(name),
         " ".join((*process.argv, process.cwd or "", *_programs(process, real))),

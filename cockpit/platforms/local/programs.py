@@ -117,6 +117,25 @@ def only_looks(program: str) -> bool:
     return not words.isdisjoint(_LOOKS) and words.isdisjoint(_TRAINS)
 
 
+def told_to_look(argv: Sequence[str]) -> bool:
+    """Tell whether a tool of many commands is told one that looks: ``llamafactory-cli export``.
+
+    A script of one's own may call anything so.
+    """
+    name = program(argv)
+    at = next((at for at, word in enumerate(argv) if posixpath.basename(word) == name), 0)
+    told = next(iter(argv[at + 1 :]), "")
+    return "." not in name and not trains_by_name(name) and told in _COMMANDS
+
+
+_COMMANDS: Final = frozenset(
+    """
+    api bench benchmark chat convert eval evaluate export generate infer inference merge predict
+    serve webchat
+    """.split()  # noqa: SIM905 - many names
+)
+
+
 def names_a_training(program: str) -> bool:
     """Tell whether a program's name says that it trains: ``train_gpt``, ``finetune.sh``."""
     words = set(_words(posixpath.splitext(posixpath.basename(program))[0]))

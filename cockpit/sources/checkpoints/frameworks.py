@@ -202,12 +202,9 @@ def orbax_signs(folder: Folder, root: Root) -> bool:
 
 
 def t5x_signs(folder: Folder, root: Root) -> bool:
-    """By its name and its file ``checkpoint``, which Flax writes too."""
-    return (
-        not folder.single
-        and _T5X.fullmatch(folder.name) is not None
-        and ("checkpoint" in folder.top)
-    )
+    """By its name and its file ``checkpoint``, which Flax writes too; Ray has a folder there."""
+    named = not folder.single and _T5X.fullmatch(folder.name) is not None
+    return named and "checkpoint" in folder.by_path
 
 
 _T5X: Final = late_regex(r"checkpoint_\d+(?:\.tmp-\d+)?")

@@ -269,6 +269,14 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
             "checkpoint_300.tmp-1699": "unknown",
         },
     ),
+    "Ray Train: a trainer's files in a folder of that name, and a count for a step": (
+        {
+            f"checkpoint_{n:06d}/checkpoint/{file}": X
+            for n in range(3)
+            for file in ("model.safetensors", "optimizer.pt", "trainer_state.json")
+        },
+        {f"checkpoint_{n:06d}": "unknown" for n in range(3)},
+    ),
     "Orbax before it had a mark at the top": (
         {
             f"{n}/items/{file}": X
