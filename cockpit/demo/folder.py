@@ -20,6 +20,7 @@ from git import Actor, GitCommandError, Repo
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
+from cockpit.model.base import listed
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import recorded
@@ -115,15 +116,7 @@ def table(head: str, fields: Mapping[str, Any]) -> str:
 
 
 HERE = Path(__file__).parent
-TRAINING = (
-    "__init__.py",
-    "corpus.txt",
-    "evaluation.py",
-    "model.py",
-    "settings.py",
-    "trainer.py",
-    "writing.py",
-)
+TRAINING = listed("__init__.py corpus.txt evaluation.py model.py settings.py trainer.py writing.py")
 """The files that the training runs from; the demo runs its own copy of them, under git."""
 ENDED = "training complete"
 BRANCH = "main"

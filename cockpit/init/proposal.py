@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.config.build import build
+from cockpit.model.base import listed
 from cockpit.model.run import CockpitFile
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.text.safe import clean
@@ -146,17 +147,7 @@ HEAD: Final = (
     "# Written by `cockpit init`; every line says where it was read. Correct what is wrong:",
     "# the cockpit reads this file again when it changes, and never writes to it.",
 )
-TABLES: Final = (
-    "",
-    "job",
-    "wandb",
-    "mlflow",
-    "finelog",
-    "checkpoints",
-    "monitor",
-    "records",
-    "code",
-)
+TABLES: Final = ("", *listed("job wandb mlflow finelog checkpoints monitor records code"))
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 FIRST: Final = ("name", "kind", "id")
 

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.base import listed
 from cockpit.model.facet import ErrorKind
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 AMAZON: Final = "https://s3.amazonaws.com"
 GOOGLE: Final = "https://storage.googleapis.com"
-_OWN: Final = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SKIP_SIGNATURE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+_OWN: Final = listed(
+    "AWS_ACCESS_KEY_ID AWS_SKIP_SIGNATURE AWS_WEB_IDENTITY_TOKEN_FILE"
+    " AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_CREDENTIALS_FULL_URI"
 )
 """Variables from which the client takes credentials by itself."""
 

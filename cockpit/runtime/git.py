@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from cockpit.model.base import listed
 from cockpit.model.clock import Clock
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload
@@ -45,15 +46,9 @@ _ENV: Final = {
     "SSH_ASKPASS_REQUIRE": "never",
     "LC_ALL": "C.UTF-8",
 }
-_MISLEADING: Final = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
+_MISLEADING: Final = listed(
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY"
+    " GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX"
 )
 _SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
 

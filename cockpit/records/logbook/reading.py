@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.model.base import Frozen
+from cockpit.model.base import Frozen, listed
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import moment
 from cockpit.runtime.git import READING, run_git
@@ -38,25 +38,13 @@ from cockpit.text.times import read_stamp
 EVENT: Final = ("Status", "Evidence", "Decision", "Next")
 """SPEC L's labels of an event, in their order; ``EventEntry`` has a field for each."""
 
-CONTRACT: Final = (
-    "DRI",
-    "Goal",
-    "Stop/escalation criteria",
-    "Issue",
-    "W&B",
-    "Output root",
-    "Final step",
+CONTRACT: Final = listed(
+    "DRI, Goal, Stop/escalation criteria, Issue, W&B, Output root, Final step", ", "
 )
-INSTANCE: Final = (
-    "Command",
-    "Git SHA",
-    "Dirty tree",
-    "Source bundle/container",
-    "Hardware/topology",
-    "`initialize_from`",
-    "Final step",
-    "Checkpoint policy",
-    "Babysitter/check cadence",
+INSTANCE: Final = listed(
+    "Command, Git SHA, Dirty tree, Source bundle/container, Hardware/topology,"
+    " `initialize_from`, Final step, Checkpoint policy, Babysitter/check cadence",
+    ", ",
 )
 OTHER_WORDS: Final = {
     "Status": ("State", "What happened", "Summary", "Situation", "Symptom", "Result"),

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
+from cockpit.model.base import listed
 from cockpit.records.logbook.book import Heading, MarkdownFile
 from cockpit.records.logbook.forms import FieldForm, form_of, head_form, normal, one_line
 from cockpit.records.logbook.reading import LabelledValue, plain, read_fields
@@ -18,15 +19,7 @@ from cockpit.text.scrub import scrub
 TEMPLATE: Final = {
     "Mode": ("run_type", "objective"),
     "Config": ("script", "config", "dataset", "key settings"),
-    "Job": (
-        "execution_id",
-        "submitted/start",
-        "start_human",
-        "end",
-        "end_human",
-        "runtime",
-        "node",
-    ),
+    "Job": listed("execution_id submitted/start start_human end end_human runtime node"),
     "Status": (),
     "Results": (),
     "W&B": ("local", "synced", "notes"),
