@@ -42,14 +42,13 @@ from cockpit.verbs.common import (
     BLOCKED,
     OK,
     UsageError,
-    add_config,
-    add_json,
     opened_store,
     print_document,
     put,
     run_file,
     run_named,
     say,
+    takes,
 )
 from cockpit.watch.engine import Engine
 
@@ -58,6 +57,14 @@ POSITIONAL: Final = {"ack": ("key",), "adopt": ("job-id",)}
 FORMATS: Final = ("md", "svg", "txt")
 APPROVALS: Final = "approvals"
 PARAMS: Final = "given"
+
+
+TAKES = """
+--confirm WORDS: act: the words of the plan
+--plan ID: refuse if anything has changed since that plan
+--dry-run: only print the plan, whatever else is given
+--config --json
+"""
 
 
 def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
@@ -69,7 +76,7 @@ def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None
         "6 done but not recorded, 1 failed."
     )
     parser.epilog = f"example: cockpit {_example(row)}"
-    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
+    takes(parser, "run_name")
     for name in POSITIONAL.get(row.verb, ()):
         about = next(param.help for param in row.params if param.name == name)
         parser.add_argument(name, metavar=name.upper(), help=about)
@@ -78,15 +85,7 @@ def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None
     _add_approvals(parser, row)
     if row.verb == "handoff":
         _add_page(parser)
-    parser.add_argument("--confirm", metavar="WORDS", help="act: the words of the plan")
-    parser.add_argument(
-        "--plan", metavar="ID", help="refuse if anything has changed since that plan"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only print the plan, whatever else is given"
-    )
-    add_config(parser)
-    add_json(parser)
+    takes(parser, TAKES)
 
 
 def params_of(args: argparse.Namespace, row: ActionEntry) -> dict[str, str]:

@@ -33,8 +33,7 @@ from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (
     OK,
     UsageError,
-    add_config,
-    add_json,
+    helps,
     print_document,
     put,
     run_file,
@@ -52,7 +51,6 @@ from cockpit.verbs.reading import (
 )
 from cockpit.watch.asking import real_trackers
 
-EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
 CADENCE: Final = 900.0
 REAL_TIMES: Final = 86_400.0 * 365
 """Times before this (s) are counted from a history's first row: its rows tell none."""
@@ -62,42 +60,28 @@ WIDEST: Final = 200
 UNTIMED: Final = "; its rows have no time: go by the steps"
 
 
+HELP = """
+Replays the rules over every logged row of a history as if live, and says what would have opened and
+closed, at which step and when. A path needs no run file: a .wandb file, a W&B run's folder, or JSON
+lines {step, loss, grad_norm?, lr?, batch_size?, throughput?, time?}; other keys count where they
+have a limit (MFU, eval loss). Exit code: 0 replayed, 2 nothing to replay.
+
+what RUN|PATH: a run of the run file, or a history
+--log FILE: the run's log: its rows are replayed too
+--final-step N: the step at which training ends (also for a path)
+--cadence D: how often it is watched (default: 15m)
+--set THRESHOLD=VALUE: a figure of [run.thresholds], as the run file would have it (repeatable)
+--html FILE: write curve and alerts as one page that needs nothing else
+--curve: with --json: the loss too, as [first step, last, lowest, highest, mean, non-finite]
+--config --json
+
+example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``backtest`` takes."""
-    parser.description = (
-        "Replays the rules over every logged row of a history as if live, and says what would "
-        "have opened and closed, at which step and when. A path needs no run file: a .wandb "
-        "file, a W&B run's folder, or JSON lines {step, loss, grad_norm?, lr?, batch_size?, "
-        "throughput?, time?}; other keys count where they have a limit (MFU, eval loss). "
-        "Exit code: 0 replayed, 2 nothing to replay."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument("what", metavar="RUN|PATH", help="a run of the run file, or a history")
-    parser.add_argument("--log", metavar="FILE", help="the run's log: its rows are replayed too")
-    parser.add_argument(
-        "--final-step",
-        type=int,
-        metavar="N",
-        help="the step at which training ends (also for a path)",
-    )
-    parser.add_argument("--cadence", metavar="D", help="how often it is watched (default: 15m)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="THRESHOLD=VALUE",
-        help="a figure of [run.thresholds], as the run file would have it (repeatable)",
-    )
-    parser.add_argument(
-        "--html", metavar="FILE", help="write curve and alerts as one page that needs nothing else"
-    )
-    parser.add_argument(
-        "--curve",
-        action="store_true",
-        help="with --json: the loss too, as [first step, last, lowest, highest, mean, non-finite]",
-    )
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP, final_step={"type": int}, set={"action": "append", "default": []})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,9 +13,8 @@ from cockpit.model.run import CockpitFile
 from cockpit.sources.logs.spool import passing
 from cockpit.verbs.common import (
     UsageError,
-    add_json,
-    add_runs,
     exit_code,
+    helps,
     opened_store,
     print_document,
     put,
@@ -28,22 +27,22 @@ from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 
 DEADLINE = 20.0
-EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
+
+
+HELP = """
+Checks every facet of every run once and prints the result; writes nothing. Exit code: 0 all
+healthy, 1 something needs attention, 2 usage or configuration, 3 nothing could be observed.
+
+runs --config --json
+--now TIME: judge as if it were this time (RFC 3339)
+
+example: cockpit check demo-slow --config cockpit.toml --json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``check`` takes."""
-    parser.description = (
-        "Checks every facet of every run once and prints the result; writes nothing. "
-        "Exit code: 0 all healthy, 1 something needs attention, 2 usage or configuration, "
-        "3 nothing could be observed."
-    )
-    parser.epilog = EXAMPLE
-    add_runs(parser)
-    add_json(parser)
-    parser.add_argument(
-        "--now", type=instant, metavar="TIME", help="judge as if it were this time (RFC 3339)"
-    )
+    helps(parser, HELP, now={"type": instant})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,45 +22,33 @@ from cockpit.sources.checkpoints.judge import NAMES
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
-from cockpit.verbs.common import (
-    BLIND,
-    OK,
-    UsageError,
-    add_config,
-    add_json,
-    print_document,
-    put,
-    run_file,
-    say,
-)
+from cockpit.verbs.common import BLIND, OK, UsageError, helps, print_document, put, run_file, say
 from cockpit.verbs.reading import run_meant
 
-EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json"
 """What is wrong with the address itself: the caller has to correct it."""
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
 
+HELP = f"""
+Lists the checkpoints of one run: step, complete or torn, size, age, and which one a relaunch would
+take. Name a run of the run file, or its roots, the permanent one first: paths, ssh://host/path,
+s3://bucket/prefix or gs://bucket/prefix. Where runs of the run file have roots there, their rows
+tell which are suspect. What exists as a path is one, else it is a run's name. Exit code: 0 listed,
+2 no such path, 3 it cannot be read.
+
+paths RUN|PATH: a run, a root or a checkpoint; an address
+--layout L: one of {", ".join(NAMES)} (default: auto)
+--pattern PATTERN: custom layout: names; one group is the step
+--marker MARKER: custom layout: the file that makes one complete
+--config --json
+
+example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``checkpoints`` takes."""
-    parser.description = (
-        "Lists the checkpoints of one run: step, complete or torn, size, age, and "
-        "which one a relaunch would take. Name a run of the run file, or its roots, the permanent "
-        "one first: paths, ssh://host/path, s3://bucket/prefix or gs://bucket/prefix. Where runs "
-        "of the run file have roots there, their rows tell which are suspect. What exists as a "
-        "path is one, else it is a run's name. Exit code: 0 listed, "
-        "2 no such path, 3 it cannot be read."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument(
-        "paths", nargs="+", metavar="RUN|PATH", help="a run, a root or a checkpoint; an address"
-    )
-    parser.add_argument(
-        "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"
-    )
-    parser.add_argument("--pattern", help="custom layout: names; one group is the step")
-    parser.add_argument("--marker", help="custom layout: the file that makes one complete")
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP, paths={"nargs": "+"}, layout={"default": "auto"})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -43,25 +44,39 @@ class UsageError(Exception):
         self.lines = lines
 
 
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Add ``[RUN...]`` and ``--config FILE``."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="only these runs (default: all)")
-    add_config(parser)
+_SHARED = {
+    "run_name": "run_name RUN: the run's name in the run file",
+    "runs": "runs RUN: only these runs (default: all)",
+    "--config": "--config FILE: the run file"
+    " (default: cockpit.toml here or above, else the user's own)",
+    "--json": "--json: print JSON instead of a table",
+}
+_MORE: Mapping[str, Mapping[str, Any]] = {"runs": {"nargs": "*"}, "config": {"type": Path}}
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add ``--config FILE``."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="the run file (default: cockpit.toml here or above, else the user's own)",
-    )
+def takes(parser: argparse._ActionsContainer, text: str, **more: Mapping[str, Any]) -> None:
+    """Add arguments, one a line: ``NAME METAVAR: help``; names alone are those that verbs share.
+
+    An option without a metavar is a flag. ``more`` is what else argparse is told of one, by name.
+    """
+    lines = ([line] if ": " in line else line.split() for line in text.strip().splitlines())
+    for line in chain.from_iterable(lines):
+        named, _, said = _SHARED.get(line, line).partition(": ")
+        name, _, metavar = named.partition(" ")
+        plain = name.lstrip("-").replace("-", "_")
+        told = {**_MORE.get(plain, {}), **more.get(plain, {})}
+        if metavar:
+            told["metavar"] = metavar
+        elif name.startswith("--") and "choices" not in told:
+            told["action"] = "store_true"
+        parser.add_argument(name, help=said, **told)
 
 
-def add_json(parser: argparse._ActionsContainer) -> None:
-    """Add ``--json`` to a parser, or to a group of what cannot stand together."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+def helps(parser: argparse.ArgumentParser, text: str, **more: Mapping[str, Any]) -> None:
+    """Add a verb's whole help: what it does, what it ``takes``, and an example."""
+    described, options, parser.epilog = text.strip().split("\n\n")
+    parser.description = " ".join(described.split())
+    takes(parser, options, **more)
 
 
 def run_file(config: Path | None) -> CockpitFile:

@@ -21,12 +21,12 @@ from cockpit.verbs.common import (
     BLOCKED,
     OK,
     UsageError,
-    add_json,
     check_screen,
     is_terminal,
     print_document,
     put,
     say,
+    takes,
 )
 from cockpit.verbs.table import fleet_lines
 
@@ -65,39 +65,28 @@ ENGINE_LEAVES: Final = 3.0
 """Seconds within which the engine ends after its last window."""
 
 
+TAKES = f"""
+--dir D: the demo's folder
+--keep: leave the runs running
+--headless: no UI: wait for every situation, check once, print, stop the runs
+--clean: stop and remove everything
+--on: run it on this system (default: here)
+--host H: box: the ssh host; slurm: the login node (default: here)
+--address URL: ray: the dashboard (default: ${RAY_ADDRESS}, {USUAL_RAY})
+--python P: with --on: the Python that trains there
+--sbatch OPTIONS: slurm: as in --sbatch='-p debug -A x'
+--context C: kubernetes: of the kubeconfig (its current)
+--namespace N: kubernetes: default: the context's
+--image I: kubernetes: one with a Python (python:3.12-slim)
+--json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``demo`` takes."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLE
-    parser.add_argument("--dir", type=Path, metavar="D", help="the demo's folder")
-    parser.add_argument("--keep", action="store_true", help="leave the runs running")
-    parser.add_argument(
-        "--headless",
-        action="store_true",
-        help="no UI: wait for every situation, check once, print, stop the runs",
-    )
-    parser.add_argument("--clean", action="store_true", help="stop and remove everything")
-    parser.add_argument("--on", choices=SYSTEMS, help="run it on this system (default: here)")
-    parser.add_argument(
-        "--host", metavar="H", help="box: the ssh host; slurm: the login node (default: here)"
-    )
-    parser.add_argument(
-        "--address",
-        metavar="URL",
-        help=f"ray: the dashboard (default: ${RAY_ADDRESS}, {USUAL_RAY})",
-    )
-    parser.add_argument("--python", metavar="P", help="with --on: the Python that trains there")
-    parser.add_argument(
-        "--sbatch", metavar="OPTIONS", default="", help="slurm: as in --sbatch='-p debug -A x'"
-    )
-    parser.add_argument(
-        "--context", metavar="C", help="kubernetes: of the kubeconfig (its current)"
-    )
-    parser.add_argument("--namespace", metavar="N", help="kubernetes: default: the context's")
-    parser.add_argument(
-        "--image", metavar="I", help="kubernetes: one with a Python (python:3.12-slim)"
-    )
-    add_json(parser)
+    takes(parser, TAKES, dir={"type": Path}, on={"choices": SYSTEMS}, sbatch={"default": ""})
 
 
 def run(args: argparse.Namespace) -> int:

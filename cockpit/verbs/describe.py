@@ -12,34 +12,25 @@ from cockpit.model.wording import utc_minute
 from cockpit.platforms.describing import describe
 from cockpit.platforms.table import Platforms
 from cockpit.verbs.check import checked
-from cockpit.verbs.common import (
-    BLIND,
-    OK,
-    add_config,
-    add_json,
-    print_document,
-    put,
-    run_file,
-    run_named,
-    say,
-)
+from cockpit.verbs.common import BLIND, OK, helps, print_document, put, run_file, run_named, say
 
-EXAMPLE = "example: cockpit describe my-run --json"
+HELP = """
+Asks the run's own system about its job and prints what it says, secrets masked: Slurm's `scontrol
+show job`, expected start, priority, accounting, drained nodes and the tasks of an array; a
+Kubernetes object with its pods and events; a Ray or Iris job; a process with its memory, files and
+machine. Only looks. Exit code: 0 described, 3 no answer.
+
+run_name
+--job ID: another job of the same system
+--config --json
+
+example: cockpit describe my-run --json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``describe`` takes."""
-    parser.description = (
-        "Asks the run's own system about its job and prints what it says, secrets masked: Slurm's "
-        "`scontrol show job`, expected start, priority, accounting, drained nodes and the tasks of "
-        "an array; a Kubernetes object with its pods and events; a Ray or Iris job; a process "
-        "with its memory, files and machine. Only looks. Exit code: 0 described, 3 no answer."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
-    parser.add_argument("--job", metavar="ID", help="another job of the same system")
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,8 +42,7 @@ from cockpit.verbs.common import (
     OK,
     USAGE,
     UsageError,
-    add_json,
-    add_runs,
+    helps,
     is_terminal,
     print_document,
     put,
@@ -61,7 +60,6 @@ from cockpit.verbs.findings import (
 )
 from cockpit.watch.asking import real_sources
 
-EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (
     *("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise", "shtab"),
 )
@@ -87,18 +85,20 @@ RELAUNCH_NEEDS: Final = {
 REMEDY_THERE: Final = "check whether it arrived; if so, the service is just slow to answer"
 
 
+HELP = """
+Checks the installation, the terminal, the store and the run file, and queries every facet of every
+run once. Exit code: 0 no problem, 1 a problem, 2 the run file.
+
+runs --config --json
+--notify: send a test message by every route of [notify]
+
+example: cockpit doctor --config cockpit.toml --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``doctor`` takes."""
-    parser.description = (
-        "Checks the installation, the terminal, the store and the run file, and queries "
-        "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file."
-    )
-    parser.epilog = EXAMPLE
-    add_runs(parser)
-    add_json(parser)
-    parser.add_argument(
-        "--notify", action="store_true", help="send a test message by every route of [notify]"
-    )
+    helps(parser, HELP)
 
 
 def run(args: argparse.Namespace) -> int:

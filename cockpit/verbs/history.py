@@ -39,8 +39,7 @@ from cockpit.text.times import read_moment
 from cockpit.verbs.common import (
     OK,
     UsageError,
-    add_config,
-    add_json,
+    helps,
     opened_store,
     print_document,
     put,
@@ -49,8 +48,6 @@ from cockpit.verbs.common import (
 )
 from cockpit.verbs.table import fleet_lines
 from cockpit.watch.past import past_at
-
-EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 
 READ_WITHIN = 60.0
 NO_TIMES = "time unknown: its rows have no time"
@@ -78,26 +75,24 @@ class Past(Frozen):
     """What was answered from a phone; what was done for it stands in ``actions`` too."""
 
 
+HELP = """
+Prints what was known, decided and done, from the store: every guarded action with its checks,
+approvals and steps, every alert with who acknowledged it. With --at also the run as it was at that
+moment: verdict, step, loss, alerts with their evidence, checkpoints, sources; what is not known of
+it says why. --json is the export.
+
+run_name
+--at TIME: the run as it was then, and only what was known by then: 03:12 (UTC), '2h ago' or RFC \
+3339
+--config --json
+
+example: cockpit history my-run --at 2026-03-11T08:57:00Z --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``history`` takes."""
-    parser.description = (
-        "Prints what was known, decided and done, from the store: every guarded "
-        "action with its checks, approvals and steps, every alert with who acknowledged it. "
-        "With --at also the run as it was at that moment: verdict, step, loss, alerts with "
-        "their evidence, checkpoints, sources; what is not known of it says why. "
-        "--json is the export."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
-    parser.add_argument(
-        "--at",
-        type=past_instant,
-        metavar="TIME",
-        help="the run as it was then, and only what was known by then: 03:12 (UTC), "
-        "'2h ago' or RFC 3339",
-    )
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP, at={"type": past_instant})
 
 
 def run(args: argparse.Namespace) -> int:

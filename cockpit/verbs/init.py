@@ -40,22 +40,10 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.run import JobSpec
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-from cockpit.verbs.common import (
-    OK,
-    USAGE,
-    UsageError,
-    add_json,
-    is_terminal,
-    print_document,
-    put,
-    say,
-)
+from cockpit.verbs.common import OK, USAGE, UsageError, helps, is_terminal, print_document, put, say
 from cockpit.verbs.doctor import about_run_file
 from cockpit.verbs.schema import keep_schema
 
-EXAMPLE: Final = (
-    "example: cockpit init scratch/20260311-0904_monitoring_state.json .agents/logbooks/grug.md"
-)
 NUMBERS: Final = frozenset(("final_step", "permanent_every", "rollback_depth", "keep"))
 FOLDERS: Final[dict[Key, str]] = {
     ("output_root",): "the folder that the run writes: out/my-run, not its log",
@@ -66,28 +54,32 @@ GIVEN: Final = "given on the command line"
 ANSWERED: Final = "answered"
 
 
+HELP = f"""
+Writes a run file from what is there; each line says where it was read. What sources disagree about,
+or none tells, is asked for on a terminal, else named on stderr. Without a WHAT it shows what there
+is. An existing file is never touched. Exit code: 0 written or printed, 2 something is missing or
+wrong.
+
+what WHAT: {EXPECTED.removeprefix("expected ")}
+--set KEY=VALUE: a setting of the run, as in --set job.log=run.log (repeatable)
+--out FILE: default: {FILE_NAME}
+--print: print the [[run]] instead, to paste into a file that exists
+--json
+
+example: cockpit init scratch/20260311-0904_monitoring_state.json .agents/logbooks/grug.md
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``init`` takes."""
-    parser.description = (
-        "Writes a run file from what is there; each line says where it was read. What sources "
-        "disagree about, or none tells, is asked for on a terminal, else named on stderr. Without "
-        "a WHAT it shows what there is. An existing file is never touched. Exit code: 0 written "
-        "or printed, 2 something is missing or wrong."
+    helps(
+        parser,
+        HELP,
+        what={"nargs": "*"},
+        set={"action": "append", "default": [], "dest": "settings"},
+        out={"type": Path, "default": Path(FILE_NAME)},
+        print={"dest": "only_print"},
     )
-    parser.epilog = EXAMPLE
-    parser.add_argument("what", nargs="*", metavar="WHAT", help=EXPECTED.removeprefix("expected "))
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
-        help="a setting of the run, as in --set job.log=run.log (repeatable)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, default=Path(FILE_NAME), metavar="FILE", help=f"default: {FILE_NAME}"
-    )
-    parser.add_argument(
-        "--print", action="store_true", dest="only_print",
-        help="print the [[run]] instead, to paste into a file that exists",
-    )  # fmt: skip
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,25 +16,27 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.runtime.own_path import Library
 from cockpit.store.store import Store
-from cockpit.verbs.common import OK, UsageError, add_config, opened_store, run_file
+from cockpit.verbs.common import OK, UsageError, helps, opened_store, run_file
 from cockpit.verbs.history import document, known_past
 
-EXAMPLE: Final = "example: cockpit mcp --config runs/cockpit.toml --name night-watch"
 WRITES_WITHIN: Final = 2.0
+
+
+HELP = """
+Serves an agent over standard input and output until its client goes. It reads what a person sees,
+plans any action, and acts with a plan's id and its words within [agents] may, after a grace in
+which a person can veto. What is printed besides goes to stderr.
+
+--name NAME: what the agent goes by: agent:NAME (default: its client's own name)
+--config
+
+example: cockpit mcp --config runs/cockpit.toml --name night-watch
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``mcp`` takes."""
-    parser.description = (
-        "Serves an agent over standard input and output until its client goes. It reads what a "
-        "person sees, plans any action, and acts with a plan's id and its words within [agents] "
-        "may, after a grace in which a person can veto. What is printed besides goes to stderr."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument(
-        "--name", help="what the agent goes by: agent:NAME (default: its client's own name)"
-    )
-    add_config(parser)
+    helps(parser, HELP)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,8 +15,8 @@ from cockpit.store.opening import Opening
 from cockpit.verbs.common import (
     NO_FILE,
     UsageError,
-    add_config,
     check_screen,
+    helps,
     is_terminal,
     run_file,
     run_named,
@@ -25,26 +25,28 @@ from cockpit.verbs.common import (
 if TYPE_CHECKING:
     import argparse
 
-EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (
     "the terminal UI needs a terminal on standard input and output; "
     "`cockpit check` prints the same state"
 )
 
 
+HELP = """
+Opens the fleet, or one run. Without a run file it shows a welcome page.
+
+run_name RUN: open this run's screen
+--config
+--read-only: nothing can act
+--present: for a shared screen: read-only; hosts, users, paths and secrets masked
+--ascii: draw with ASCII characters only
+
+example: cockpit open hero-7b --read-only
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``open`` takes."""
-    parser.description = "Opens the fleet, or one run. Without a run file it shows a welcome page."
-    parser.epilog = EXAMPLE
-    parser.add_argument("run_name", nargs="?", metavar="RUN", help="open this run's screen")
-    add_config(parser)
-    parser.add_argument("--read-only", action="store_true", help="nothing can act")
-    parser.add_argument(
-        "--present",
-        action="store_true",
-        help="for a shared screen: read-only; hosts, users, paths and secrets masked",
-    )
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    helps(parser, HELP, run_name={"nargs": "?"})
 
 
 def run(args: argparse.Namespace) -> int:

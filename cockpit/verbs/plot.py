@@ -25,8 +25,7 @@ from cockpit.verbs.common import (
     BLIND,
     OK,
     UsageError,
-    add_config,
-    add_json,
+    helps,
     print_document,
     put,
     run_file,
@@ -45,7 +44,6 @@ from cockpit.verbs.reading import (
 )
 from cockpit.watch.asking import real_trackers
 
-EXAMPLE: Final = 'example: cockpit plot my-run loss "grad norm" --steps 1000:2000 --svg loss.svg'
 HEIGHT: Final = 18
 WIDEST: Final = 400
 _STEPS: Final = re.compile(r"(\d*):(\d*)")
@@ -54,31 +52,38 @@ _ITEMS: Final = {"complete": "checkpoint", "incomplete": "torn checkpoint",
                  "rejected": "rejected checkpoint"}  # fmt: skip
 
 
+HELP = """
+Draws metrics of a run by step or by time: what is meant (loss, throughput, "grad norm", "learning
+rate") or as it is logged (eval/accuracy); the loss if none is named. Checkpoints, restarts and open
+alerts of a run stand below. A path needs no run file: a .wandb file, a W&B run's folder, or JSON
+lines. Exit code: 0 drawn, 3 no curve can be read.
+
+what RUN|PATH: a run of the run file, or a history
+metrics METRIC: default: loss
+--steps A:B: only these steps; either may be left out
+--since STEP: from this step on
+--x: the axis
+--log: a logarithmic axis of values
+--width N: width in columns (default: the terminal's)
+--height N: height of a chart in rows
+--svg FILE: write a picture instead; - prints it
+--config --json
+
+example: cockpit plot my-run loss "grad norm" --steps 1000:2000 --svg loss.svg
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``plot`` takes."""
-    parser.description = (
-        "Draws metrics of a run by step or by time: what is meant (loss, throughput, "
-        '"grad norm", "learning rate") or as it is logged (eval/accuracy); the loss if none is '
-        "named. Checkpoints, restarts and open alerts of a run stand below. A path needs no run "
-        "file: a .wandb file, a W&B run's folder, or JSON lines. Exit code: 0 drawn, "
-        "3 no curve can be read."
+    helps(
+        parser,
+        HELP,
+        metrics={"nargs": "*"},
+        since={"type": int},
+        x={"choices": ("step", "time"), "default": "step"},
+        width={"type": int},
+        height={"type": int, "default": HEIGHT},
     )
-    parser.epilog = EXAMPLE
-    parser.add_argument("what", metavar="RUN|PATH", help="a run of the run file, or a history")
-    parser.add_argument("metrics", nargs="*", metavar="METRIC", help="default: loss")
-    parser.add_argument("--steps", metavar="A:B", help="only these steps; either may be left out")
-    parser.add_argument("--since", type=int, metavar="STEP", help="from this step on")
-    parser.add_argument("--x", choices=("step", "time"), default="step", help="the axis")
-    parser.add_argument("--log", action="store_true", help="a logarithmic axis of values")
-    parser.add_argument(
-        "--width", type=int, metavar="N", help="width in columns (default: the terminal's)"
-    )
-    parser.add_argument(
-        "--height", type=int, default=HEIGHT, metavar="N", help="height of a chart in rows"
-    )
-    parser.add_argument("--svg", metavar="FILE", help="write a picture instead; - prints it")
-    add_config(parser)
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,28 +16,29 @@ from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
 from cockpit.text.progress import LineProgress, progress_columns
 from cockpit.text.progress_lines import ProgressAt, Run, read_runs, without_inner_bars
-from cockpit.verbs.common import OK, add_config, add_json, put, put_figures
+from cockpit.verbs.common import OK, helps, put, put_figures
 from cockpit.verbs.reading import opened_log, whole_chunks
 
-EXAMPLE: Final = "example: cockpit progress run.log --json"
 AT_ONCE: Final = 500
 """Entries that are printed together."""
 
 
+HELP = """
+Finds the training progress lines of a run's log, or of a file, and reads step, maximum, loss and
+rate from them. Rounded values are never given as exact; evaluations, downloads and resumes are not
+progress. With --json one entry per line, as a list. Exit code: 0, also for a log without progress,
+2 no such file.
+
+file RUN|FILE: a run, or a log, compressed or not; - reads stdin
+--config --json
+
+example: cockpit progress run.log --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``progress`` takes."""
-    parser.description = (
-        "Finds the training progress lines of a run's log, or of a file, and reads step, "
-        "maximum, loss and rate from them. Rounded values are never given as exact; evaluations, "
-        "downloads and resumes are not progress. With --json one entry per line, as a list. "
-        "Exit code: 0, also for a log without progress, 2 no such file."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument(
-        "file", metavar="RUN|FILE", help="a run, or a log, compressed or not; - reads stdin"
-    )
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP)
 
 
 def run(args: argparse.Namespace) -> int:

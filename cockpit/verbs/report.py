@@ -18,13 +18,12 @@ from cockpit.text.times import read_moment
 from cockpit.verbs.common import (
     OK,
     UsageError,
-    add_config,
-    add_json,
     opened_store,
     print_document,
     put,
     run_file,
     run_named,
+    takes,
 )
 from cockpit.verbs.reading import write_picture
 from cockpit.verbs.report_page import html, markdown, text_lines
@@ -35,6 +34,13 @@ READ_WITHIN = 60.0
 WIDTH = 80
 
 
+TAKES = """
+runs
+--since TIME: from when on: 22:00 (the last one, UTC), '9h ago' or RFC 3339
+--html FILE: write one page that loads nothing else
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``report`` takes."""
     parser.description = (
@@ -43,21 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "All of it is what the cockpits of this machine have seen and done: nothing is asked anew."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="only these runs (default: all)")
-    parser.add_argument(
-        "--since",
-        type=past_instant,
-        required=True,
-        metavar="TIME",
-        help="from when on: 22:00 (the last one, UTC), '9h ago' or RFC 3339",
-    )
-    parser.add_argument("--html", metavar="FILE", help="write one page that loads nothing else")
+    takes(parser, TAKES, since={"type": past_instant, "required": True})
     printed = parser.add_mutually_exclusive_group()
-    printed.add_argument(
-        "--markdown", action="store_true", help="print Markdown, such as for a comment of an issue"
-    )
-    add_config(parser)
-    add_json(printed)
+    takes(printed, "--markdown: print Markdown, such as for a comment of an issue")
+    takes(parser, "--config")
+    takes(printed, "--json")
 
 
 def past_instant(text: str) -> float:

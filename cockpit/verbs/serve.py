@@ -7,31 +7,36 @@ import re
 import sys
 
 from cockpit.config.quickstart import quick_imports
-from cockpit.verbs.common import UsageError, add_config, run_file, run_named, write
+from cockpit.verbs.common import UsageError, helps, run_file, run_named, write
 
-EXAMPLE = "example: cockpit serve hero-7b --port 8765 --size 120x40"
 PORT = 8765
 LEAST, MOST = (60, 20), (300, 100)
 
 
+HELP = f"""
+Shows the UI in browsers on this machine, as `cockpit --present` paints it: read-only, with hosts,
+people and paths masked. Listens on 127.0.0.1 alone. A link opens once; the next one is printed when
+it was used. All who look see the same screen, and any of them can turn its pages. Ends with ctrl+c,
+and everything with it.
+
+run_name RUN: open this run's screen
+--config
+--port N: default: {PORT}; 0: a free one
+--size COLSxROWS: columns and rows of the screen (default: 120x40); the page scales it
+
+example: cockpit serve hero-7b --port 8765 --size 120x40
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``serve`` takes."""
-    parser.description = (
-        "Shows the UI in browsers on this machine, as `cockpit --present` paints it: read-only, "
-        "with hosts, people and paths masked. Listens on 127.0.0.1 alone. A link opens once; the "
-        "next one is printed when it was used. All who look see the same screen, and any of "
-        "them can turn its pages. Ends with ctrl+c, and everything with it."
+    helps(
+        parser,
+        HELP,
+        run_name={"nargs": "?"},
+        port={"type": _port, "default": PORT},
+        size={"type": _size, "default": (120, 40)},
     )
-    parser.epilog = EXAMPLE
-    parser.add_argument("run_name", nargs="?", metavar="RUN", help="open this run's screen")
-    add_config(parser)
-    parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0: a free one"
-    )
-    parser.add_argument(
-        "--size", type=_size, default=(120, 40), metavar="COLSxROWS",
-        help="columns and rows of the screen (default: 120x40); the page scales it",
-    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

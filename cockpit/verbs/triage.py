@@ -18,44 +18,35 @@ from cockpit.rules.triage.speakers import speaker_of
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_stream
 from cockpit.text.safe import clean
-from cockpit.verbs.common import OK, UsageError, add_config, add_json, print_document, put
+from cockpit.verbs.common import OK, UsageError, helps, print_document, put
 from cockpit.verbs.reading import log_of, opened, run_meant
 
-EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
 UNKNOWN: Final = "unknown"
 STATES: Final = (UNKNOWN, "running", "failed", "succeeded", "cancelled", "pending", *STATE_CLASS)
 """A job's phase, or the orchestrator's own word where that tells more."""
 UNSAID: Final = "whether the job has ended is not known: say --state, or --exit-code"
 
 
+HELP = """
+Reads a job's log and says what ended it: one class, one action, and the lines that it rests on. The
+same text needs another action while the job still runs: of a run that is asked, of a file say it.
+Of a long log the newest 20,000 lines (4 MB) count. Exit code: 0 whatever the class, 2 no such file
+or log.
+
+file RUN|FILE: a run, or a log, compressed or not; - reads stdin
+--state: the job's state now, or its orchestrator's own word (default: by the exit status; without \
+one unknown, and no relaunch is advised)
+--exit-code N: the job's exit status, where it is known
+--signatures FILE: signatures of your own that count here: a file of [[signature]], or a run file
+--config --json
+
+example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``triage`` takes."""
-    parser.description = (
-        "Reads a job's log and says what ended it: one class, one action, and the lines that "
-        "it rests on. The same text needs another action while the job still runs: of a run that "
-        "is asked, of a file say it. Of a long log the newest 20,000 lines (4 MB) count. "
-        "Exit code: 0 whatever the class, 2 no such file or log."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument(
-        "file", metavar="RUN|FILE", help="a run, or a log, compressed or not; - reads stdin"
-    )
-    parser.add_argument(
-        "--state",
-        choices=STATES,
-        help="the job's state now, or its orchestrator's own word (default: by the exit status; "
-        "without one unknown, and no relaunch is advised)",
-    )
-    parser.add_argument(
-        "--exit-code", type=int, metavar="N", help="the job's exit status, where it is known"
-    )
-    parser.add_argument(
-        "--signatures",
-        metavar="FILE",
-        help="signatures of your own that count here: a file of [[signature]], or a run file",
-    )
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP, state={"choices": STATES}, exit_code={"type": int})
 
 
 def run(args: argparse.Namespace) -> int:

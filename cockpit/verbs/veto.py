@@ -17,8 +17,7 @@ from cockpit.verbs.common import (
     BLOCKED,
     OK,
     UsageError,
-    add_config,
-    add_json,
+    helps,
     opened_store,
     print_document,
     put,
@@ -27,23 +26,23 @@ from cockpit.verbs.common import (
 )
 from cockpit.watch.engine import Engine
 
-EXAMPLE = 'example: cockpit veto my-run --reason "not before the meeting"'
+HELP = """
+Ends a run's standing order, at once and without words to type, and tells other machines that theirs
+are over too. Stops what an agent plans or waits to do to it, and keeps agents from doing the same
+there for an hour. What has begun goes on: `cockpit stop` is for that. Exit code: 0 vetoed, 4 there
+was nothing to veto.
+
+run_name
+--reason TEXT: why; the agent is told
+--config --json
+
+example: cockpit veto my-run --reason "not before the meeting"
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``veto`` takes."""
-    parser.description = (
-        "Ends a run's standing order, at once and without words to type, and tells other machines "
-        "that theirs are over too. Stops what an agent plans "
-        "or waits to do to it, and keeps agents from doing the same there for an hour. What has "
-        "begun goes on: `cockpit stop` is for that. "
-        "Exit code: 0 vetoed, 4 there was nothing to veto."
-    )
-    parser.epilog = EXAMPLE
-    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why; the agent is told")
-    add_config(parser)
-    add_json(parser)
+    helps(parser, HELP, reason={"default": ""})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -39,11 +39,10 @@ from cockpit.verbs.common import (
     BLOCKED,
     INTERRUPTED,
     UsageError,
-    add_json,
-    add_runs,
     document_text,
     encoded,
     exit_code,
+    helps,
     opened_store,
     output_error,
     run_file,
@@ -145,7 +144,6 @@ def _outlet(stream: TextIO | None, *calls: Callable[..., object]) -> Outlet | No
         return None
 
 
-EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
 """Seconds for which a watch that ends waits for what is being sent or written."""
 READ_WITHIN: Final = 1.0
@@ -160,33 +158,25 @@ class Shape(Enum):
     EVENTS = "events"
 
 
+HELP = """
+Watches until every run is over and that is acknowledged, or until the stated point. One owner per
+run: a second watch exits with 4 and names the first.
+
+runs --config --json
+--events: print one JSON object a line for each thing that happens, nothing else
+--once: one cadence, then end
+--until step=N|time=T: end at this point
+--takeover: take the runs over from whoever watches them now
+--metrics HOST:PORT: serve OpenMetrics there, such as 127.0.0.1:9464; a port alone is for this \
+machine
+
+example: cockpit watch hero-7b --until step=20000
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``watch`` takes."""
-    parser.description = (
-        "Watches until every run is over and that is acknowledged, or until the "
-        "stated point. One owner per run: a second watch exits with 4 and names the first."
-    )
-    parser.epilog = EXAMPLE
-    add_runs(parser)
-    add_json(parser)
-    parser.add_argument(
-        "--events",
-        action="store_true",
-        help="print one JSON object a line for each thing that happens, nothing else",
-    )
-    parser.add_argument("--once", action="store_true", help="one cadence, then end")
-    parser.add_argument(
-        "--until", type=stopping_point, metavar="step=N|time=T", help="end at this point"
-    )
-    parser.add_argument(
-        "--takeover", action="store_true", help="take the runs over from whoever watches them now"
-    )
-    parser.add_argument(
-        "--metrics",
-        type=metrics_place,
-        metavar="HOST:PORT",
-        help="serve OpenMetrics there, such as 127.0.0.1:9464; a port alone is for this machine",
-    )
+    helps(parser, HELP, until={"type": stopping_point}, metrics={"type": metrics_place})
 
 
 def metrics_place(text: str) -> tuple[str, int]:
