@@ -20,18 +20,14 @@ from cockpit.sources.checkpoints.judge import (
 )
 from cockpit.sources.checkpoints.layouts import LAYOUTS
 from cockpit.sources.checkpoints.look import complete_of, survey_here
+from tests.sources.checkpoints.layout_examples import EXAMPLES, SHOWN
 from tests.sources.checkpoints.trees import NOW, put, roots_at, settle
 
 CUSTOM = ("--pattern", r"snap_(\d+)", "--marker", "DONE")
 TREES: dict[str, Mapping[str, bytes]] = {
-    **{name: layout.example for name, layout in LAYOUTS.items()},
+    **EXAMPLES,
     "custom": {"snap_500/DONE": b"x", "snap_500/weights": b"x"},
 }
-"""One whole save of step 500 in each layout, as its row has it."""
-FOUND: dict[str, tuple[int | None, str]] = {
-    name: layout.shown for name, layout in LAYOUTS.items() if layout.shown != (500, "complete")
-}
-"""What is told of it, where that is not (500, complete): nanoGPT has no step outside the file."""
 
 
 def grown(folder: Path, layout: str) -> Path:
@@ -49,12 +45,13 @@ def listed(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[
 
 def test_no_row_misses_a_part() -> None:
     for layout in LAYOUTS.values():
-        assert layout.example, f"{layout.name}: no example of its files"
+        assert layout.name in EXAMPLES, f"{layout.name}: no example of its files"
+        example = EXAMPLES[layout.name]
         assert layout.loads or layout.by_command or layout.name == "accelerate", (
             f"{layout.name}: what does its trainer load by itself?"
         )
-        saves = {path.partition("/")[0] for path in layout.example if "/" in path or layout.files}
-        pointers = [path for path in layout.example if "/" not in path and not layout.files]
+        saves = {path.partition("/")[0] for path in example if "/" in path or layout.files}
+        pointers = [path for path in example if "/" not in path and not layout.files]
         assert any(map(layout.pattern.fullmatch, saves)), f"{layout.name}: its pattern names none"
         for path in pointers:
             assert layout.beside is not None and layout.beside.fullmatch(path), path
@@ -101,7 +98,7 @@ def test_a_layout_is_listed_by_its_name(
 ) -> None:
     more = CUSTOM if layout == "custom" else ()
     (item,) = listed(grown(tmp_path, layout), capsys, "--layout", layout, *more)
-    assert (item["step"], item["state"]) == FOUND.get(layout, (500, "complete"))
+    assert (item["step"], item["state"]) == SHOWN.get(layout, (500, "complete"))
 
 
 @pytest.mark.parametrize("layout", [layout for layout in TREES if layout != "custom"])
@@ -109,7 +106,7 @@ def test_a_layout_is_recognised(
     layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (item,) = listed(grown(tmp_path, layout), capsys)
-    assert (item["step"], item["state"]) == FOUND.get(layout, (500, "complete"))
+    assert (item["step"], item["state"]) == SHOWN.get(layout, (500, "complete"))
 
 
 @pytest.mark.parametrize("layout", ["auto", *TREES])
@@ -128,4 +125,4 @@ def test_the_run_file_takes_a_layout_and_a_check_uses_it(
     facet = json.loads(capsys.readouterr().out)["runs"][0]["facets"]["checkpoints"]
     assert facet["error"] is None
     (item,) = facet["value"]["items"]
-    assert (item["step"], item["state"]) == FOUND.get(tree, (500, "complete"))
+    assert (item["step"], item["state"]) == SHOWN.get(tree, (500, "complete"))

@@ -17,7 +17,7 @@ from cockpit.cli import main
 from cockpit.sources.checkpoints.assembly import FAN
 from cockpit.sources.checkpoints.contents import TreeListing
 from cockpit.sources.checkpoints.host import HostTree
-from cockpit.sources.checkpoints.layouts import ZIP
+from tests.sources.checkpoints.layout_examples import ZIP
 from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.test_layout_rows import STRANGE, grown
 

@@ -95,7 +95,7 @@ def _custom(custom: CustomLayout) -> Layout:
             return FolderFinding(Grade.EMPTIED, why, marker, step)
         return FolderFinding(Grade.COMPLETE, None, marker, step)
 
-    return Layout("custom", pattern, custom.marker, assess, lambda folder, root: False, {})
+    return Layout("custom", pattern, custom.marker, assess, lambda folder, root: False)
 
 
 _WEIGHTS: Final = re.compile(r".*\.(?:pt|pth|bin|safetensors|ckpt|npz|npy|h5|hdf5|msgpack|pkl)")
@@ -147,9 +147,9 @@ def _assess(folder: Folder, root: Root) -> FolderFinding | None:
     return doubtful(NOTE)
 
 
-UNKNOWN: Final = Layout("", _STEP, "", _assess, lambda folder, root: False, {})
+UNKNOWN: Final = Layout("", _STEP, "", _assess, lambda folder, root: False)
 """What stands for a row where none fits."""
-LOST: Final = Layout("", late_regex(r"\D*(\d+)\D*"), "", _assess, lambda folder, root: False, {})
+LOST: Final = Layout("", late_regex(r"\D*(\d+)\D*"), "", _assess, lambda folder, root: False)
 """What stands for a row where a link leads to nothing: only its name is known."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,10 +41,6 @@ class Layout:
     assess: Assess
     signs: Callable[[Folder, Root], bool]
     """Whether the files of a save are of this layout and no other."""
-    example: Mapping[str, bytes]
-    """The files of a root with the smallest whole save of step 500."""
-    shown: tuple[int | None, str] = (500, "complete")
-    """What is told of the example."""
     loads: picks.Loads | None = None
     """What its trainer takes by itself, if it has a rule that can be known."""
     by_command: bool = False
@@ -83,11 +79,6 @@ class Layout:
         return self.any_name and self.signs(folder, root)
 
 
-ZIP: Final = b"PK\x03\x04" + b"\0" * 18 + b"PK\x05\x06" + b"\0" * 18
-"""The smallest file that ends as a zip of torch does."""
-_X: Final = b"x"
-
-
 def _rows() -> tuple[Layout, ...]:
     """Return the layouts, those with the most telling signs first."""
     return (
@@ -97,13 +88,6 @@ def _rows() -> tuple[Layout, ...]:
             "data.pt",
             trainers.verl,
             trainers.verl_signs,
-            {
-                "latest_checkpointed_iteration.txt": b"500",
-                "global_step_500/data.pt": _X,
-                "global_step_500/actor/model_world_size_1_rank_0.pt": _X,
-                "global_step_500/actor/optim_world_size_1_rank_0.pt": _X,
-                "global_step_500/actor/extra_state_world_size_1_rank_0.pt": _X,
-            },
             loads=picks.of_pointer("verl and SkyRL: the step in their pointer file"),
             beside=late_regex("|".join(map(re.escape, BY_NUMBER))),
         ),
@@ -113,12 +97,6 @@ def _rows() -> tuple[Layout, ...]:
             "checkpoint_manifest.json",
             trainers.veomni,
             trainers.veomni_signs,
-            {
-                "global_step_500/checkpoint_manifest.json": b"{}",
-                "global_step_500/model/ckpt/.metadata": _X,
-                "global_step_500/model/ckpt/__0_0.distcp": _X,
-                "global_step_500/extra_state/rank_0.pt": _X,
-            },
             loads=picks.of_whole("VeOmni (load_path: auto): greatest step that is whole"),
             by_command=True,
         ),
@@ -128,11 +106,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.automodel,
             trainers.automodel_signs,
-            {
-                "epoch_0_step_500/model/shard-00001-model-00001-of-00001.safetensors": _X,
-                "epoch_0_step_500/optim/__0_0.distcp": _X,
-                "epoch_0_step_500/optim/.metadata": _X,
-            },
             loads=picks.automodel,
             beside=late_regex(r"LATEST(?:\.txt)?"),
         ),
@@ -142,12 +115,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.nemo,
             trainers.nemo_signs,
-            {
-                "gpt--val_loss=2.35-step=500-last/weights/.metadata": _X,
-                "gpt--val_loss=2.35-step=500-last/weights/__0_0.distcp": _X,
-                "gpt--val_loss=2.35-step=500-last/weights/common.pt": _X,
-                "gpt--val_loss=2.35-step=500-last/context/model.yaml": _X,
-            },
             loads=picks.nemo,
             beside=late_regex(r".*-unfinished"),
         ),
@@ -160,7 +127,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.composer,
             trainers.composer_signs,
-            {"ep0-ba500-rank0.pt": ZIP},
             loads=picks.of_link("Composer (autoresume): what latest-rank0.pt leads to"),
             by_command=True,
             files=True,
@@ -173,11 +139,6 @@ def _rows() -> tuple[Layout, ...]:
             "recipe_state.pt",
             trainers.torchtune,
             trainers.torchtune_signs,
-            {
-                "step_500/model-00001-of-00001.safetensors": _X,
-                "step_500/model.safetensors.index.json": b"{}",
-                "step_500/recipe_state.pt": _X,
-            },
             loads=picks.torchtune,
         ),
         Layout(
@@ -186,11 +147,6 @@ def _rows() -> tuple[Layout, ...]:
             "hyperparameters.yaml",
             trainers.litgpt,
             trainers.litgpt_signs,
-            {
-                "step-00000500/lit_model.pth": _X,
-                "step-00000500/hyperparameters.yaml": _X,
-                "step-00000500/model_config.yaml": _X,
-            },
             loads=picks.litgpt,
         ),
         Layout(
@@ -199,12 +155,6 @@ def _rows() -> tuple[Layout, ...]:
             ".metadata.json",
             trainers.olmo,
             trainers.olmo_signs,
-            {
-                "step500/.metadata.json": b"{}",
-                "step500/train/rank0.pt": _X,
-                "step500/model_and_optim/.metadata": _X,
-                "step500/model_and_optim/__0_0.distcp": _X,
-            },
             loads=picks.of_whole("OLMo: greatest step that is whole"),
         ),
         Layout(
@@ -213,11 +163,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.nanochat,
             trainers.nanochat_signs,
-            {
-                "model_000500.pt": ZIP,
-                "meta_000500.json": b'{"step": 500}',
-                "optim_000500_rank0.pt": ZIP,
-            },
             by_command=True,
             files=True,
             sure=late_regex(r"model_\d{6,}\.pt"),
@@ -229,7 +174,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.fairseq,
             trainers.fairseq_signs,
-            {"checkpoint_2_500.pt": ZIP},
             loads=picks.fairseq,
             by_command=True,
             files=True,
@@ -241,11 +185,6 @@ def _rows() -> tuple[Layout, ...]:
             "CKPT.yaml",
             trainers.speechbrain,
             trainers.speechbrain_signs,
-            {
-                "CKPT+2026-11-21+10-00-00+00/CKPT.yaml": b"unixtime: 1795255200.0",
-                "CKPT+2026-11-21+10-00-00+00/model.ckpt": ZIP,
-            },
-            (None, "unknown"),  # its first file is its only mark
             loads=picks.speechbrain,
             sure=trainers.SPEECHBRAIN,
         ),
@@ -255,7 +194,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.up_to_last_checkpoint(trainers.MMENGINE),
             trainers.beside_last_checkpoint(trainers.MMENGINE),
-            {"iter_500.pth": ZIP, LAST_CHECKPOINT: b"work_dirs/run/iter_500.pth"},
             by_command=True,
             files=True,
             beside=late_regex(LAST_CHECKPOINT),
@@ -266,7 +204,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             trainers.up_to_last_checkpoint(trainers.DETECTRON2),
             trainers.beside_last_checkpoint(trainers.DETECTRON2),
-            {"model_0000500.pth": ZIP, LAST_CHECKPOINT: b"model_0000500.pth"},
             by_command=True,
             files=True,
             sure=late_regex(r"model_\d{7,}\.pth"),
@@ -278,13 +215,6 @@ def _rows() -> tuple[Layout, ...]:
             "random_states_0.pkl",
             known.accelerate,
             known.accelerate_signs,
-            {
-                "step_500/model.safetensors": _X,
-                "step_500/optimizer.bin": _X,
-                "step_500/scheduler.bin": _X,
-                "step_500/sampler.bin": _X,
-                "step_500/random_states_0.pkl": _X,
-            },
             any_name=True,
         ),
         Layout(
@@ -293,7 +223,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             known.lightning,
             known.is_file,
-            {"epoch=1-step=500.ckpt": ZIP},
             by_command=True,
             files=True,
             sure=late_regex(r".*\.ckpt", re.S),
@@ -304,11 +233,6 @@ def _rows() -> tuple[Layout, ...]:
             "meta.pt",
             known.lightning_sharded,
             known.lightning_sharded_signs,
-            {
-                "epoch=1-step=500.ckpt/.metadata": _X,
-                "epoch=1-step=500.ckpt/__0_0.distcp": _X,
-                "epoch=1-step=500.ckpt/meta.pt": _X,
-            },
             by_command=True,
         ),
         Layout(
@@ -317,8 +241,6 @@ def _rows() -> tuple[Layout, ...]:
             "",
             known.nanogpt,
             known.is_file,
-            {"ckpt.pt": ZIP},
-            (None, "unknown"),  # it has no step outside the file
             by_command=True,
             files=True,
             sure=late_regex(r"ckpt\.pt"),
@@ -329,7 +251,6 @@ def _rows() -> tuple[Layout, ...]:
             ITERATION,
             known.megatron,
             known.megatron_signs,
-            {ITERATION: b"500", "iter_0000500/mp_rank_00/model_optim_rng.pt": _X},
             loads=picks.of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
             beside=late_regex(re.escape(ITERATION)),
         ),
@@ -339,7 +260,6 @@ def _rows() -> tuple[Layout, ...]:
             "_CHECKPOINT_METADATA",
             known.orbax,
             known.orbax_signs,
-            {"500/_CHECKPOINT_METADATA": b"{}", "500/items/manifest.ocdbt": _X},
             loads=picks.orbax,
         ),
         Layout(
@@ -348,7 +268,6 @@ def _rows() -> tuple[Layout, ...]:
             "checkpoint",
             by_file("checkpoint"),
             known.t5x_signs,
-            {"checkpoint_500/checkpoint": _X, "checkpoint_500/target.kernel/0.0": _X},
             loads=picks.of_whole("t5x and Flax: greatest step under its own name"),
         ),
         Layout(
@@ -357,7 +276,6 @@ def _rows() -> tuple[Layout, ...]:
             ".metadata",
             by_file(".metadata", "model.safetensors.index.json", "metadata.pkl"),
             known.torchtitan_signs,
-            {"step-500/.metadata": _X, "step-500/__0_0.distcp": _X},
             loads=picks.of_whole("torchtitan: greatest step that has its metadata"),
         ),
         Layout(
@@ -366,10 +284,6 @@ def _rows() -> tuple[Layout, ...]:
             "latest",
             known.deepspeed,
             known.deepspeed_signs,
-            {
-                "latest": b"global_step500",
-                "global_step500/mp_rank_00_model_states.pt": _X,
-            },
             loads=picks.of_pointer("DeepSpeed: the tag in the file latest"),
             beside=late_regex(r"latest"),
             any_name=True,
@@ -380,11 +294,6 @@ def _rows() -> tuple[Layout, ...]:
             "trainer_state.json",
             known.hugging_face,
             known.hugging_face_signs,
-            {
-                "checkpoint-500/trainer_state.json": b"{}",
-                "checkpoint-500/optimizer.pt": _X,
-                "checkpoint-500/model.safetensors": _X,
-            },
             loads=picks.hugging_face,
         ),
         Layout(
@@ -393,10 +302,6 @@ def _rows() -> tuple[Layout, ...]:
             "metadata.json",
             known.levanter,
             known.levanter_signs,
-            {
-                "step-500/metadata.json": b'{"step": 500, "timestamp": "2026-11-21T10:00:00"}',
-                "step-500/d/0": _X,
-            },
             loads=picks.levanter,
             any_name=True,
         ),

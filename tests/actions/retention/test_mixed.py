@@ -15,6 +15,7 @@ from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.layouts import LAYOUTS
 from tests.actions.resting import Rest, blocks, job
+from tests.sources.checkpoints.layout_examples import EXAMPLES
 from tests.sources.checkpoints.trees import NOW, hugging_face, put
 
 DAY = 86_400.0
@@ -157,7 +158,7 @@ def example(root: Path, layout: str, step: int, at: float) -> None:
     def told(text: str) -> str:
         return re.sub("0*500", lambda found: str(step).zfill(len(found[0])), text)
 
-    for name, content in LAYOUTS[layout].example.items():
+    for name, content in EXAMPLES[layout].items():
         said = content if content.startswith(b"PK") else told(content.decode()).encode()
         path = put(root / told(name), said, at)
         for folder in path.parents[: len(path.relative_to(root).parts) - 1]:

@@ -24,7 +24,8 @@ from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.assembly import LOADABLE
 from cockpit.sources.checkpoints.contents import AWAY
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
-from tests.house.test_layouts import FOUND, TREES
+from tests.house.test_layouts import TREES
+from tests.sources.checkpoints.layout_examples import SHOWN
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
 from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import metadata, put
@@ -106,7 +107,7 @@ async def test_a_layout_is_judged_as_on_a_disk(
     custom = CustomLayout(pattern=r"snap_(\d+)", marker="DONE") if layout == "custom" else None
     more: dict[str, Any] = {"layout": "custom", "custom": custom} if custom else {}
     facet = await looked(Checkpoints(SystemClock()), run_of(f"{scheme}://b/run/ckpt", **more))
-    assert states(facet) == [FOUND.get(layout, (500, "complete"))]
+    assert states(facet) == [SHOWN.get(layout, (500, "complete"))]
     assert facet.value is not None
     assert facet.value.items[0].path.startswith(f"{scheme}://b/run/ckpt/")
     assert facet.value.items[0].root == f"{scheme}://b/run/ckpt"

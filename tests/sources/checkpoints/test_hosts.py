@@ -21,7 +21,8 @@ from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.sources.checkpoints import host
 from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
-from tests.house.test_layouts import FOUND, TREES
+from tests.house.test_layouts import TREES
+from tests.sources.checkpoints.layout_examples import SHOWN
 from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import levanter, metadata, put, settle
 from tests.sshd import Sshd, needs_sshd, reachable, serving
@@ -70,7 +71,7 @@ async def test_a_layout_is_judged_as_on_a_disk_here(
     custom = CustomLayout(pattern=r"snap_(\d+)", marker="DONE") if layout == "custom" else None
     more: dict[str, Any] = {"layout": "custom", "custom": custom} if custom else {}
     facet = await looked(Checkpoints(SystemClock()), run_of(f"ssh://self{root}", **more))
-    assert states(facet) == [FOUND.get(layout, (500, "complete"))]
+    assert states(facet) == [SHOWN.get(layout, (500, "complete"))]
     assert facet.value is not None
     (here,) = list_checkpoints([str(root)], now=time.time(), **more).items
     (item,) = facet.value.items
