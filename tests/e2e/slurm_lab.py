@@ -150,10 +150,10 @@ def check_slurm(lab: SlurmLab, *machines: Machine, held: int = 0) -> None:
 
 
 @contextmanager
-def slurm_of_ones_own() -> Iterator[Rig]:
+def slurm_of_ones_own(more: str = "") -> Iterator[Rig]:
     """Give a Slurm that nobody else uses: its controller is stopped and its jobs are counted."""
     folder = Path(tempfile.mkdtemp(prefix="cke-", dir="/tmp"))
-    rig = Rig(folder)
+    rig = Rig(folder, more)
     try:
         rig.up()
         yield rig

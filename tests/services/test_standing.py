@@ -80,8 +80,7 @@ dri = "ada"
 final_step = 1000000
 output_root = "{root}"
 resubmit = {command}
-job = {{ kind = "local", log = "{root}/run.log", pid_file = "{root}/run.pid", \
-exit_file = "{root}/run.exit", workdir = "{code}", grace = "5s" }}
+job = {job}
 checkpoints = {{ path = ["{root}/checkpoints"], layout = "levanter", keep = 3 }}
 records = {{ logbook = "{code}/toy.md" }}
 code = {{ repo = "{code}" }}
@@ -90,7 +89,8 @@ thresholds = {{ warmup_steps = 1, flap_restarts = 100 }}
 [run.standing]
 relaunch = {{ classes = ["preempted", "node_death", "killed", "walltime"], at_most = 3 }}
 """
-TOLD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+LOCAL = """{{ kind = "local", log = "{root}/run.log", pid_file = "{root}/run.pid", \
+exit_file = "{root}/run.exit", workdir = "{code}", grace = "5s" }}"""
 PREEMPTED = [
     "slurmstepd: error: *** JOB 4242 ON n1 CANCELLED AT 2026-11-29T02:10:00 DUE TO PREEMPTION ***"
 ]
@@ -187,6 +187,8 @@ class Cockpit:
 class Night:
     """A run, its trainer, and what is to become of it."""
 
+    job = LOCAL
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root, self.code = folder / "root", folder / "code"
@@ -200,14 +202,18 @@ class Night:
         ):  # fmt: skip
             subprocess.run(["git", *words], cwd=self.code, check=True)
         self.config = folder / "cockpit.toml"
-        command = [sys.executable, "-S", str(self.code / "trainer.py"), str(self.root)]
         told = f"import sys; open({str(folder / 'told')!r}, 'a').write(sys.stdin.read())"
         self.config.write_text(
             RUN_FILE.format(
-                root=self.root, code=self.code, command=json.dumps(command),
+                root=self.root, code=self.code, command=json.dumps(self.command()),
                 python=json.dumps(sys.executable), told=json.dumps(told),
+                job=self.job.format(root=self.root, code=self.code),
             )
         )  # fmt: skip
+
+    def command(self) -> list[str]:
+        """The recorded command of the run."""
+        return [sys.executable, "-S", str(self.code / "trainer.py"), str(self.root)]
 
     @property
     def starts(self) -> list[str]:
@@ -246,10 +252,14 @@ class Night:
         """Have the trainer end so, once it has got on."""
         self.goes_on()
         (self.root / "run.exit").unlink(missing_ok=True)
+        self.will_end(lines, code)
+        until((self.root / "run.exit").exists, "it has not ended")
+
+    def will_end(self, lines: list[str], code: int) -> None:
+        """Tell the trainer with which words it ends, and at which step."""
         fate = self.root / "new-fate"
         fate.write_text(json.dumps({"lines": lines, "code": code, "step": self.between_saves}))
         fate.rename(self.root / "fate")
-        until((self.root / "run.exit").exists, "it has not ended")
 
     def end(self) -> None:
         """Kill what trains there, whatever became of it."""

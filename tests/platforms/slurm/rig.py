@@ -72,10 +72,11 @@ def lacking() -> str | None:
 
 
 class Rig:
-    """The daemons, started by ``up`` and ended by ``down``."""
+    """The daemons, started by ``up`` and ended by ``down``; ``more`` is added to their settings."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
         self.folder = folder
+        self.more = more
         self.conf = folder / "slurm.conf"
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -86,7 +87,7 @@ class Rig:
         (self.folder / "munge" / "key").write_bytes(os.urandom(128))
         (self.folder / "munge" / "key").chmod(0o400)
         names = {"folder": self.folder, "host": socket.gethostname().partition(".")[0]}
-        self.conf.write_text(CONF.format(**names, controller=_port(), daemon=_port()))
+        self.conf.write_text(CONF.format(**names, controller=_port(), daemon=_port()) + self.more)
         if _newer_than_22():
             (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         munge = self.folder / "munge"
