@@ -299,7 +299,9 @@ _LOGGABLE = late_regex(
 _RICH = late_regex(rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>0:0:0 • .*)")
 """The bar of rich: ``━━━━╸ 0/0 0:0:0 • 0:0:0``."""
 _KERAS = late_regex(
-    r"^\s*(?P<n>0)/(?P<m>0) (?=\[=\]|[━╸╺]|- 0m?s )(?P<inside>.*\bloss: .*)", re.MULTILINE
+    r"(?:^\s*|(?<=\d )(?=0/0 \[=\]))(?P<n>0)/(?P<m>0) (?=\[=\]|[━╸╺]|- 0m?s )"
+    r"(?P<inside>(?:[^\n0]|0(?!/0 \[=\]))*\bloss: (?:[^\n0]|0(?!/0 \[=\]))*)",
+    re.MULTILINE,
 )
 _NO_RATE = late_regex(r"(?<![\w.])[?-] ?[A-Za-z]+/s\b|<\?(?=[,\]\s]|$)")
 """A bar that knows no rate yet: ``?it/s``."""
@@ -346,8 +348,9 @@ def read_bars(shape: str) -> Iterator[Bar]:
         yield from _in_brackets(shape, _OPEN_ENDED)
     elif " • " in shape and (found := _RICH.search(shape)):
         yield _bar(found, "rich", (0, found.start()), found.span("inside"))
-    elif "/" in shape and (found := _KERAS.search(shape)):
-        yield _bar(found, "keras", (0, 0), found.span("inside"))
+    elif "/" in shape and "loss: " in shape:
+        for found in _KERAS.finditer(shape):
+            yield _bar(found, "keras", (0, 0), found.span("inside"))
 
 
 def _in_brackets(shape: str, pattern: re.Pattern[str]) -> Iterator[Bar]:

@@ -202,6 +202,12 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     return epoch, "epochs"
 
 
+def head_step(found: Sequence[LabelledNumber], end: int) -> tuple[LabelledNumber, Scope] | None:
+    """Return the step of the run with its maximum in a block's head, which ends at ``end``."""
+    told = find_step([field for field in found if field.at < end])
+    return told if told and told[1] == "run" and told[0].maximum else None
+
+
 _TRAINED: Final = frozenset(("train", "training"))
 _TRAINED_ALONE: Final = frozenset((word,) for word in _TRAINED)
 """The last word before the count: ``Training BPE merges [ 12/64]`` counts something else."""

@@ -42,6 +42,7 @@ from cockpit.text.labels import (
     find_grad_norm,
     find_loss,
     find_step,
+    head_step,
     hints,
     is_bare_count,
     is_epoch,
@@ -87,7 +88,9 @@ class Meaning(NamedTuple):
         return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside, *epoch)
 
 
-_BLOCK_HEAD = late_regex(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
+_BLOCK_HEAD = late_regex(
+    r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$|^(?i:iter(?:ation)?|step) ?[:=] ?0$"
+)
 """The head of a block whose figures stand below it: ``[step=0/0]:``."""
 _DICT_HEAD = late_regex(r"\s*\{[\"'][^{}]*,\s*$")
 _COUNTED_BY_BARS = frozenset(
@@ -116,7 +119,8 @@ _GLOG = late_regex(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
 
 def begins_block(shape: str) -> bool:
     """Tell whether a line of this shape is the head of indented lines that belong to it."""
-    return ("[" in shape and _BLOCK_HEAD.search(shape) is not None) or (
+    counted = shape.rstrip().endswith(("]", "]:", "0"))
+    return (counted and _BLOCK_HEAD.search(shape) is not None) or (
         _DICT_HEAD.match(shape) is not None
     )
 
@@ -277,7 +281,7 @@ def _from_labels(shape: str) -> Meaning | None:
     if _may_tell_loss_at(shape) and (said := _loss_at(shape)) is not None:
         return said
     found = fields(shape)
-    counted = find_step(found) or _bare_step(shape, found)
+    counted = head_step(found, shape.find("\n")) or find_step(found) or _bare_step(shape, found)
     if counted is None:
         return _from_dict(shape, found)
     step, scope = counted

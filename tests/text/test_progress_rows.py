@@ -144,6 +144,28 @@ def test_the_bar_of_a_second_stage_begins_where_the_first_is_complete() -> None:
     assert [found.step for _, found in read_training([log.encode()])] == [99, 100, 1]
 
 
+BLOCKS = {
+    "iter = 48720\n\tloss = 1.646612, accuracy (cur) = 0.328125": (48720, None, 1.646612),
+    "[batch=12/4800]:\n   Train trainer/global_step: 11\n   Train loss/train/total: 9.5237": (
+        12,
+        4800,
+        9.5237,
+    ),
+}
+
+
+@pytest.mark.parametrize(("block", "told"), BLOCKS.items())
+def test_the_head_of_a_block_counts(block: str, told: tuple[int, int | None, float]) -> None:
+    ((_, found),) = read_training([block.encode()])
+    assert (found.step, found.max_step, found.loss) == told
+
+
+def test_bars_of_keras_that_nothing_parts_tell_the_last_of_them() -> None:
+    bar = "{}/82 [=====>........] - ETA: 37s - loss: 0.6{} - accuracy: 0.9260 "
+    ((_, found),) = read_lines(["".join(bar.format(at, at) for at in (61, 62, 63))])
+    assert (found.step, found.max_step, found.loss) == (63, 82, 0.663)
+
+
 def test_a_day_is_no_rate() -> None:
     ((_, found),) = read_lines(["   --> TIME: 2022-01-31 10:00:00 -- GLOBAL_STEP: 1200 loss: 2.1"])
     assert (found.step, found.loss, found.throughput) == (1200, 2.1, None)

@@ -94,7 +94,10 @@ _LOSS = late_regex(
     re.I,
 )
 """Such as ``train_loss: 2.31``."""
-_WHOLE = late_regex(r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy)_$", re.I)
+_WHOLE = late_regex(
+    r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy|av[gr]|average|mean)_$",
+    re.I,
+)
 """By such a name it is the loss of all of training; that of a part tells only that it moves."""
 _COUNTED = late_regex(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
 """What stands beside it where it was measured: ``z_loss: 0.001`` alone is a setting."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.rules.triage.patterns import COUNTS
 from tests.rules.asking import triage
 
 XENT = "[2018-11-26 15:0{}:01 INFO] Step {}/50000; acc: 4; ppl: {}; xent: {}; lr: 0.0007; 20 sec"
@@ -40,6 +41,27 @@ def test_a_loss_with_a_path_shows_training_at_work(path: str) -> None:
     assert triage(tested, "running", None).name == "unknown"
 
 
+def test_an_average_that_never_was_a_number_is_the_loss() -> None:
+    """A part of the loss that never was one is not in use; an average is of all of it."""
+    bar = "steps:   {0}%|▋    | {0}1/3280 [00:50<1:06:54,  1.24s/it, avr_loss=nan]"
+    found = triage([bar.format(at) for at in range(1, 6)], "running", None)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
+
+
+def test_a_metric_that_is_named_error_is_none() -> None:
+    bar = "423/423 [====] - 187s 443ms/step - loss: 0.9{0} - mean_squared_error: 0.0{0} - acc: 0.7"
+    lines = [bar.format(at) for at in range(4)]
+    assert triage(lines, "running", None).name == "harmless_noise"
+
+
+def test_a_line_of_many_figures_is_told_from_a_cause_in_no_time() -> None:
+    """Whoever tries all ways to part its commas does not end."""
+    figures = ", ".join(f"metric_{at}=0.43646878" for at in range(40))
+    line = f"iter 100:, {figures}, hard or full='full'"
+    assert COUNTS.search(figures)
+    assert not COUNTS.search(line)
+
+
 SAID = "I0811 21:55:27.377263     769 tpu_vxc_driver.cc:3016] ReadGlobalTimeCounter returning data"
 
 
@@ -49,7 +71,9 @@ SAID = "I0811 21:55:27.377263     769 tpu_vxc_driver.cc:3016] ReadGlobalTimeCoun
         [SAID, SAID.replace("tpu_vxc", "gfc").replace("I0811", "W0811")],
         ["(main_task pid=7) logging3: 0.0 seconds", "(main_task pid=7) 264"],
         ["│ Elapsed: 05:15:35 │ ETA: 213:54:03 │", "│env/interact=426.2   │actor/run=413.3 │"],
+        ["|    iterations      | 147      |", "|    time_elapsed    | 207      |", "----------"],
         ["video : pred.mean(): 0.2529", "image : pred.mean(): 0.1085"],
+        ["DEBUG get_mask: rows of rank 0", "DEBUG cache: of one length alone"],
     ],
 )
 def test_what_is_told_of_a_step_behind_it_is_usual_work(lines: list[str]) -> None:
