@@ -144,10 +144,22 @@ def _ended_anew(log: Log, sign: Sign, found: list[int], raised: Raised | None) -
         ends = [*ends, *log.naming(CRASH), *_jobs_cancelled(log, found)]
         ends += [i for s, at in _standing(log, raised, SIGNS) if s.name in _OWN_END for i in at]
         own = raised is not None and bool(raised.frames) and raised.name not in WRAPPERS
-        if raised is not None and own and not is_echo(raised) and not LEAVING.search(raised.text):
+        if raised is not None and own and not is_echo(raised) and not _left(raised, found[-1]):
             ends.append(raised.at)
     ends = [i for i in ends if i > found[-1] and not _SIGNALLED.search(log.lines[i])]
     return answer(log, said.name, "escalate", "guess", [*found, *sorted(ends)]) if ends else said
+
+
+def _left(raised: Raised, end: int) -> bool:
+    """Tell whether a program met that while it left: close behind the line that ended it.
+
+    Farther below it, the same words are those of a program that was started again.
+    """
+    return raised.begin - end <= _PARTING and LEAVING.search(raised.text) is not None
+
+
+_PARTING: Final = 40
+"""Lines that a program writes at most between the word that ends it and what it meets then."""
 
 
 def _jobs_cancelled(log: Log, found: list[int]) -> list[int]:
