@@ -24,8 +24,9 @@ from cockpit.text.safe import clean
 from screens.base import ActingScreen, KeyedModal, acted, pressed_at
 from screens.keys import Keys, bindings
 from widgets.fleet_header import KeyLine, paint_key
+from widgets.painted import KeyClicked
 from widgets.painting.line import ACCENT, LINE, STRONG, text, that_fit, wrapped
-from widgets.scrolled import ListBody, Paged, Row, Sheet
+from widgets.scrolled import ListBody, Paged, Row, RowClicked, Sheet
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -188,6 +189,14 @@ class RowKeys:
     def action_edge(self, end: bool) -> None:
         """Go to the first row, or to the last."""
         self.action_step((1 if end else -1) << 30)
+
+    def on_row_clicked(self, event: RowClicked) -> None:
+        """Choose the row; the chosen one is opened, as Enter does."""
+        if event.key == self.chosen:
+            self.page.post_message(KeyClicked("enter"))
+        elif event.key in self.keys:
+            self.chosen = event.key
+            self.show()
 
     def reveal(self) -> None:
         """Scroll until the chosen row is in sight."""

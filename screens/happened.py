@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -23,6 +24,8 @@ MOST: Final = 500
 EVERY: Final = 60.0
 AGAIN: Final = 5.0
 """Seconds after which the runs are asked anew: with all answers, and without some."""
+FEW: Final = 6
+"""Runs that are named where a reason is that of many."""
 NAME: Final = 24
 """Columns that a run's name may take."""
 
@@ -62,7 +65,7 @@ class HappenedScreen(ListScreen):
                 self._troubles.pop(name, None)
             except (OSError, TimeoutError, ValueError) as error:
                 said = getattr(error, "strerror", None) or str(error) or "no answer in time"
-                self._troubles[name] = f"cannot read the past of {name}: {said}"
+                self._troubles[name] = said
             self._left -= 1
             self.show()
 
@@ -85,11 +88,16 @@ class HappenedScreen(ListScreen):
 
     def _missing(self) -> list[str]:
         """Return what is missing and why, a line for each reason with the runs that lack it."""
-        runs: dict[str, list[str]] = {}
+        unread, lacking = dict[str, list[str]](), dict[str, list[str]]()
+        for run, why in self._troubles.items():
+            unread.setdefault(why, []).append(run)
         for run, past in self._found.items():
             for why in past.lacks:
-                runs.setdefault(why, []).append(run)
-        return [*self._troubles.values(), *(f"{', '.join(of)}: {why}" for why, of in runs.items())]
+                lacking.setdefault(why, []).append(run)
+        return [
+            *(f"cannot read the past of {_named(runs)}: {why}" for why, runs in unread.items()),
+            *(f"{_named(runs)}: {why}" for why, runs in lacking.items()),
+        ]
 
     def rows(self) -> list[Row]:
         """Return the events, and above them why some are missing."""
@@ -140,6 +148,12 @@ class HappenedScreen(ListScreen):
         every = [each for past in self._found.values() for each in past.happenings]
         self._kind = next_kind(every, self._kind)
         self.show()
+
+
+def _named(runs: Sequence[str]) -> str:
+    """Return the names of a few runs, and how many more there are."""
+    more = f" and {len(runs) - FEW} more" if len(runs) > FEW + 1 else ""
+    return ", ".join(runs[:FEW] if more else runs) + more
 
 
 def _remark(words: str, width: int, chosen: bool) -> list[Content]:

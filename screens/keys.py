@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from textual import events
 from textual.binding import Binding, BindingType
+from textual.keys import _character_to_key
 
 from cockpit.config.advice import FORMER_ACTIONS
 from cockpit.model.late_regex import late_regex
@@ -80,12 +82,15 @@ class Keys:
         to = f" to {found['to']}" if found["to"] else ""
         return f"{self.shown(found['verb'])} {found['verb']}{to}"
 
-    def footer(self, *wheres: str) -> list[tuple[str, str]]:
+    def footer(self, *wheres: str, looks: bool = False) -> list[tuple[str, str]]:
         """Return (key, title) of the few actions that matter in these scopes.
 
-        Those come first that must be in sight on a narrow screen too.
+        Those come first that must be in sight on a narrow screen too. ``looks``: only those that
+        change nothing but the screen.
         """
         found = [e for where in wheres for e in ACTIONS if e.footer and e.where == where]
+        if looks:
+            found = [each for each in found if each.looks]
         if self.looking:
             found = [each for each in found if not each.acts]
         found.sort(key=lambda each: _FIRST.index(each.id) if each.id in _FIRST else len(_FIRST))
@@ -164,6 +169,14 @@ def bindings(*wheres: str) -> list[BindingType]:
 def shown(key: str) -> str:
     """Return a key as a person reads it."""
     return _SHOWN.get(key, key)
+
+
+def key_event(key: str) -> events.Key:
+    """Return the press of a key that is named as in the table, or as a person reads it."""
+    name = next((each for each, said in _SHOWN.items() if said == key), key)
+    if len(name) == 1:
+        return events.Key(_character_to_key(name), name)
+    return events.Key(name, " " if name == "space" else None)
 
 
 def _bound(key: str) -> str:

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from cockpit.model.report import SORTS, RunReport, Verdict, View
 from cockpit.model.wording import clock_time, glyph
-from widgets.painted import Painted
+from widgets.painted import Painted, stands_for
 from widgets.painting.facts import VERDICT_STYLE, unread
 from widgets.painting.line import ACCENT, DIM, EMPTY, Once, Part, cut, row, text, that_fit, wrapped
 
@@ -226,7 +226,7 @@ def notice_rows(notice: str, width: int, most: int) -> tuple[Content, ...]:
 
 def paint_key(key: Key) -> Content:
     """Return a key and what it does."""
-    return text((key[0], f"bold {ACCENT}"), (f" {key[1]}", DIM))
+    return stands_for(key[0], text((key[0], f"bold {ACCENT}"), (f" {key[1]}", DIM)))
 
 
 def _fitting_keys(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:

@@ -7,9 +7,12 @@ from itertools import zip_longest
 from typing import ClassVar, Final, NamedTuple
 
 from rich.segment import Segment
+from textual import events
 from textual.content import Content
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 from cockpit.model.late_regex import late_regex
@@ -20,6 +23,21 @@ _CONTROL: Final = late_regex("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What no line may hold: the model's text is safe already, this is the last door."""
 
 Filter = Callable[[Content], Content]
+KEY: Final = "key"
+"""The part of a style that names the key for which its text stands."""
+
+
+class KeyClicked(Message):
+    """A person clicked on what stands for a key; ``key`` is its name as it is shown."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self.key = key
+
+
+def stands_for(key: str, line: Content) -> Content:
+    """Return a line that presses a key where it is clicked."""
+    return line.stylize(Style.from_meta({KEY: key}))
 
 
 class Painted(Widget):
@@ -95,6 +113,12 @@ class Painted(Widget):
         parse = self.app.stylesheet.parse_style
         pieces = line.render(base, end="", parse_style=parse)
         return Strip([Segment(piece, style.rich_style) for piece, style in pieces], width)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that is painted where a person clicked."""
+        key = event.style.meta.get(KEY)
+        if key is not None:
+            self.post_message(KeyClicked(key))
 
     def kept(self, line: Content) -> Content:
         """Return a line as the app lets it be shown.

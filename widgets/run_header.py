@@ -8,7 +8,7 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.report import RunReport
-from widgets.painted import Painted
+from widgets.painted import Painted, stands_for
 from widgets.painting import rows
 from widgets.painting.big import HEIGHT, paint_big, paint_short
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text
@@ -110,16 +110,15 @@ def _action(report: RunReport, width: int, hint: str) -> list[Content]:
 
 def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
     """Return ``1 log │ 2 charts …`` with the current one marked."""
-    shown = [
-        text((f" {place + 1} {name} ", f"bold {ACCENT} reverse" if place == current else DIM))
-        for place, name in enumerate(names)
-    ]
+
+    def tab(place: int, name: str) -> Content:
+        style = f"bold {ACCENT} reverse" if place == current else DIM
+        return stands_for(str(place + 1), text((f" {place + 1} {name}", style)))
+
+    shown = [tab(place, f"{name} ") for place, name in enumerate(names)]
     needed = sum(each.cell_length for each in shown)
     if needed + len(shown) > width - 1:
-        shown = [
-            each if place == current else text((f" {place + 1} ", DIM))
-            for place, each in enumerate(shown)
-        ]
+        shown = [each if place == current else tab(place, "") for place, each in enumerate(shown)]
     elif needed + len(shown) + ASIDE > width:
         return cut(text(*shown), width)
     return cut(text(" ", text(("│", "$line")).join(shown)), width)

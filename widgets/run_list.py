@@ -75,7 +75,7 @@ class RunPanel(Painted):
         self._kept = kept(self.report, self._now, about, paint, self._kept)
         return self._kept.lines
 
-    def on_click(self) -> None:
+    def on_click(self, event: events.Click) -> None:
         """Tell which run was clicked."""
         if self.report is not None:
             self.post_message(RunClicked(self.report.name))

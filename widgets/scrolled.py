@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
+from textual import events
 from textual.content import Content
+from textual.message import Message
 
 from cockpit.model.report import RunReport
 from widgets.painted import Painted
@@ -155,6 +157,14 @@ class ListBody:
         return lines
 
 
+class RowClicked(Message):
+    """A person clicked on the row of a list that has this key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self.key = key
+
+
 class Sheet(NamedTuple):
     """What a page shows: ``body`` gives its lines for a width, ``foot`` stands below a rule."""
 
@@ -195,6 +205,15 @@ class Paged(Painted):
     def room(self) -> int:
         """Rows that the body has."""
         return max(1, self.size.height - self.around)
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell which row was clicked."""
+        line, body = self.top + event.y - 1, self.sheet.body
+        if not isinstance(body, ListBody) or not 1 <= event.y <= self.room:
+            return
+        for key, (begin, end) in body.places.items():
+            if key and begin <= line < end:
+                self.post_message(RowClicked(key))
 
     def move(self, steps: int) -> None:
         """Scroll by lines."""

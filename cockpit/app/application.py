@@ -36,9 +36,10 @@ from screens.base import CockpitScreen, KeyedModal, spawn
 from screens.bookmarks import Bookmarks
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS
-from screens.keys import Keys, bindings, read_keys
+from screens.keys import Keys, bindings, key_event, read_keys
 from screens.ports import CurvesPort, Logs, PastsPort
 from widgets.fleet_header import Watch
+from widgets.painted import KeyClicked
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
     from cockpit.app.tour import Tour
@@ -409,6 +410,10 @@ class CockpitApp(NoticeApp):
         """Return the newest report of a run (``None``: of the selected one)."""
         front = self._front.selected if self._front is not None else None
         return self._reports.get(name or front or "")
+
+    def on_key_clicked(self, event: KeyClicked) -> None:
+        """Press a key that was clicked."""
+        self.post_message(key_event(event.key))
 
     def action_check(self) -> None:
         """Look at every source of the selected run again."""

@@ -11,16 +11,18 @@ from textual import events
 from textual._compositor import LayoutUpdate
 from textual.actions import ActionParseResult
 from textual.dom import DOMNode
-from textual.keys import _character_to_key
+from textual.geometry import Size
 from textual.screen import Screen
 
 from cockpit.app.application import CockpitApp
-from cockpit.app.browser_server import Picture, Seats, Server, picture
+from cockpit.app.browser_picture import Picture, picture
+from cockpit.app.browser_server import NOWHERE, Address, Seats, Server
 from cockpit.app.opening import CONFIG, make
 from cockpit.app.terminal import CRASHED
+from cockpit.model.report import Verdict
 from cockpit.model.run import CockpitFile
 from screens.hotkeys import ACTIONS
-from screens.keys import KeysError
+from screens.keys import KeysError, key_event
 
 NAMED: Final = {
     "ArrowUp": "up", "ArrowDown": "down", "ArrowLeft": "left", "ArrowRight": "right",
@@ -37,14 +39,20 @@ _GUARDED: Final = "act('"
 """How a guarded action begins: it is let through to be refused in its own words."""
 GATHER: Final = 0.05
 """Seconds in which paints are gathered into one picture."""
+SETTLES: Final = 0.15
+"""Seconds in which sizes are gathered: a window that is drawn larger sends many."""
+LEAST, MOST = (30, 10), (300, 100)
+"""Columns and rows that the screen may take from a window."""
+AT_FIRST: Final = (120, 40)
+"""Its columns and rows before anybody looks."""
 
 
 def key_of(name: str) -> events.Key | None:
     """Return the key that a browser names (``ArrowUp``, ``a``), or ``None`` for any other."""
     if name in NAMED:
-        return events.Key(NAMED[name], None)
+        return key_event(NAMED[name])
     if len(name) == 1 and name.isprintable():
-        return events.Key("space" if name == " " else _character_to_key(name), name)
+        return key_event("space" if name == " " else name)
     return None
 
 
@@ -54,6 +62,10 @@ class ServedApp(CockpitApp):
     on_picture: Callable[[], object] = staticmethod(lambda: None)
     """Called when what is painted may have changed, at most once in ``GATHER`` seconds."""
     _gathers: asyncio.TimerHandle | None = None
+    follows: bool = True
+    """Whether its size is that of a viewer's window."""
+    _wanted: Size | None = None
+    _sizes: asyncio.TimerHandle | None = None
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         super()._display(screen, renderable)
@@ -82,11 +94,54 @@ class ServedApp(CockpitApp):
         found = self.theme_variables
         return found.get("ink", found["foreground"])[:7], found["background"][:7]
 
+    def about(self) -> dict[str, object]:
+        """Return what a page shows beside the picture.
+
+        ``critical`` is the number of such runs, ``None`` where nobody watches; ``keys`` are names
+        and titles of those that look.
+        """
+        ink, ground = self.base_colours
+        critical = sum(each.verdict is Verdict.CRITICAL for each in self.reports)
+        return {
+            "width": self.size.width,
+            "ink": ink,
+            "ground": ground,
+            "critical": None if self.watch_state.stopped else critical,
+            "keys": self._keys_that_look(),
+        }
+
+    def _keys_that_look(self) -> list[tuple[str, str]]:
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        scope = getattr(screen, "SCOPE", "")
+        return self.keys.footer(*([scope, "list"] if scope else self._scopes()), looks=True)
+
     def press(self, name: str) -> None:
         """Take a key that a browser names; what is none is not heard."""
         key = key_of(name)
         if key is not None and self.is_running:
             self.post_message(key)
+
+    def tap(self, column: int, row: int) -> None:
+        """Take a click on a cell; beside the screen there is none."""
+        if self.is_running and self.size.contains(column, row):
+            for kind in (events.MouseDown, events.MouseUp):
+                self.post_message(
+                    kind(None, column, row, 0, 0, 1, False, False, False, column, row)
+                )
+
+    def fit(self, size: tuple[int, int]) -> None:
+        """Take the size of a window, once it has stayed the same for a moment."""
+        self._wanted = Size(*(max(a, min(b, c)) for a, b, c in zip(LEAST, size, MOST, strict=True)))
+        if self.follows and self._sizes is None and self._wanted != self.size:
+            self._sizes = asyncio.get_running_loop().call_later(SETTLES, self._take_size)
+
+    def _take_size(self) -> None:
+        self._sizes = None
+        if self._driver is None or not self.is_running:
+            self.fit(self._wanted or self.size)  # it starts
+        elif self._wanted is not None and self._wanted != self.size:
+            self._driver._size = self._wanted
+            self.post_message(events.Resize(self._wanted, self._wanted))
 
     def seen(self, name: str) -> None:
         """Record nothing: whoever looks on is not known to be on call."""
@@ -109,12 +164,19 @@ Tell = Callable[[str], object]
 
 
 def serve_app(
-    file: CockpitFile, *, run: str | None, port: int, size: tuple[int, int], tell: Tell
+    file: CockpitFile,
+    *,
+    run: str | None,
+    port: int,
+    size: tuple[int, int] | None,
+    tell: Tell,
+    address: Address = NOWHERE,
 ) -> int:
     """Serve a window on a run file until a signal; return the exit status, 130 for ctrl+c.
 
-    ``size`` is in columns and rows. ``tell`` prints one line of what a person should know: the
-    link, and the next one whenever one was used. Raises ``OSError`` where it cannot listen.
+    ``size`` is in columns and rows; ``None``: that of a viewer's window. ``tell`` prints one line
+    of what a person should know: the link, and the next one whenever one was used. ``address`` is
+    where a proxy offers the page. Raises ``OSError`` where it cannot listen.
     """
     made = make(file, read_only=True)
     try:
@@ -124,15 +186,21 @@ def serve_app(
             tell(f"{file.path}: {problem}")
         return CONFIG
     app.trouble = made.trouble
-    asyncio.run(_serve(app, port, size, tell))
+    app.follows = size is None
+    asyncio.run(_serve(app, port, size or AT_FIRST, tell, address))
     if app.crash_line is not None:
         tell(app.crash_line)
         return CRASHED
     return app.return_code or 0
 
 
-async def _serve(app: ServedApp, port: int, size: tuple[int, int], tell: Tell) -> None:
-    server = Server(app, Seats(), lambda link: tell(f"opened; for the next viewer: {link}"))
+async def _serve(
+    app: ServedApp, port: int, size: tuple[int, int], tell: Tell, address: Address
+) -> None:
+    def opened(link: str) -> None:
+        tell(f"opened; for the next viewer: {link}")
+
+    server = Server(app, Seats(), opened, address)
     await server.listen(port)
     app.on_picture = server.painted
     tell(f"a read-only window, masked as with --present, on port {server.port} of this machine")

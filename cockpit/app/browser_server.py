@@ -5,6 +5,8 @@ seat. A link opens once, and the tab it opened keeps a seat in its ``sessionStor
 to one port (cookies would go to every port of the host). All that a viewer sends is bounded: heads,
 frames, their number, and the seconds each may take. A slow viewer gets fewer pictures, never a
 queue.
+
+The screen has the size of one viewer's window: of the one who did something last.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import secrets
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from http import HTTPStatus
@@ -24,11 +27,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from rich.cells import cell_len
-from rich.color import Color
-from rich.color_triplet import ColorTriplet
-from rich.segment import Segment
-from rich.style import Style
+from cockpit.app.browser_picture import Picture, Row, changed
 
 MOST_HEAD: Final = 16 * 1024
 """Bytes of a request's head; a longer one is refused."""
@@ -56,6 +55,13 @@ GUARDS: Final = {
     "Connection": "close",
 }
 """Headers of every answer: nothing from outside is loaded, nothing is kept or framed."""
+
+
+ONCE: Final = frozenset(
+    ("host", "origin", "upgrade", "content-length", "transfer-encoding", "sec-websocket-key",
+     "sec-websocket-version", "x-cockpit-token")
+)  # fmt: skip
+"""Headers that decide something: of two of them nobody knows which one a proxy has looked at."""
 
 
 class Request(NamedTuple):
@@ -98,9 +104,10 @@ def request_of(head: bytes) -> Request:
     for line in lines:
         name, colon, value = line.partition(":")
         known = name.lower()
-        if not colon or name != name.strip() or known in headers:
+        if not colon or name != name.strip() or (known in headers and known in ONCE):
             raise ValueError("a header that is none, or twice")
-        headers[known] = value.strip()
+        former = f"{headers[known]}, " if known in headers else ""
+        headers[known] = former + value.strip()
     return Request(method, target, headers)
 
 
@@ -119,15 +126,58 @@ NO_SEAT: Final = (
 FULL: Final = f"{SEATS} tabs are looking already: close one, then open this link again."
 
 
-def refusal(request: Request) -> Answer | None:
-    """Return why a request is not heard, or ``None``."""
+class Address(NamedTuple):
+    """Where a proxy offers the page, such as ``https://ops.example/cockpit/``; empty: nowhere.
+
+    ``token`` is what the proxy sends with each request of somebody whom it has let in. Nothing
+    else that a proxy says of a request is believed (``X-Forwarded-For`` and its kin).
+    """
+
+    host: str = ""
+    path: str = "/"
+    token: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The origin of its page."""
+        return f"https://{self.host}" if self.host else ""
+
+    def vouches(self, request: Request) -> bool:
+        """Return whether the proxy has let in who asks."""
+        given = request.headers.get("x-cockpit-token", "")
+        knows = bool(self.token) and secrets.compare_digest(given.encode(), self.token.encode())
+        return knows and request.headers.get("origin") == self.origin
+
+
+def address_of(url: str, token: str = "") -> Address:
+    """Return the address of a proxy; raises ``ValueError`` where the URL is not one to open."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc:
+        raise ValueError("expected https://HOST/ or https://HOST/PATH/")
+    if parts.query or parts.fragment or not re.fullmatch(r"[\w./~-]*", parts.path, re.ASCII):
+        raise ValueError("expected a path of letters, digits and . _ ~ - alone")
+    port = "" if parts.port in (None, 443) else f":{parts.port}"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return Address(host + port, f"/{parts.path.strip('/')}/".replace("//", "/"), token)
+
+
+NOWHERE: Final = Address()
+
+
+def refusal(request: Request, address: Address = NOWHERE) -> Answer | None:
+    """Return why a request is not heard, or ``None``.
+
+    A proxy hands on the name by which it was asked, or asks by a name of this machine.
+    """
     if request.method != "GET":
         return refused(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET: nothing can be sent here.")
     host = request.headers.get("host", "")
-    if not _of_this_machine(host):
+    here = _of_this_machine(host)
+    if not here and (not address.host or host.lower() not in (address.host, f"{address.host}:443")):
         said = "Ask as 127.0.0.1 or localhost; through a tunnel too."
         return refused(HTTPStatus.FORBIDDEN, said)
-    if request.headers.get("origin", f"http://{host}") != f"http://{host}":
+    allowed = {f"http://{host}" if here else "", address.origin} - {""}
+    if request.headers.get("origin", address.origin or f"http://{host}") not in allowed:
         return refused(HTTPStatus.FORBIDDEN, "Another page may not ask here.")
     return None
 
@@ -154,12 +204,18 @@ class Seats:
         """
         if not secrets.compare_digest(token.encode(), self.link.encode()):
             raise SeatError(USED)
+        seat = self.give()
+        self.link = self._make()
+        return seat
+
+    def give(self) -> str:
+        """Return a new seat, for somebody who may look; raises ``SeatError``."""
         if len(self._looking) >= SEATS:
             empty = next((seat for seat, count in self._looking.items() if not count), None)
             if empty is None:
                 raise SeatError(FULL)
             del self._looking[empty]
-        self.link, seat = self._make(), self._make()
+        seat = self._make()
         self._looking[seat] = 0
         return seat
 
@@ -266,55 +322,6 @@ def _is_key(key: str) -> bool:
         return False
 
 
-Run = tuple[str, int, str, str, str]
-Row = tuple[Run, ...]
-Picture = tuple[Row, ...]
-DIMMED: Final = 0.5
-"""How far dim ink goes toward its background."""
-
-
-def picture(strips: Iterable[Iterable[Segment]], ink: str, ground: str) -> Picture:
-    """Return the rows; ``ink`` and ``ground`` (``#rrggbb``) are the default colours."""
-    return tuple(_row(strip, ink, ground) for strip in strips)
-
-
-def changed(shown: Sequence[Row], now: Sequence[Row]) -> dict[int, Row]:
-    """Return the rows that differ from what is shown, by their place."""
-    return {y: row for y, row in enumerate(now) if y >= len(shown) or shown[y] != row}
-
-
-def _row(strip: Iterable[Segment], ink: str, ground: str) -> Row:
-    runs: list[Run] = []
-    for text, style, control in strip:
-        if control or not text:
-            continue
-        look = _colours_of(style or Style.null(), ink, ground)
-        if runs and runs[-1][2:] == look:
-            text = runs.pop()[0] + text
-        runs.append((text, cell_len(text), *look))
-    return tuple(runs)
-
-
-def _colours_of(style: Style, ink: str, ground: str) -> tuple[str, str, str]:
-    fore, back = _hex(style.color, ink), _hex(style.bgcolor, ground)
-    if style.reverse:
-        fore, back = back, fore
-    if style.dim:
-        fore = _between(fore, back)
-    marks = (("b", style.bold), ("i", style.italic), ("u", style.underline), ("s", style.strike))
-    return fore, back, "".join(letter for letter, is_set in marks if is_set)
-
-
-def _hex(color: Color | None, otherwise: str) -> str:
-    return otherwise if color is None or color.is_default else color.get_truecolor().hex
-
-
-def _between(fore: str, back: str) -> str:
-    one, other = (bytes.fromhex(each[1:]) for each in (fore, back))
-    mixed = (round(a + (b - a) * DIMMED) for a, b in zip(one, other, strict=True))
-    return ColorTriplet(*mixed).hex
-
-
 LOOPBACK: Final = "127.0.0.1"
 HEAD_WITHIN: Final = 5.0
 """Seconds in which a request's head must be here, and the first word of a WebSocket."""
@@ -332,6 +339,12 @@ PAGES: Final = {
 FRAMES: Final = "/frames"
 LINK: Final = "link "
 """A tab's first word: this with a link's token, or else its seat."""
+_PLACED: Final = re.compile(r"(size|tap) ([0-9]{1,4})x([0-9]{1,4})", re.ASCII)
+"""What else a tab says than a key's name: the cells of its window, and the cell that was tapped."""
+APART: Final = 0.01
+"""Seconds between two words of a viewer that are heard: who floods us waits."""
+Size = tuple[int, int]
+"""Columns and rows."""
 
 
 class Window(Protocol):
@@ -340,26 +353,50 @@ class Window(Protocol):
     def picture(self) -> Picture:
         """Return what stands on the screen."""
 
-    @property
-    def base_colours(self) -> tuple[str, str]:
-        """Ink and ground, as ``#rrggbb``."""
+    def about(self) -> dict[str, object]:
+        """Return what else a page shows of it: its size, its colours, what is critical, keys."""
 
     def press(self, name: str) -> None:
         """Take a key by its browser's name."""
+
+    def tap(self, column: int, row: int) -> None:
+        """Take a click on a cell."""
+
+    def fit(self, size: Size) -> None:
+        """Take the size of a viewer's window, as far as it can."""
+
+
+class Viewer:
+    """One connection of a seat."""
+
+    def __init__(self, seat: str) -> None:
+        self.seat = seat
+        self.news = asyncio.Event()
+        self.size: Size | None = None
+        """Its window's; unknown before it says so."""
 
 
 class Server:
     """One listener on loopback; ``tell`` is called when somebody was let in."""
 
-    def __init__(self, window: Window, seats: Seats, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        window: Window,
+        seats: Seats,
+        tell: Callable[[str], object],
+        address: Address = NOWHERE,
+    ) -> None:
         self._window = window
         self._seats = seats
         self._tell = tell
+        self._address = address
         self._server: asyncio.Server | None = None
         self._waiting: dict[asyncio.StreamWriter, None] = {}
         """Connections without a seat, the oldest first."""
         self._seated: set[asyncio.StreamWriter] = set()
-        self._viewers: set[asyncio.Event] = set()
+        self._viewers: set[Viewer] = set()
+        self._sizes: dict[str, Size] = {}
+        """The windows of seats; the one who did something last stands last."""
         self._picture: Picture = ()
         self.port = 0
 
@@ -371,7 +408,9 @@ class Server:
     @property
     def link(self) -> str:
         """The link that opens once."""
-        return f"http://{LOOPBACK}:{self.port}/#{self._seats.link}"
+        here = f"http://{LOOPBACK}:{self.port}/"
+        page = f"{self._address.origin}{self._address.path}" if self._address.host else here
+        return f"{page}#{self._seats.link}"
 
     def close(self) -> None:
         """Stop listening, and end with everybody who looks."""
@@ -385,7 +424,7 @@ class Server:
         if self._viewers:
             self._picture = self._window.picture()
         for each in self._viewers:
-            each.set()
+            each.news.set()
 
     async def _read_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._waiting) >= WAITING:
@@ -411,21 +450,26 @@ class Server:
         except ValueError:
             answer = refused(HTTPStatus.BAD_REQUEST, "This is not a request.")
         else:
-            answer = refusal(request) or _answer_to(request)
+            answer = refusal(request, self._address) or _answer_to(request, self._address.path)
         if answer.status is HTTPStatus.SWITCHING_PROTOCOLS:
             writer.write(switched(request))
-            await self._seat(reader, writer)
+            await self._seat(reader, writer, self._address.vouches(request))
         else:
             writer.write(answer.encoded())
             await _taken(writer)
 
-    async def _seat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hear the tab's first word: its seat, or a link that gives it one; then show pictures."""
+    async def _seat(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, let_in: bool
+    ) -> None:
+        """Hear the tab's first word: its seat, or a link that gives it one; then show pictures.
+
+        Whom the proxy has ``let_in`` needs neither.
+        """
         async with asyncio.timeout(HEAD_WITHIN):
             frame = await read_frame(reader)
         word = frame.payload.decode("utf-8", "replace") if frame.opcode is Opcode.TEXT else ""
         try:
-            seat = self._seats.take(self._opened(word) if word.startswith(LINK) else word)
+            seat = self._taken_seat(word, let_in)
         except SeatError as error:
             writer.write(encoded(Opcode.TEXT, _document({"refused": str(error)})))
             await _taken(writer)
@@ -434,51 +478,89 @@ class Server:
         self._seated.add(writer)
         try:
             writer.write(encoded(Opcode.TEXT, _document({"seat": seat})))
-            await self._watched(reader, writer)
+            await self._watched(reader, writer, Viewer(seat))
         finally:
             self._seats.leave(seat)
 
-    def _opened(self, word: str) -> str:
-        """Swap a link's token for a seat, and give out the next link; raises ``SeatError``."""
-        seat = self._seats.open(word.removeprefix(LINK))
-        self._tell(self.link)
-        return seat
+    def _taken_seat(self, word: str, let_in: bool) -> str:
+        """Return a seat for a tab's first word; raises ``SeatError``."""
+        try:
+            if not word.startswith(LINK):
+                return self._seats.take(word)
+            seat = self._seats.open(word.removeprefix(LINK))
+            self._tell(self.link)
+        except SeatError:
+            if not let_in:
+                raise
+            seat = self._seats.give()
+        return self._seats.take(seat)
 
-    async def _watched(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _watched(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, viewer: Viewer
+    ) -> None:
         """Send pictures and take keys until either ends."""
-        news = asyncio.Event()
-        self._viewers.add(news)
+        self._viewers.add(viewer)
         self.painted()
         both = [
-            asyncio.create_task(self._send(writer, news)),
-            asyncio.create_task(self._take(reader, writer)),
+            asyncio.create_task(self._send(writer, viewer)),
+            asyncio.create_task(self._take(reader, writer, viewer)),
         ]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._viewers.discard(news)
+            self._viewers.discard(viewer)
+            self._fit()
             for task in both:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
-    async def _send(self, writer: asyncio.StreamWriter, news: asyncio.Event) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, viewer: Viewer) -> None:
         shown: tuple[Row, ...] = ()
+        said: dict[str, object] = {}
         while True:
             news_came = False
             with suppress(TimeoutError):
                 async with asyncio.timeout(ALIVE):
-                    news_came = await news.wait()
-            news.clear()
-            now = self._picture
+                    news_came = await viewer.news.wait()
+            viewer.news.clear()
+            now, about = self._picture, self._window.about()
             rows = changed(shown, now) if news_came else {}
-            if rows or not news_came:
-                ink, ground = self._window.base_colours
-                update = {"rows": rows, "height": len(now), "ink": ink, "ground": ground}
+            if rows or about != said or not news_came:
+                update = {"rows": rows, "height": len(now), **about}
                 writer.write(encoded(Opcode.TEXT, _document(update)))
                 await _taken(writer)
+                said = about
             shown = now if news_came else shown
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _heard(self, viewer: Viewer, word: str) -> None:
+        """Take a word of a viewer: the size of a window, a tap, else a key."""
+        placed = _PLACED.fullmatch(word)
+        where = (int(placed[2]), int(placed[3])) if placed else (0, 0)
+        if placed and placed[1] == "size":
+            viewer.size = where
+            if self._sizes.get(viewer.seat) == where:
+                self._fit()  # a tab that is back has done nothing
+                return
+        elif placed:
+            self._window.tap(*where)
+        else:
+            self._window.press(word)
+        if viewer.size is not None:
+            self._sizes.pop(viewer.seat, None)
+            self._sizes[viewer.seat] = viewer.size
+            self._sizes = dict([*self._sizes.items()][-SEATS:])
+            self._fit()
+
+    def _fit(self) -> None:
+        """Give the screen the window of the one who did something last and still looks."""
+        looking = {each.seat for each in self._viewers}
+        last = [size for seat, size in self._sizes.items() if seat in looking][-1:]
+        if last:
+            self._window.fit(last[0])
+
+    async def _take(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, viewer: Viewer
+    ) -> None:
         while True:
             frame = await read_frame(reader)
             if frame.opcode is Opcode.CLOSE:
@@ -487,16 +569,23 @@ class Server:
             if frame.opcode is Opcode.PING:
                 writer.write(encoded(Opcode.PONG, frame.payload))
             elif frame.opcode is Opcode.TEXT:
-                self._window.press(frame.payload.decode("utf-8", "replace"))
+                self._heard(viewer, frame.payload.decode("utf-8", "replace"))
+            await asyncio.sleep(APART)
 
 
-def _answer_to(request: Request) -> Answer:
-    """Return the answer to a request that is heard."""
-    if request.target == FRAMES:
+def _answer_to(request: Request, path: str = "/") -> Answer:
+    """Return the answer to a request that is heard; a proxy may leave its ``path`` before ours."""
+    target = request.target
+    if target == path.removesuffix("/") != "":
+        there = (("Location", path),)
+        return Answer(HTTPStatus.PERMANENT_REDIRECT, b"", more=there)
+    if target.startswith(path):
+        target = f"/{target.removeprefix(path)}"
+    if target == FRAMES:
         return handshake(request)
-    if request.target not in PAGES:
+    if target not in PAGES:
         return refused(HTTPStatus.NOT_FOUND, "Nothing here.")
-    name, kind = PAGES[request.target]
+    name, kind = PAGES[target]
     body = (files(__package__) / "page" / name).read_bytes()
     return Answer(HTTPStatus.OK, body, kind)
 

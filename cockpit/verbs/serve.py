@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+from typing import TYPE_CHECKING
 
 from cockpit.config.quickstart import quick_imports
 from cockpit.verbs.common import UsageError, helps, run_file, run_named, write
 
+if TYPE_CHECKING:
+    from cockpit.app.browser_server import Address
+
 PORT = 8765
 LEAST, MOST = (60, 20), (300, 100)
+SHORTEST = 16
+"""Characters that the token of a proxy must have."""
 
 
 HELP = f"""
 Shows the UI in browsers on this machine, as `cockpit --present` paints it: read-only, with hosts,
 people and paths masked. Listens on 127.0.0.1 alone. A link opens once; the next one is printed when
-it was used. All who look see the same screen, and any of them can turn its pages. Ends with ctrl+c,
-and everything with it.
+it was used. All who look see the same screen, in the size of the window whose viewer did something
+last, and any of them can turn its pages. Ends with ctrl+c, and everything with it.
 
 run_name RUN: open this run's screen
 --config
 --port N: default: {PORT}; 0: a free one
---size COLSxROWS: columns and rows of the screen (default: 120x40); the page scales it
+--size COLSxROWS: keep so many columns and rows, which pages then scale; default: follow the window
+--url URL: where an https proxy on this machine offers the page, to whom it has let in
+--token-env NAME: variable with what that proxy sends as X-Cockpit-Token: with it no link is needed
 
-example: cockpit serve hero-7b --port 8765 --size 120x40
+example: cockpit serve hero-7b --port 8765 --url https://ops.example/cockpit/
 """
 
 
@@ -35,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         HELP,
         run_name={"nargs": "?"},
         port={"type": _port, "default": PORT},
-        size={"type": _size, "default": (120, 40)},
+        size={"type": _size},
     )
 
 
@@ -46,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         run_named(file, args.run_name)
     with quick_imports():
         from cockpit.app.browser_app import serve_app
+    address = _address(args.url, args.token_env)
     stream = sys.stdout  # while an app runs, Textual takes what is printed
     try:
         return serve_app(
@@ -53,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
             run=args.run_name,
             port=args.port,
             size=args.size,
+            address=address,
             tell=lambda line: write(stream, f"{line}\n"),
         )
     except OSError as error:
@@ -60,6 +71,25 @@ def run(args: argparse.Namespace) -> int:
             f"cannot listen on 127.0.0.1 port {args.port}: {error.strerror or error}; "
             "--port N takes another, --port 0 a free one"
         ) from error
+
+
+def _address(url: str | None, token_env: str | None) -> Address:
+    from cockpit.app.browser_server import NOWHERE, address_of
+
+    if url is None:
+        if token_env is not None:
+            raise UsageError("--token-env goes with --url")
+        return NOWHERE
+    token = os.environ.get(token_env, "") if token_env is not None else ""
+    if token_env is not None and len(token) < SHORTEST:
+        raise UsageError(
+            f"--token-env: {token_env} has no token of {SHORTEST} characters or more; "
+            "`openssl rand -hex 32` makes one"
+        )
+    try:
+        return address_of(url, token)
+    except ValueError as error:
+        raise UsageError(f"--url {url!r}: {error}") from error
 
 
 def _port(text: str) -> int:

@@ -24,7 +24,7 @@ _PIPED = (
     "os.dup2(a, 3); os.dup2(b, 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
 """Its debugging pipe is descriptors 3 (commands) and 4 (answers)."""
-WITHIN = 20.0
+WITHIN = 60.0
 """Seconds for one answer, on a busy machine."""
 
 
@@ -41,7 +41,7 @@ class Page:
         self.complaints: list[str] = []
         self._reading = asyncio.create_task(self._read())
 
-    async def open(self, width: int, height: int) -> None:
+    async def open(self, width: int, height: int, mobile: bool) -> None:
         target = await self.call("Target.createTarget", url="about:blank")
         given = {"targetId": target["targetId"], "flatten": True}
         self._session = {
@@ -49,8 +49,12 @@ class Page:
         }
         for domain in ("Page", "Network", "Log", "Runtime"):
             await self.call(f"{domain}.enable")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        await self.call("Emulation.setDeviceMetricsOverride", **size)
+        await self.resize(width, height, mobile)
+        await self.call("Emulation.setTouchEmulationEnabled", enabled=mobile)
+
+    async def resize(self, width: int, height: int, mobile: bool = False) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1 + mobile}
+        await self.call("Emulation.setDeviceMetricsOverride", **size, mobile=mobile)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         self._last += 1
@@ -74,16 +78,32 @@ class Page:
     async def until(self, words: str, where: str = "#screen") -> str:
         """Wait until something is painted; return all rows."""
         place, wanted = json.dumps(where), json.dumps(words)
+        await self.true(f"document.querySelector({place})?.textContent.includes({wanted})")
+        return await self.text()
+
+    async def true(self, expression: str) -> None:
+        """Wait until an expression is true."""
         look = (
-            "new Promise((done) => { const look = () => "
-            f"document.querySelector({place})?.textContent.includes({wanted})"
+            f"new Promise((done) => {{ const look = () => ({expression})"
             " ? done(1) : requestAnimationFrame(look); look(); })"
         )
         async with asyncio.timeout(WITHIN):
             found: dict[str, Any] = {}
             while found.get("result", {}).get("value") != 1:  # a page that follows ends the look
                 found = await self.call("Runtime.evaluate", expression=look, awaitPromise=True)
-        return await self.text()
+
+    async def tap(self, words: str) -> None:
+        """Tap the first place where words are painted."""
+        wanted = json.dumps(words)
+        x, y = await self.value(
+            "(() => { const row = [...document.querySelectorAll('.row')]"
+            f".find((each) => each.textContent.includes({wanted}));"
+            "const { left, top, width, height } = row.getBoundingClientRect();"
+            f"const cell = row.textContent.indexOf({wanted}) + 1.5;"
+            "return [left + cell * width / shown.width, top + height / 2]; })()"
+        )
+        for kind, points in (("touchStart", [{"x": x, "y": y}]), ("touchEnd", [])):
+            await self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
 
     async def press(self, key: str) -> None:
         text = {"text": key} if len(key) == 1 else {}
@@ -117,7 +137,9 @@ class Page:
 
 
 @asynccontextmanager
-async def chromium(home: Path, width: int = 1400, height: int = 900) -> AsyncIterator[Page]:
+async def chromium(
+    home: Path, width: int = 1400, height: int = 900, mobile: bool = False
+) -> AsyncIterator[Page]:
     """Run one until the block ends; ``home`` is its profile."""
     assert PROGRAM is not None, "asked for where there is one"
     theirs, out = os.pipe()
@@ -137,7 +159,7 @@ async def chromium(home: Path, width: int = 1400, height: int = 900) -> AsyncIte
     )
     page = Page(reader, out)
     try:
-        await page.open(width, height)
+        await page.open(width, height, mobile)
         yield page
     finally:
         with suppress(ProcessLookupError):

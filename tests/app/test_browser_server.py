@@ -12,9 +12,11 @@ from rich.segment import Segment
 from rich.style import Style
 
 from cockpit.app.browser_app import key_of
+from cockpit.app.browser_picture import picture
 from cockpit.app.browser_server import (
     FULL,
     MOST_IN,
+    NOWHERE,
     SEATS,
     BrokenError,
     Frame,
@@ -22,9 +24,9 @@ from cockpit.app.browser_server import (
     Request,
     SeatError,
     Seats,
+    address_of,
     encoded,
     handshake,
-    picture,
     read_frame,
     refusal,
     request_of,
@@ -37,9 +39,10 @@ def seats() -> Seats:
     return Seats(lambda: f"token-{next(numbers):03}")
 
 
-def asked(target: str = "/", method: str = "GET", **more: str) -> HTTPStatus | None:
+def asked(target: str = "/", method: str = "GET", url: str = "", **more: str) -> HTTPStatus | None:
     headers = {"host": "127.0.0.1:8765"} | {k.replace("_", "-"): v for k, v in more.items()}
-    answer = refusal(Request(method, target, headers))
+    address = address_of(url) if url else NOWHERE
+    answer = refusal(Request(method, target, headers), address)
     return None if answer is None else answer.status
 
 
@@ -106,6 +109,68 @@ def test_a_tunnel_s_end_may_have_another_port(host: str) -> None:
 )
 def test_a_foreign_origin_is_refused(origin: str) -> None:
     assert asked("/frames", origin=origin) is HTTPStatus.FORBIDDEN
+
+
+PROXY = "https://ops.example/cockpit/"
+
+
+@pytest.mark.parametrize(
+    "host", ["ops.example", "OPS.example", "ops.example:443", "127.0.0.1:8765"]
+)
+def test_a_proxy_asks_by_its_own_name_or_by_one_of_this_machine(host: str) -> None:
+    assert asked(url=PROXY, host=host) is None
+    assert asked("/frames", url=PROXY, host=host, origin="https://ops.example") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("ops.example", "http://ops.example"),
+        ("ops.example", "https://ops.example.evil.example"),
+        ("ops.example", "https://ops.example:8443"),
+        ("ops.example", "null"),
+        ("ops.example:8080", "https://ops.example"),
+        ("evil.example", "https://ops.example"),
+        ("127.0.0.1:8765", "https://evil.example"),
+        ("127.0.0.1:8765", "http://127.0.0.1:1"),
+    ],
+)
+def test_behind_a_proxy_another_page_is_refused_too(host: str, origin: str) -> None:
+    own = {"x_forwarded_host": "ops.example", "x_forwarded_proto": "https"}
+    assert asked("/frames", url=PROXY, host=host, origin=origin, **own) is HTTPStatus.FORBIDDEN
+
+
+def test_without_an_address_no_name_of_a_proxy_counts() -> None:
+    assert asked(host="ops.example", x_forwarded_host="127.0.0.1") is HTTPStatus.FORBIDDEN
+    assert asked(origin="https://ops.example") is HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "path"),
+    [
+        ("https://ops.example", "https://ops.example", "/"),
+        ("https://OPS.example:443/a/b", "https://ops.example", "/a/b/"),
+        ("https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443", "/"),
+    ],
+)
+def test_an_address_is_an_origin_and_a_path(url: str, origin: str, path: str) -> None:
+    found = address_of(url)
+    assert (found.origin, found.path) == (origin, path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://ops.example/", "ops.example", "https://", "https://a@ops.example/", "https://a/?b",
+     "https://a/#b", "https://a:port/", "https://a/<b>"],
+)  # fmt: skip
+def test_what_is_no_address_of_an_https_proxy_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        address_of(url)
+
+
+def test_headers_that_decide_nothing_may_come_twice() -> None:
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: b\r\nx-forwarded-for: c\r\n\r\n"
+    assert request_of(head).headers == {"host": "a", "x-forwarded-for": "b, c"}
 
 
 @pytest.mark.parametrize(

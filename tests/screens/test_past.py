@@ -183,7 +183,7 @@ async def test_the_past_of_all_runs_is_listed_and_leads_to_each_run_as_it_was() 
         await pilot.press("escape", "escape")
         engine.pasts.fault = TimeoutError("no answer within 10 s")
         await pilot.press("T")
-        said = "cannot read the past of run-b: no answer within 10 s"
+        said = "cannot read the past of run-a, run-b: no answer within 10 s"
         await until(pilot, lambda: said in text_of(app))
         await pilot.press("enter")
         assert "nothing has happened yet" in text_of(app)
