@@ -139,7 +139,7 @@ class Found(NamedTuple):
             more = "" if pid_file is None else f"; if it is not, remove {pid_file}"
             return Recorded(note, trouble=f"{self.who.text}{more}")
         pid = note.pid if note is not None and self.who.who is Who.SAME else None
-        return Recorded(note, pid)
+        return Recorded(note, pid, pid_file=pid_file)
 
 
 def by_pid_file(run: RunSpec, files: JobFiles, sight: Sight) -> Found:

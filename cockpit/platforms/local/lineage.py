@@ -17,6 +17,7 @@ from itertools import accumulate, chain
 from typing import AnyStr, Final, Generic, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.belonging import (
     LINEAGE,
@@ -81,11 +82,15 @@ MOST_NAMES: Final = 2048
 
 
 class Recorded(NamedTuple):
-    """What the pid file says: whom it means, and why that cannot be told."""
+    """Whom the run file's way to find the job means, and why that cannot be told.
+
+    ``pid_file`` is where it is noted; ``None`` for what a session or a match has found.
+    """
 
     note: PidNote | None = None
     pid: int | None = None
     trouble: str | None = None
+    pid_file: Place | None = None
 
 
 def candidates_of(look: Sight) -> list[Candidate]:
@@ -183,7 +188,7 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
         pid = candidate.process.pid
         found = belongs(watched, candidate, look.files)
         if pid == recorded.pid and (found is None or found.sure is not Sure.YES):
-            marks[Sure.YES][pid] = _as_recorded(watched)
+            marks[Sure.YES][pid] = _as_recorded(watched, recorded.pid_file)
         elif found is not None:
             marks[found.sure][pid] = found.mark
     _mark_pipelines(watched, look, marks)
@@ -308,10 +313,10 @@ def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Sig
     return not any(look.files.holds_lock(watched, look.processes[pid]) for pid in found.members)
 
 
-def _as_recorded(watched: RunMarks) -> Mark:
+def _as_recorded(watched: RunMarks, pid_file: Place | None) -> Mark:
     job, note = watched.run.job, watched.recorded
     assert job is not None and note is not None
-    where = f"in {job.pid_file}" if job.pid_file is not None else f"by {named_by(job)}"
+    where = f"by {named_by(job)}" if pid_file is None else f"in {pid_file}"
     return Mark(f"recorded {where}", note.launch_id)
 
 
