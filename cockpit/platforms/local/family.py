@@ -247,10 +247,14 @@ def _works_for_it(processes: Census, parent: Process, top: Process, group: froze
 
 def _without_rank(process: Process) -> list[str]:
     """Return a command line without what tells a rank of a training from its others."""
-    return [word for word in process.argv if not _LOCAL_RANK.fullmatch(word)]
+    return _RANK.sub("", "\n".join(process.argv)).split("\n")
 
 
-_LOCAL_RANK: Final = re.compile(r"--?local[-_]rank=\d+")
+_RANK: Final = re.compile(
+    r"\n--?(?:(?:(?:local|global|node|machine|worker)[-_])?rank|process[-_](?:id|index)|worker[-_]id)"
+    r"[=\n]\d+(?=\n|\Z)"
+)
+"""How a launcher tells each of its processes which one it is: ``--local_rank=3``, ``--rank 3``."""
 
 
 def _has_more(processes: Census, shell: Process, top: Process, group: frozenset[int]) -> bool:

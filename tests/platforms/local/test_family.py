@@ -403,3 +403,26 @@ time.sleep(60)
     trains = noted(tmp_path / "pid")
     until(lambda: pids(live(run)) != [])
     assert pids(live(run)) == [trains]
+
+
+@pytest.mark.parametrize("told", [["--local_rank={}"], ["--rank", "{}"], ["--process-id", "{}"]])
+def test_a_launcher_of_ranks_is_part_of_their_job(
+    tmp_path: Path, zoo: Zoo, told: list[str]
+) -> None:
+    """Only the first rank writes the log: a stop of it alone left the others holding their GPUs."""
+    run = run_spec(tmp_path, log=str(tmp_path / "run.log"))
+    train = [*PYTHON, script(tmp_path, "train.py", f"{WAIT}")]
+    text = f"""import subprocess, time
+log = open({str(tmp_path / "run.log")!r}, "a")
+for rank in range(2):
+    told = [each.format(rank) for each in {told}]
+    out = subprocess.DEVNULL if rank else log
+    subprocess.Popen([*{train}, *told], stdout=out, start_new_session=True)
+log.close()
+open("up", "w").close()
+print("up", flush=True)
+time.sleep(60)
+"""
+    launcher = zoo.run(*PYTHON, script(tmp_path, "launch.py", text), cwd=tmp_path)
+    until((tmp_path / "up").exists)
+    until(lambda: pids(live(run)) == [launcher])
