@@ -63,14 +63,18 @@ def _still_writing(
     """Return the launches that wrote on after a later one had begun, and about as lately (C-25).
 
     Each launch dates its own records. A launch whose exit record is there has ended. Of those
-    that processes here have open for writing each lives.
+    that processes here have open for writing each lives; where one of them alone logs a loss, the
+    others are ranks of its training.
     """
     newest = max((tail.record_at or 0.0 for tail in tails), default=0.0)
     pairs = list(zip(fragments, tails, strict=True))
+    logs_loss = [one.path in held and tail.known.loss is not None for one, tail in pairs]
     found = []
     for (one, tail), (later, _) in pairwise(pairs):
         at = tail.record_at
         both = one.path in held and any(each.path in held for each, _ in pairs if each is not one)
+        if both and sum(logs_loss) == 1:
+            continue
         if both:
             at = max(at or 0.0, one.mtime)
         overlaps = at is not None and at > later.started_at + CLOCKS and newest - at <= TOGETHER

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -365,6 +366,22 @@ async def test_two_launches_that_write_at_once_are_told(
     launch(tmp_path, "offline-run-2-abc", T0 + 300, 30)
     found = await value(spec(tmp_path, id="abc"), Then(T0 + 600))
     assert [each.name for each in found.writers] == writers
+
+
+@pytest.mark.parametrize("rows", [0, 60])
+async def test_ranks_of_one_training_that_log_no_loss_are_no_second_writer(
+    tmp_path: Path, rows: int
+) -> None:
+    """Each rank has called wandb.init with the id of the run."""
+    launch(tmp_path, "offline-run-1-abc", T0, 60)
+    launch(tmp_path, "offline-run-2-abc", T0 + 5, rows)
+    launch(tmp_path, "offline-run-3-abc", T0 + 10, 0)
+    ranks = [tmp_path / f"offline-run-{n}-abc" / "run-abc.wandb" for n in (1, 2, 3)]
+    with ExitStack() as opened:
+        for rank in ranks:
+            opened.enter_context(rank.open("ab"))
+        found = await value(spec(tmp_path, id="abc"), Then(T0 + 600))
+    assert bool(found.writers) == (rows > 0)
 
 
 def lightning(trained: int, validated: Iterable[int], loss: str = "val_loss") -> list[bytes]:
