@@ -391,6 +391,9 @@ PROGRAM = CheckRow("program", LAUNCHES, "the command could not begin",
     blocks="its workdir or program is missing, or gave no answer", passes=False)
 SCRIPT = CheckRow("program", LAUNCHES, "the script of the command is not there",
     blocks="as far as the words tell", passes=False, approvable=True, basis=INFERRED)
+HANDED_OVER = CheckRow("handed-over", LAUNCHES, "the command would not wait for the job",
+    blocks="it ends once another program has the job, and nothing finds that job",
+    passes=False, approvable=True, basis=INFERRED)
 LAUNCHER = CheckRow("launcher", LAUNCHES, "the host lacks what the launcher needs",
     blocks="whenever that is so", passes=False)
 START = CheckRow("start", LAUNCHES, "the platform would refuse the start",

@@ -8,6 +8,7 @@ as anything of a job lives, and a launch id's note is made once
 from __future__ import annotations
 
 import asyncio
+import posixpath
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 from cockpit.hosts.here import HERE_LINK
 from cockpit.hosts.launches import ANSWER_WITHIN
 from cockpit.hosts.link import Link
+from cockpit.model import check_rows as rows
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import (
@@ -28,16 +30,19 @@ from cockpit.model.jobs import (
 )
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.place import HERE
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget
 from cockpit.platforms.local.evidence import describe, gather
+from cockpit.platforms.local.handing import hands_over
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.platforms.local.launching import Starting, close, find, launch_name, startable
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform
 from cockpit.sources.logs.source import Logs
+from cockpit.text.checks import finding
 
 NO_HOST = "job.host"
 AskHost = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
@@ -138,6 +143,19 @@ class ProcessPlatform(LaunchingPlatform):
     async def release(self, run: RunSpec, accepted: Accepted) -> str:
         """Start the job detached and return ``pid:N``."""
         return await self._starting(run).go(run, accepted.submission)
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Block a command that hands its job over: nothing would be known of the job."""
+        job = run.job
+        if job is None or job.session or job.match or not hands_over(words):
+            return []
+        noted = "" if job.pid_file is None else posixpath.basename(job.pid_file.path)
+        if noted and any(noted in word for word in words):
+            return []  # the command notes the job's own process
+        text = "the command ends once it has handed the job over, as 'docker run -d' does: what"
+        text += " becomes of the job would not be known, and it may end with the command; write one"
+        text += " that waits for it (without -d, or with --wait): the cockpit detaches it by itself"
+        return [finding(rows.HANDED_OVER, text)]
 
     def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
         """Return what ends these jobs and what descends from them."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from cockpit.platforms.local.jobs import ProcessJobs
 from cockpit.runtime.process import process_facts
 from tests.platforms.conftest import HERE as HERE_TOO
 from tests.platforms.conftest import THERE
+from tests.platforms.local.making import local
 from tests.queries import queries_of
 from tests.waiting import until
 
@@ -269,6 +271,20 @@ async def test_a_client_that_hands_its_job_over_tells_nothing_of_its_end(box: Bo
     box.write("exit", "0\n")
     box.write("DONE", "")
     assert {*map(phase_of, (await box.looks(runs)).values())} == {Phase.SUCCEEDED}
+
+
+def test_a_command_that_hands_its_job_over_is_no_way_to_start_it(tmp_path: Path) -> None:
+    """Its status comes at once, and podman's container would end with it."""
+    platform, job = local(tmp_path), JobSpec(kind="local", pid_file=f"{tmp_path}/run.pid")
+    run = RunSpec(name="toy", job=job)
+    for command, handed in HANDED.items():
+        words = shlex.split(command)
+        blocks = handed or command.startswith("tmux")
+        assert bool(platform.command_checks(run, words)) is blocks, command
+        noted = [*words[:-1], f"{words[-1]} & echo $! > run.pid"]
+        assert not platform.command_checks(run, noted)
+        found = run.model_copy(update={"job": job.model_copy(update={"match": "train.py"})})
+        assert not platform.command_checks(found, words)
 
 
 FAILURES = {
