@@ -54,7 +54,6 @@ _PREFIXES: Final = (
     r"\bdp\.(?:pt|st|ct)\.[A-Za-z0-9]{40,}",  # Doppler
     r"\bLTAI[A-Za-z0-9]{12,}\b",
     r"\b1//0[\w-]{30,}",  # Google's refresh tokens
-    r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}",  # Discord
     r"\ba[ks]-[A-Za-z0-9]{22}\b",  # Modal
     r"\$(?:2[abxy]|[156y]|argon2\w{1,2}|scrypt|pbkdf2[\w-]*)\$[\w./$=,+-]{20,}",  # crypt(3)
     r"(?<=\.bearer\.authorization\.k8s\.io\.)[\w-]{16,}",  # Kubernetes over a WebSocket
@@ -108,6 +107,8 @@ _MADE: Final = late_regex(
 """What a vendor makes that nobody has named here: a short word, then random figures and letters
 of both sizes. What a service calls its requests, files and runs looks alike, and opens nothing."""
 _LONG_WORD: Final = late_regex(r"[\w-]{35}")
+_DISCORD: Final = late_regex(r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}")
+"""A bot's token, which holds no word that one could look for first."""
 _CUT_SHAPE = late_regex(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"
 )
@@ -139,6 +140,8 @@ def shaped_secrets(line: str) -> list[tuple[int, int]]:
         shaped = (match for match in _SHAPE.finditer(line) if len(set(match[0][-8:])) > 1)
         found += (match.span() for match in shaped)  # hf_xxxxxxxx stands for one
         found += (match.span() for match in _TORN.finditer(line))
+    if line.count(".") > 1:
+        found += (match.span() for match in _DISCORD.finditer(line))
     if _LONG_WORD.search(line):
         found += (match.span() for match in _MADE.finditer(line))
     if line.endswith("…"):

@@ -31,6 +31,7 @@ def _made(dice: random.Random, kind: str, length: int) -> str:
 
 
 TOKENS = [
+    "M<a24>.<a6>.<a27>",
     "GR1348941<a20>",
     "glsa_<a32>_<h8>",
     "NRII-<a32>",
