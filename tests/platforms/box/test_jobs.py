@@ -124,11 +124,11 @@ def test_a_session_that_only_follows_a_log_is_no_second_job(
 def test_what_a_session_has_found_is_not_told_as_recorded_in_a_file_that_nobody_wrote(
     run_of: MakeRun, there: There, box: Sshd, tmp_path: Path
 ) -> None:
-    there("tmux new-session -d -s train 'sleep 62'")
+    there("tmux new-session -d -s noted 'sleep 62'")
     there(f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid")
-    run = run_of("both", session="train", pid_file=tmp_path / "run.pid")
+    run = run_of("both", session="noted", pid_file=tmp_path / "run.pid")
     (job,) = asyncio.run(platform().live([run]))["both"].jobs
-    assert job.why == "recorded by session train"
+    assert job.why == "recorded by session noted"
 
 
 def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(
