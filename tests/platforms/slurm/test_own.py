@@ -37,7 +37,7 @@ def test_jobs_are_listed_and_one_becomes_a_run(
     assert found[f"slurm:{held}"] == "held, PENDING (JobHeldUser)"
 
     assert main(["init", f"slurm:{job}"]) == 2
-    assert f"name is open: grug (slurm job {job})" in capsys.readouterr().err
+    assert f"missing: name (grug (slurm job {job}))" in capsys.readouterr().err
     assert main(["init", f"slurm:{job}", "--set", "name=grug"]) == 0
     (run,) = load(tmp_path / "cockpit.toml").runs
     assert run.job is not None and run.job.id == job
