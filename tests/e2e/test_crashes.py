@@ -88,6 +88,7 @@ def _begun(lab: Lab, process: subprocess.Popen[str]) -> bool:
     return bool(lab.supervisors) or process.poll() is not None
 
 
+@long
 def test_a_relaunch_and_its_supervisor(lab: Lab, machine: Machine, chance: random.Random) -> None:
     """Either dies first; a trainer that has neither is found and recorded all the same."""
     for _ in range(ROUNDS):
@@ -188,6 +189,7 @@ def _aside(machine: Machine) -> list[int]:
     return sorted(int(path.parent.name[5:]) for path in names)
 
 
+@long
 def test_a_clean_up(lab: Lab, machine: Machine, chance: random.Random) -> None:
     """Nothing but what was listed is ever deleted; the next clean-up ends what was begun."""
     for _ in range(ROUNDS):

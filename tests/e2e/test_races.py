@@ -91,6 +91,7 @@ def test_two_machines_with_an_output_root_each_and_one_tracker_id(
     relaunches(chance, lab, here, there)
 
 
+@long
 def test_a_relaunch_against_a_stop(lab: Lab, chance: random.Random) -> None:
     """Whichever comes first: a stop never hits a job that it did not show."""
     here, there = lab.machine("a"), lab.machine("b")
@@ -135,6 +136,7 @@ def _never_from_what_was_rejected(*machines: Machine) -> None:
         assert int(last["facts"]["resumes_from"]) <= int(acts[-2]["facts"]["to"])
 
 
+@long
 def test_a_clean_up_against_a_clean_up(lab: Lab, chance: random.Random) -> None:
     """Each listed checkpoint is deleted once; what is kept stays."""
     here, there = lab.machine("a"), lab.machine("b")
