@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -319,8 +319,11 @@ class StoreView:
 
     def _values(self, kind: Callable[..., T], query: str, *values: object) -> tuple[T, ...]:
         """Return what a query finds as values of a kind: each column is the argument it names."""
-        with self._store.reading() as connection:
-            found = connection.execute(query, values)
+        with (
+            self._store.reading() as connection,
+            # closed even if a row is of another shape: while one is open, nothing later is seen
+            closing(connection.execute(query, values)) as found,
+        ):
             names = [column[0] for column in found.description]
             return tuple(kind(**dict(zip(names, row, strict=True))) for row in found)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from cockpit.cli import main
 from cockpit.config.file import store_path
@@ -52,6 +53,21 @@ def test_nested_writing_is_one_transaction(tmp_path: Path) -> None:
         RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
         raise RuntimeError
     assert not RunMemory(store).launches("r")
+
+
+def test_a_row_of_another_shape_keeps_nobody_from_reading_and_writing(tmp_path: Path) -> None:
+    path, seen = tmp_path / "store.sqlite", Observation(at=1.0, verdict=Verdict.HEALTHY)
+    store = Store(path)
+    first, second = RunMemory(store), RunMemory(Store(path))
+    for at in (1.0, 2.0):
+        assert first.observe("r", seen.model_copy(update={"at": at}), 1.0)
+    with store.writing() as connection:
+        connection.execute("UPDATE observations SET verdict = 'odd' WHERE at = 1")
+    with pytest.raises(ValidationError) as kept:  # as long as somebody keeps the error
+        first.observations("r")
+    assert second.observe("r", seen.model_copy(update={"at": 3.0}), 1.0)
+    assert [each.at for each in first.observations("r", 2.0)] == [2.0, 3.0], kept
+    assert first.observe("r", seen.model_copy(update={"at": 4.0}), 1.0)
 
 
 def test_a_corrupt_file_is_one_clear_line(tmp_path: Path) -> None:
