@@ -127,4 +127,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE answers ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE answers ADD COLUMN place TEXT NOT NULL DEFAULT ''",
     ),
+    # a holder of an answer that has ended stands for a reply that is owed; before, it meant nothing
+    ("UPDATE answers SET holder = '' WHERE state != 'taken'",),
 )

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from cockpit.cli import main
 from cockpit.config.file import store_path
+from cockpit.model.answers import TAKEN, HeardAnswer
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import Verdict
+from cockpit.store.answers import Answers
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.schema import MIGRATIONS
 from cockpit.store.store import EmptyStoreError, Store, StoreError, pack, run_key, unpack
@@ -169,6 +171,7 @@ from cockpit.model.report import Verdict
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.cli import main
 from cockpit.config.file import store_path
+from cockpit.model.answers import TAKEN, HeardAnswer
 from cockpit.model.clock import SystemClock
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.store.store import EmptyStoreError, Store
@@ -244,6 +247,24 @@ def test_a_file_that_is_just_being_made_holds_nothing_yet(tmp_path: Path) -> Non
         connection.execute("PRAGMA journal_mode = WAL")
     with pytest.raises(EmptyStoreError):
         Store(path, read_only=True)
+
+
+def test_an_answer_that_an_older_version_has_dealt_with_is_not_replied_to_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.sqlite"
+    heard = HeardAnswer(source="GitHub", answer="1", at=1.0, who="ada", said="/ack", state=TAKEN)
+    store = Store(path)
+    for answer in ("1", "2"):
+        assert Answers(store).take("r", heard.model_copy(update={"answer": answer}))
+    assert Answers(store).settle("r", heard.model_copy(update={"state": "done"}))
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE answers SET holder = 'gone'")
+        former = next(n for n, step in enumerate(MIGRATIONS) if "UPDATE answers" in step[0])
+        connection.execute(f"PRAGMA user_version = {former}")
+    (left,) = Answers(Store(path)).interrupted("r", before=2.0)
+    assert left.heard.answer == "2"
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, -0.0, 0.1 + 0.2, 1e22, 5e-324])
