@@ -285,7 +285,8 @@ class AnswerService(ReportService):
             if heard.state == TAKEN:
                 heard = heard.model_copy(update={"state": UNKNOWN, "result": INTERRUPTED})
                 settle = partial(self._answers.settle, key, heard)
-                await offload(settle, deadline=STORE_WITHIN)
+                if not await offload(settle, deadline=STORE_WITHIN):
+                    continue  # whoever had taken it was not gone, and tells how it ended
             text = f"{heard.who}: {heard.result}"
             if heard.state == PLANNED:
                 text += f" {NOT_OFFERED}"

@@ -15,7 +15,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.config.file import load
 from cockpit.services import answers
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.answers import Answers
+from cockpit.store.answers import Answers, InterruptedAnswer
 from cockpit.store.standing import StandingOrders
 from cockpit.store.store import StoreError
 from tests.records.fake_github import Trouble
@@ -51,6 +51,28 @@ async def test_an_answer_whose_watch_was_killed_is_not_repeated_and_not_lost_sil
     assert here.did("ack") == []
     (reply,) = phone.replies
     assert "answer anew" in reply
+
+
+async def test_an_answer_that_was_dealt_with_after_all_is_not_called_unknown(
+    phone: Phone, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone.says("/ack all")
+    (comment,) = phone.github.comments[1]
+    words = [str(here.store.path), here.key, str(comment["id"])]
+    await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", TAKES_AND_DIES, *words], check=True
+    )
+    adopt = Answers.adopt
+
+    def late(store: Answers, run: str, found: InterruptedAnswer) -> bool:
+        done = {"state": "done", "result": "C-01 acknowledged"}
+        assert store.settle(run, found.heard.model_copy(update=done))
+        return adopt(store, run, found)
+
+    monkeypatch.setattr(Answers, "adopt", late)
+    (answer,) = await here.answered()
+    assert answer.endswith("done: C-01 acknowledged")
+    assert list(phone.replies) == []
 
 
 async def test_a_comment_ends_no_order_that_was_armed_after_it(phone: Phone, night: Night) -> None:
