@@ -384,18 +384,23 @@ def local_job_in(place: Path, folder: Path) -> Iterator[Clue]:
 
 def folders_with_saves(folder: Path) -> list[Path]:
     """Return the folders below one that hold checkpoints by their names; never raises."""
-    found = []
+    found: list[Path] = []
     for pattern in ("*", "*/*"):
         with suppress(OSError):
-            found += [each for each in sorted(folder.glob(pattern))[:MOST] if _holds_saves(each)]
+            found += filter(_holds_saves, sorted(folder.glob(pattern))[:MOST])
     return found
 
 
 def _holds_saves(place: Path) -> bool:
-    """Tell by names alone, so as to be quick, whether a folder holds checkpoints; may raise."""
-    return place.is_dir() and any(
-        looks_like_checkpoint(each.name) for each in islice(place.iterdir(), MOST)
-    )
+    """Tell by names alone, so as to be quick, whether a folder holds checkpoints.
+
+    One that cannot be read holds none, and hides no other.
+    """
+    with suppress(OSError):
+        return place.is_dir() and any(
+            looks_like_checkpoint(each.name) for each in islice(place.iterdir(), MOST)
+        )
+    return False
 
 
 def saves_in(folder: Path) -> Iterator[Clue]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import load
 
+REPO = Path(__file__).resolve().parents[2]
 TRAINS = ("logs/train.log", "logs/train.pid", "logs/train.exit")
 
 
@@ -47,6 +52,22 @@ def test_a_log_with_its_process_id_is_something_to_begin_from(
     assert run.job is not None
     assert run.job.pid_file is not None and run.job.pid_file.path.endswith("logs/train.pid")
     assert run.job.exit_file is not None and run.job.exit_file.path.endswith("logs/train.exit")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_folder_that_cannot_be_read_hides_no_other() -> None:
+    with tempfile.TemporaryDirectory(prefix="cockpit-test-") as name:
+        for each in ("a", "b", "c"):
+            (Path(name) / each / "checkpoint-500").mkdir(parents=True)
+        Path(name).chmod(0o755)
+        (Path(name) / "b").chmod(0)
+        code = (
+            "import os, sys; from pathlib import Path; from cockpit.init.sources import here;"
+            "os.setuid(65534); print([each.what for each in here(Path(sys.argv[1]))])"
+        )
+        words = [sys.executable, "-c", code, name]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=REPO)
+    assert done.stdout == "['a', 'c']\n"
 
 
 def test_an_id_that_the_client_made_up_is_not_pinned(
