@@ -139,13 +139,22 @@ def test_every_verb_of_the_documents_exists(capsys: pytest.CaptureFixture[str]) 
 
 def test_every_variable_and_setting_that_the_documents_name_in_their_text_is_known() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "cockpit").rglob("*.py"))
-    told = DOCUMENTS.replace(PAGES["architecture.md"], "")  # that one names tables of the code
-    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", told))
+    told = DOCUMENTS.replace(PAGES["architecture.md"], "")
+    variables, tables = map(capitals, (told, PAGES["architecture.md"]))
     assert {"GH_TOKEN", "GITHUB_API_URL"} <= variables
-    assert variables - set(re.findall(r"\w+", code)) == set()
+    texts = re.findall(r'(?<!")"([^"\n]+)"(?!")', code)
+    texts.append((ROOT / "docs" / "cockpit.1").read_text("utf-8"))  # what options take
+    assert variables - set(re.findall(r"\w+", "\n".join(texts))) == set()
+    assert "LAYOUTS" in tables
+    assert tables - set(re.findall(r"^([A-Z]\w+)\b", code, re.M)) == set()
     written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", DOCUMENTS)
     assert ("ui", "mouse") in written
     assert [pair for pair in written if pair[1] not in keys_of(pair[0])] == []
+
+
+def capitals(text: str) -> set[str]:
+    """Return what stands in a text in capitals and as code: variables, and tables of the code."""
+    return set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", text))
 
 
 def test_every_threshold_stands_in_the_row_of_a_condition() -> None:
