@@ -25,7 +25,6 @@ from cockpit.verbs.check import checked
 from cockpit.verbs.common import BLIND, OK, UsageError, helps, print_document, put, run_file, say
 from cockpit.verbs.reading import run_meant
 
-"""What is wrong with the address itself: the caller has to correct it."""
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
 
