@@ -136,12 +136,13 @@ def may_hold_key(words: Iterable[str]) -> bool:
 def shaped_secrets(line: str) -> list[tuple[int, int]]:
     """Return the ranges of ``line`` that have a key's shape."""
     found: list[tuple[int, int]] = []
+    shaped: list[re.Match[str]] = []
     if holds_any(line, _HINTS):
-        shaped = (match for match in _SHAPE.finditer(line) if len(set(match[0][-8:])) > 1)
-        found += (match.span() for match in shaped)  # hf_xxxxxxxx stands for one
+        shaped += _SHAPE.finditer(line)
         found += (match.span() for match in _TORN.finditer(line))
     if line.count(".") > 1:
-        found += (match.span() for match in _DISCORD.finditer(line))
+        shaped += _DISCORD.finditer(line)
+    found += (match.span() for match in shaped if len(set(match[0][-8:])) > 1)  # hf_xxxx: for one
     if _LONG_WORD.search(line):
         found += (match.span() for match in _MADE.finditer(line))
     if line.endswith("…"):
