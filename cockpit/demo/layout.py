@@ -79,6 +79,11 @@ class DemoLayout:
         return self.folder / ".demo.lock"
 
     @property
+    def guarded(self) -> Path:
+        """Locked while a guard waits beside a demo, or stops what it has left."""
+        return self.folder / ".guard.lock"
+
+    @property
     def kept(self) -> Path:
         """There when a demo has left its processes running."""
         return self.folder / ".kept"
@@ -137,6 +142,10 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle = -1
+
+    def fileno(self) -> int:
+        """Return the descriptor; a process that inherits it holds the lock, too."""
+        return self._handle
 
     def __enter__(self) -> Self:
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -18,7 +18,7 @@ from git import GitError
 from cockpit.config.file import ConfigError, load, store_path
 from cockpit.demo import folder
 from cockpit.demo.folder import command
-from cockpit.demo.guard import PATIENCE, DemoGuard
+from cockpit.demo.guard import PATIENCE, DemoGuard, await_guard
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.processes import kill, noted, stop
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
@@ -218,8 +218,9 @@ def prepare(layout: DemoLayout) -> bool:
     """Make the folder ready; return True if a kept fleet still runs there and is taken up again.
 
     Otherwise what an earlier demo left (files, processes, what is remembered of its runs) goes
-    and everything is built anew. The lock is held.
+    and everything is built anew. The lock is held. Raises ``DemoBusyError``.
     """
+    await_guard(layout)
     if layout.kept.exists() and layout.living():
         return True
     stop(layout.living, PATIENCE)
@@ -258,7 +259,11 @@ def conducted(layout: DemoLayout, fleet: F, *, keep: bool, patience: float) -> I
 
 
 def remove(layout: DemoLayout) -> None:
-    """Stop and remove everything. The folder is ours and the lock is held."""
+    """Stop and remove everything. The folder is ours and the lock is held.
+
+    Raises ``DemoBusyError``.
+    """
+    await_guard(layout)
     stop(layout.living, PATIENCE)
     forget(layout)
     folder.remove(layout)

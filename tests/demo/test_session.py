@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import git
@@ -49,16 +51,58 @@ def test_without_its_guard_a_demo_still_leaves_nothing_behind(layout: DemoLayout
     prepare(layout)
     with running(layout, keep=False, patience=0.0) as fleet:
         until(lambda: layout.living())
-        guards = [
-            int(entry.name)
-            for entry in Path("/proc").glob("[0-9]*")
-            if str(layout.folder).encode() in _argv(entry) and b"cockpit.demo.guard" in _argv(entry)
-        ]
-        for pid in guards:
+        found = guards(layout)
+        for pid in found:
             os.kill(pid, signal.SIGKILL)
-    assert len(guards) == 1
+    assert len(found) == 1
     assert fleet.trouble is None
     assert layout.living() == []
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from cockpit.demo.guard import DemoGuard
+from cockpit.demo.layout import DemoLayout
+guard = DemoGuard(DemoLayout(Path(sys.argv[1])))
+print("guarded", flush=True)
+sys.stdin.read()
+"""
+"""A demo that waits to be killed."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deed", [prepare, remove])
+def test_a_demo_waits_for_the_guard_of_one_that_was_killed(
+    deed: Callable[[DemoLayout], object], layout: DemoLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop the runs of the next one: they have the same pid files."""
+    argv = [sys.executable, "-c", KILLED, str(layout.folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == b"guarded\n"
+        until(lambda: guards(layout))
+        (guard,) = guards(layout)
+        os.kill(guard, signal.SIGSTOP)
+        demo.kill()
+    try:
+        monkeypatch.setattr("cockpit.demo.guard.LONGEST", 0.0)
+        with pytest.raises(DemoBusyError, match="of a demo that was killed are still being stopp"):
+            deed(layout)
+    finally:
+        os.kill(guard, signal.SIGCONT)
+    monkeypatch.undo()
+    deed(layout)
+    assert guards(layout) == []
+
+
+def guards(layout: DemoLayout) -> list[int]:
+    """Return the ids of the guards that live beside a demo."""
+    return [
+        int(entry.name)
+        for entry in Path("/proc").glob("[0-9]*")
+        if str(layout.folder).encode() in _argv(entry) and b"cockpit.demo.guard" in _argv(entry)
+    ]
 
 
 def _argv(process: Path) -> list[bytes]:

@@ -15,6 +15,7 @@ from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
 from cockpit.demo.away.kubernetes import KubernetesSite
 from cockpit.demo.away.site import Ground, Site
 from cockpit.demo.folder import NOTIFY, own_tables, table
+from cockpit.demo.guard import await_guard
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.processes import stop
 from cockpit.demo.session import DemoFleet, allow_entries, conducted, forget
@@ -232,9 +233,10 @@ def prepare(layout: DemoLayout, site: Site) -> Journal:
     """Return the journal of a demo that can be run: a kept one that still lives, else a new one.
 
     What an earlier demo left goes first, but for one that was kept elsewhere. Raises
-    ``FolderError``, ``CannotError``, ``LostError``, ``LeftError``, ``JournalError``. The lock is
-    held.
+    ``FolderError``, ``CannotError``, ``LostError``, ``LeftError``, ``JournalError``,
+    ``DemoBusyError``. The lock is held.
     """
+    await_guard(layout)
     former = Journal.read(layout)
     if former is not None and _goes_on(former, site):
         return former
@@ -309,8 +311,10 @@ def running(journal: Journal, *, keep: bool) -> Iterator[AwayFleet]:
 def remove(layout: DemoLayout) -> None:
     """Stop and remove everything, there and here. The folder is ours and the lock is held.
 
-    Raises ``LeftError`` (the folder here stays, so that it can be tried again), ``JournalError``.
+    Raises ``LeftError`` (the folder here stays, so that it can be tried again), ``JournalError``,
+    ``DemoBusyError``.
     """
+    await_guard(layout)
     journal = Journal.read(layout)
     if journal is not None:
         _take_away(journal)
