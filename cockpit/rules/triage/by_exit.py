@@ -26,6 +26,7 @@ from cockpit.rules.triage.patterns import (
     PROBE,
     REFUSAL,
     REFUSED,
+    STUCK,
     TASK_DIED,
     TERMINATED,
     USAGE,
@@ -320,7 +321,9 @@ def _just_stops(log: Log) -> bool:
     if not all(USUAL.search(line) for line in after):
         return False
     return not any(
-        said.search(line) for line in after for said in (ORDERED, BY_HAND, TERMINATED, DONE)
+        said.search(line)
+        for line in after
+        for said in (ORDERED, BY_HAND, TERMINATED, DONE, STUCK, FATAL)
     )
 
 

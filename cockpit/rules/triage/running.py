@@ -181,10 +181,13 @@ def _unusual_since(log: Log) -> list[int]:
     """Return the lines after all progress, if ``SAID`` of them tell of no usual work.
 
     Where no word is known, that training was seen before them proves nothing of now (SPEC T).
-    A pulse that differs in its figures alone counts once.
+    A pulse that differs in its figures alone counts once. What tells of a stand or of a failure is
+    no usual work, whoever writes it.
     """
     last = max((index for index, _ in (*log.marks, *log.bars)), default=len(log.lines))
-    usual = {*log.matching(USUAL), *log.matching(NETWORK), *log.matching(TRACKER)}
+    serious = {*log.matching(STUCK), *log.matching(FATAL)} - {*log.matching(COUNTS)}
+    usual = {*log.matching(USUAL)} - serious
+    usual |= {*log.matching(NETWORK), *log.matching(TRACKER)}
     said = [i for i in range(last + 1, len(log.lines)) if log.lines[i].strip() and i not in usual]
     said = [index for index in said if not log.lines[index][:1].isspace()]
     return said if log.kinds(said) >= SAID else []

@@ -83,6 +83,41 @@ def test_what_is_told_of_a_step_behind_it_is_usual_work(lines: list[str]) -> Non
     assert triage([*steps, *strange], "running", None).name == "unknown"
 
 
+WARNED = "W0811 21:55:2{0}.377263     769 agent{0}.cc:30] {1}"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [WARNED.format(1, "RPC to task 3 failed twice"), WARNED.format(2, "barrier 7 failed")],
+        ["DEBUG ring: rank 3 aborted", "DEBUG ring: fatal for its neighbour"],
+        ["│ rank 3 failed │", "│ its neighbour has failed, too │"],
+        ["seconds since rank 3 failed: 312.55", "and since the ring failed: 412.55"],
+    ],
+)
+def test_what_tells_of_a_failure_is_no_usual_work_whoever_writes_it(lines: list[str]) -> None:
+    steps = [f"step {at} loss 2.{at}" for at in range(1, 8)]
+    assert triage([*steps, *lines], "running", None).action == "escalate"
+
+
+def test_what_tells_of_a_stand_after_a_preemption_is_no_usual_work() -> None:
+    steps = [f"step {at} loss 2.{at}" for at in range(1, 8)]
+    taken = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-06-16T12:00:11 DUE TO PREEMPTION"
+    begun = [f"{taken} ***", "Resuming from checkpoint step-3", *steps]
+    assert triage([*steps, *begun], "running", None).action == "none"
+    stands = ["DEBUG ring: stuck in barrier 7", "DEBUG neighbour: hung in all_reduce 9"]
+    assert triage([*steps, *begun, *stands], "running", None).action == "escalate"
+
+
+def test_a_job_whose_last_words_tell_of_a_stand_did_not_just_stop() -> None:
+    steps = [f"step {at} loss 2.{at}" for at in range(1, 8)]
+    said = WARNED.format(1, "{}").replace("W0811", "I0811")
+    usual = triage([*steps, said.format("compiled a module")], "failed", None)
+    assert (usual.name, usual.action) == ("killed", "relaunch")
+    stands = triage([*steps, said.format("the ring is stuck in barrier 7")], "failed", None)
+    assert stands.action == "escalate"
+
+
 def test_memory_that_a_node_does_not_register_is_no_matter_of_a_relaunch() -> None:
     raised = "RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO)"
     warned = (
