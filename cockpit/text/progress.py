@@ -370,7 +370,8 @@ def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
     plain = next((field for field in found if field.words == ("loss",)), None)
     of_parts = plain is None and {("lr",), ("epoch",)} <= {field.words for field in found}
     if of_parts:  # TRL's reinforcement learning: ``'loss/policy_avg': 0.1, 'val/ratio': 0.9``
-        plain = next((field for field in found if field.words[:1] == ("loss",)), None)
+        parts = (field for field in found if field.words[:1] == ("loss",))
+        plain = next((each for each in parts if not evaluates([each])), None)
     if plain is None or (evaluates(found) and not of_parts):
         return None
     rates = throughput(found)

@@ -78,6 +78,10 @@ def test_a_bar_that_is_described_by_metrics_alone_is_of_the_training() -> None:
             (None, None, -0.002),
         ),
         (
+            "{'loss/eval/total': 3.5, 'loss/train/total': 2.5, 'lr': 1.9e-06, 'epoch': 0.92}",
+            (None, None, 2.5),
+        ),
+        (
             "| epoch 017:  54%|▌| 19/35 [00:21<00:16,  1.03s/it, loss=11.824, gnorm=0.415, cl"
             "| epoch 017:  57%|▌| 20/35 [00:22<00:15,  1.02s/it, loss=11.831, gnorm=0.425, cl",
             (20, 35, 11.831),
@@ -99,6 +103,11 @@ def test_what_the_training_says_beside_other_work_is_read(
 ) -> None:
     ((_, found),) = read_lines([line])
     assert (found.step, found.max_step, found.loss) == told
+
+
+def test_a_dictionary_with_the_loss_of_an_evaluation_alone_tells_none_of_training() -> None:
+    line = "{'loss/eval/total': 3.5, 'lr': 1.9e-06, 'epoch': 0.92}"
+    assert list(read_lines([line])) == []
 
 
 def test_the_bar_of_an_evaluation_in_the_midst_of_the_steps_counts_no_step() -> None:
