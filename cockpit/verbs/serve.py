@@ -81,10 +81,10 @@ def _address(url: str | None, token_env: str | None) -> Address:
             raise UsageError("--token-env goes with --url")
         return NOWHERE
     token = os.environ.get(token_env, "") if token_env is not None else ""
-    if token_env is not None and len(token) < SHORTEST:
+    if token_env is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST},}}", token):
         raise UsageError(
-            f"--token-env: {token_env} has no token of {SHORTEST} characters or more; "
-            "`openssl rand -hex 32` makes one"
+            f"--token-env: {token_env} has no token of {SHORTEST} characters or more that a header "
+            "can carry; `openssl rand -hex 32` makes one"
         )
     try:
         return address_of(url, token)
