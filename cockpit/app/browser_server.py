@@ -524,13 +524,12 @@ class Server:
                     news_came = await viewer.news.wait()
             viewer.news.clear()
             now, about = self._picture, self._window.about()
-            rows = changed(shown, now) if news_came else {}
+            rows = changed(shown, now)  # news may come in the moment in which the wait ends
             if rows or about != said or not news_came:
                 update = {"rows": rows, "height": len(now), **about}
                 writer.write(encoded(Opcode.TEXT, _document(update)))
                 await _taken(writer)
-                said = about
-            shown = now if news_came else shown
+            shown, said = now, about
 
     def _heard(self, viewer: Viewer, word: str) -> None:
         """Take a word of a viewer: the size of a window, a tap, else a key."""
