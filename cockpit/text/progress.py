@@ -367,11 +367,10 @@ def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
     """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
     if "{" not in shape or not hints(found):
         return None
-    plain = next((field for field in found if field.words == ("loss",)), None)
-    of_parts = plain is None and {("lr",), ("epoch",)} <= {field.words for field in found}
-    if of_parts:  # TRL's reinforcement learning: ``'loss/policy_avg': 0.1, 'val/ratio': 0.9``
-        parts = (field for field in found if field.words[:1] == ("loss",))
-        plain = next((each for each in parts if not evaluates([each])), None)
+    told = {each.words for each in found}
+    of_parts = ("loss",) not in told and {("lr",), ("epoch",)} <= told  # TRL: 'loss/policy_avg'
+    own = [each for each in found if each.words[:1] == ("loss",) and not evaluates([each])]
+    plain = next((each for each in own if of_parts or each.words == ("loss",)), None)
     if plain is None or (evaluates(found) and not of_parts):
         return None
     rates = throughput(found)
