@@ -64,7 +64,7 @@ def _still_writing(
 
     Each launch dates its own records. A launch whose exit record is there has ended. Of those
     that processes here have open for writing each lives; where one of them alone logs a loss, the
-    others are ranks of its training.
+    others that have begun with it are ranks of its training.
     """
     newest = max((tail.record_at or 0.0 for tail in tails), default=0.0)
     pairs = list(zip(fragments, tails, strict=True))
@@ -73,7 +73,8 @@ def _still_writing(
     for (one, tail), (later, _) in pairwise(pairs):
         at = tail.record_at
         both = one.path in held and any(each.path in held for each, _ in pairs if each is not one)
-        if both and sum(logs_loss) == 1:
+        at_once = later.started_at - one.started_at <= TOGETHER
+        if both and at_once and sum(logs_loss) == 1:
             continue
         if both:
             at = max(at or 0.0, one.mtime)

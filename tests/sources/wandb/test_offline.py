@@ -384,6 +384,18 @@ async def test_ranks_of_one_training_that_log_no_loss_are_no_second_writer(
     assert bool(found.writers) == (rows > 0)
 
 
+async def test_a_later_launch_that_logs_no_loss_yet_is_a_second_writer(tmp_path: Path) -> None:
+    """Ranks begin together; one that comes after an hour compiles, and then writes the run too."""
+    names = ("offline-run-1-abc", "offline-run-2-abc")
+    launch(tmp_path, names[0], T0, 60)
+    launch(tmp_path, names[1], T0 + 3600, 0)
+    with ExitStack() as opened:
+        for name in names:
+            opened.enter_context((tmp_path / name / "run-abc.wandb").open("ab"))
+        found = await value(spec(tmp_path, id="abc"), Then(T0 + 3700))
+    assert [each.name for each in found.writers] == [names[0]]
+
+
 def lightning(trained: int, validated: Iterable[int], loss: str = "val_loss") -> list[bytes]:
     """Return the rows of an epoch: each fiftieth step, then validations by their own count."""
 
