@@ -21,7 +21,8 @@ from cockpit.model.facet import Problem
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import recorded_commands
-from cockpit.platforms.local.programs import arguments, is_cockpit, program
+from cockpit.platforms.local.census import census_of, descendants
+from cockpit.platforms.local.programs import SHIMS, arguments, is_cockpit, program
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
@@ -61,7 +62,10 @@ async def needed_by_others(context: ActionContext) -> dict[str, str]:
         mine = _on(host, roots)
         folders = {root: run.name for run in runs for root in _on(host, _roots_of(run))}
         there = [each for each in named if each.place in _on(host, [each.place])]
-        there += await _in_use(host, saves, mine)
+        lie, _ = await _followed(host, mine, ())  # an open file is told by where it really lies
+        used = await _in_use(host, saves, [*lie.values()])
+        found |= {_whole(place): why for place, why in used}
+        there += used
         places = dict.fromkeys((*mine, *(each.place for each in there)))
         real, links = await _followed(host, [*places], [*folders])
         led = [NeededPlace(on_host(host, real[each.place]), each.why) for each in there]
@@ -97,33 +101,52 @@ async def _followed(
 
 
 async def _in_use(
-    host: str | None, saves: frozenset[str], roots: Sequence[Place]
+    host: str | None, saves: frozenset[str], roots: Sequence[str]
 ) -> list[NeededPlace]:
-    """Return what programs of a machine have open, or were told, of saves with these names."""
+    """Return what programs of a machine have open, or were told, of saves with these names.
+
+    What was told to a program in a container, or to another user's, whose work folder is not to be
+    had, may lie anywhere.
+    """
     if host is None and sys.platform != "linux":
         return []
-    asked = ask("who uses the saves", "processes", files=[root.path for root in roots])
+    asked = ask("who uses the saves", "processes", files=roots)
     answer = (await ask_host(host, [asked], DEADLINE))[asked]
     if isinstance(answer, Problem):
         raise OSError(f"who uses the saves: {answer.message}")
     found: dict[str, str] = {}
+    processes = census_of(answer)
+    shims = [one.pid for one in processes.values() if posixpath.basename(one.argv[0]) in SHIMS]
+    contained = descendants(processes, shims)
     for pid, *_, argv, folder, _, _, files in answer:
-        if not argv or is_cockpit(argv):
+        if is_cockpit(argv):
             continue
         who = f"pid {pid} ({clean(program(argv), 60)})"
-        paths = (posixpath.normpath(posixpath.join(folder or "/", w)) for w in _words(argv))
-        found |= dict.fromkeys(paths, f"the command of {who} names it")
+        for word in filter(None, _words(argv)):
+            path, names = posixpath.normpath(posixpath.join(folder or "/", word)), "names"
+            if pid in contained:
+                path, names = f"{ANYWHERE}/{_from_save(path, saves)}", "may name"
+            elif folder is None and not word.startswith("/"):
+                path, names = f"{ANYWHERE}{path}", "may name"
+            if names == "names" or not word.isdigit():  # a step names no path
+                found[path] = f"the command of {who} {names} it"
         found |= {path: f"{who} has it open" for path, *_ in files}
     return [
-        NeededPlace(on_host(host, path), why)
+        NeededPlace(Place(FILE, "", path) if path[0] == ANYWHERE else on_host(host, path), why)
         for path, why in found.items()
         if not saves.isdisjoint(path.split("/"))
     ]
 
 
+def _from_save(path: str, saves: frozenset[str]) -> str:
+    """Return a path from the part on that is a save's name: a container mounts what is above it."""
+    parts = path.split("/")
+    return "/".join(parts[next((at for at, part in enumerate(parts) if part in saves), 0) :])
+
+
 def _words(argv: Sequence[str]) -> Iterator[str]:
     """Yield the values of a command line, and those that one word holds: ``a=b,c=d``."""
-    for word in argv[1:]:
+    for word in argv:  # a title is one word: setproctitle
         for part in _BETWEEN.split(word):
             yield part
             yield part.rpartition("=")[2]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.retention.retain import Retain
+from cockpit.hosts import agent
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec, CodeSpec
 from tests.actions.resting import Rest, blocks
@@ -183,3 +184,58 @@ async def test_what_a_living_program_uses_stays(
         program.wait()
     assert sorted(kept, key=str) == [100, 500, 600]
     assert f"pid {program.pid} " in kept[100] and kept[100].endswith(why)
+
+
+async def test_what_a_program_has_open_behind_a_root_that_is_a_link_stays(tmp_path: Path) -> None:
+    """The machine tells where the open file really lies: on the disk that the root leads to."""
+    rest = hf(tmp_path)
+    rest.root.rename(tmp_path / "disk")
+    rest.root.symlink_to(tmp_path / "disk")
+    program = using(rest.root, (), "{root}/checkpoint-100/trainer_state.json")
+    try:
+        kept = await going(rest)
+    finally:
+        program.kill()
+        program.wait()
+    assert kept[100].endswith("has it open")
+
+
+SHIM = [
+    5,
+    1,
+    5,
+    5,
+    0,
+    "S",
+    4,
+    ["/usr/bin/containerd-shim-runc-v2", "-id", "3f"],
+    "/",
+    None,
+    None,
+    [],
+]
+
+
+@pytest.mark.parametrize(
+    ("parent", "folder", "word"),
+    [
+        (1, None, "checkpoint-100"),
+        (1, None, "../out/checkpoints/checkpoint-100/x"),
+        (5, "/app", "/mounted/checkpoint-100"),
+        (1, None, "100"),
+        (5, "/app", "100"),
+        (1, None, "their/checkpoint-100"),
+        (1, "/app", "/mounted/checkpoint-100"),
+    ],
+)
+async def test_what_the_program_of_another_user_or_container_was_told_may_lie_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parent: int, folder: str | None, word: str
+) -> None:
+    """The work folder of the one and the mounts of the other are not told to us."""
+    rest = hf(tmp_path)
+    argv = ["eval", f"--model={word}"]
+    theirs = [7, parent, 7, 7, 1234, "S", 5, argv, folder, None, False, []]
+    monkeypatch.setitem(agent.CALLS, "processes", lambda **asked: [SHIM, theirs])
+    kept = await going(rest)
+    elsewhere = word.isdigit() or word.startswith("their/") or (parent, folder) == (1, "/app")
+    assert kept.get(100) == (None if elsewhere else "the command of pid 7 (eval) may name it")
