@@ -235,7 +235,7 @@ def _works_for_it(processes: Census, parent: Process, top: Process, group: froze
     """
     if is_helper(top.argv):
         return True
-    own = [_without_rank(processes[pid]) for pid in group]
+    own = [_without_rank(processes[pid]) for pid in (top.pid, *group)]
     return not any(
         one.ppid == parent.pid
         and not (is_tool(one.argv) or is_helper(one.argv) or one.pid in group)
@@ -253,8 +253,10 @@ def _without_rank(process: Process) -> list[str]:
 _RANK: Final = re.compile(
     r"\n--?(?:(?:(?:local|global|node|machine|worker)[-_])?rank|process[-_](?:id|index)|worker[-_]id)"
     r"[=\n]\d+(?=\n|\Z)"
+    r"|(?<=\bpipe_handle=)\d+"
 )
-"""How a launcher tells each of its processes which one it is: ``--local_rank=3``, ``--rank 3``."""
+"""How a launcher tells each of its processes which one it is: ``--local_rank=3``, ``--rank 3``, and
+the pipe that ``multiprocessing`` has for one that it spawns."""
 
 
 def _has_more(processes: Census, shell: Process, top: Process, group: frozenset[int]) -> bool:

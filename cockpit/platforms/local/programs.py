@@ -218,7 +218,8 @@ FOLLOWERS: Final = frozenset(
 REPEATERS: Final = frozenset(
     """
     xargs parallel watch entr find fswatch watchman watchexec nodemon supervisord circusd runsv
-    s6-supervise supervise pm2 god immortal containerd-shim containerd-shim-runc-v2 conmon
+    s6-supervise supervise pm2 god immortal containerd-shim containerd-shim-runc-v2 conmon pueued
+    tsp
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that start the next command, or the same one again, when one of theirs has ended."""

@@ -382,6 +382,27 @@ def test_who_starts_one_command_after_another_is_named(
     assert job.starter is not None and named in job.starter
 
 
+def test_a_queue_of_commands_is_no_part_of_the_job_that_it_runs_now(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    """A stop of the queue would take what waits in it along."""
+    run = run_spec(tmp_path, log=str(tmp_path / "run.log"))
+    train = [*PYTHON, script(tmp_path, "train.py", f"{WAIT}")]
+    text = f"""import subprocess, time
+with open({str(tmp_path / "run.log")!r}, "a") as log:
+    one = subprocess.Popen({train}, stdout=log, start_new_session=True)
+open("pid", "w").write(str(one.pid))
+print("up", flush=True)
+time.sleep(60)
+"""
+    queue = zoo.run(*PYTHON, script(tmp_path, "pueued", text), "-vv", cwd=tmp_path)
+    trains = noted(tmp_path / "pid")
+    until(lambda: pids(live(run)) != [])
+    (job,) = live(run).jobs
+    assert job.id == f"pid:{trains}"
+    assert job.starter is not None and job.starter.startswith(f"pid {queue}: ")
+
+
 @pytest.mark.parametrize("launcher", ["supervisord", "watchdog.py"])
 def test_who_runs_others_beside_a_job_is_no_part_of_it(
     tmp_path: Path, zoo: Zoo, launcher: str
@@ -426,3 +447,34 @@ time.sleep(60)
     launcher = zoo.run(*PYTHON, script(tmp_path, "launch.py", text), cwd=tmp_path)
     until((tmp_path / "up").exists)
     until(lambda: pids(live(run)) == [launcher])
+
+
+RANKS = """import multiprocessing, subprocess, time
+def rank(number):
+    if number == 0:
+        log = open("run.log", "a")
+        {then}
+    open(f"up-{{number}}", "w").close()
+    time.sleep(60)
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    for number in range(2):
+        context.Process(target=rank, args=(number,)).start()
+    print("up", flush=True)
+    time.sleep(60)
+"""
+HELPER = 'subprocess.Popen(["wandb-core", "60"], executable="/bin/sleep", stdout=log)'
+HELPED = f"{HELPER}; log.close()"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("then", ["pass", HELPED], ids=["by itself", "by a helper"])
+def test_ranks_that_a_program_has_forked_or_spawned_are_part_of_its_job(
+    tmp_path: Path, zoo: Zoo, method: str, then: str
+) -> None:
+    """As ``torch.multiprocessing.spawn``: only the first rank writes, by itself or by a helper."""
+    run = run_spec(tmp_path, log=str(tmp_path / "run.log"))
+    text = RANKS.format(method=method, then=then)
+    trainer = zoo.run(*PYTHON, script(tmp_path, "train.py", text), cwd=tmp_path)
+    until(lambda: all((tmp_path / f"up-{number}").exists() for number in range(2)))
+    until(lambda: pids(live(run)) == [trainer])
