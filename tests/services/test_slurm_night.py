@@ -21,6 +21,7 @@ JOB = """#!/bin/sh
 COCKPIT_LAUNCH_ID=$SLURM_JOB_ID exec {}
 """
 PREEMPTS = """\
+MinJobAge=3600
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 PartitionName=urgent Nodes=ALL PriorityTier=10 MaxTime=INFINITE State=UP DefMemPerCPU=10
