@@ -77,7 +77,9 @@ INTERRUPTED: Final = (
     "not known whether it was done: the cockpit was stopped while it dealt with this; look at the"
     " run, and answer anew"
 )
-NOT_OFFERED: Final = "Its words were not sent: the cockpit was stopped before that; ask anew"
+NOT_OFFERED: Final = (
+    "Whether its words were sent is not known: the cockpit was stopped meanwhile; ask anew"
+)
 SHOWN: Final = 5
 """Warnings of a plan that a reply repeats."""
 DOES: Final[Mapping[AnswerVerb, str]] = {

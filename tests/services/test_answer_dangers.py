@@ -403,7 +403,8 @@ assert Answers(Store(Path(sys.argv[1]))).settle(sys.argv[2], heard)
 
 
 @pytest.mark.parametrize(
-    ("state", "told"), [("done", "C-01 acknowledged\n"), ("planned", "words were not sent")]
+    ("state", "told"),
+    [("done", "C-01 acknowledged\n"), ("planned", "words were sent is not known")],
 )
 async def test_a_reply_that_a_kill_has_prevented_is_sent_by_the_next_watch(
     phone: Phone, here: Machine, state: str, told: str
