@@ -326,16 +326,24 @@ def _folder(path: Path, folder: Path) -> Iterator[Clue]:
 
 
 def _written_in(path: Path, folder: Path) -> Iterator[Clue]:
-    """Yield the checkpoints, the W&B runs and the one local job that lie in a trainer's folder."""
+    """Yield the checkpoints, the W&B runs and the one local job that lie in a trainer's folder.
+
+    W&B runs and a job that lie beside it are its own where no other folder there has checkpoints.
+    """
     roots = [relative(each, folder) for each in _roots_in(path)]
     if roots:
         value = roots if len(roots) > 1 else roots[0]
         yield Clue(("checkpoints", "path"), value, "checkpoints lie there")
-    for wandb in (path / "wandb", folder / "wandb"):
+    own = path.absolute()
+    others = (each.absolute() for each in folders_with_saves(folder))
+    alone = all(each.is_relative_to(own) for each in others)
+    places = (path, folder) if alone else (path,)
+    for wandb in (each / "wandb" for each in places):
         if wandb.is_dir() and (ids := list(_ids_in(wandb))):
             yield from _wandb_runs(wandb, folder, ids)
             break
-    yield from list(local_job_in(path, folder)) or local_job_in(folder, folder)
+    jobs = (list(local_job_in(each, folder)) for each in places)
+    yield from next(filter(None, jobs), ())
 
 
 def _roots_in(path: Path) -> list[Path]:

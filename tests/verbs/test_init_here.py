@@ -130,6 +130,17 @@ def test_what_lies_in_a_trainers_folder_goes_before_what_lies_beside(
     assert found["checkpoints.path"] == "runs/b/checkpoints"
 
 
+def test_what_lies_beside_several_folders_of_trainers_belongs_to_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one job there was taken for the folder given: a stop would have ended another run."""
+    wandb(folder, "5j8e0q2z")
+    (folder / "other" / "checkpoint-100").mkdir(parents=True)
+    assert main(["init", "other"]) == 2
+    said = capsys.readouterr().err
+    assert "missing: job.kind" in said and "logs/train.log" not in said
+
+
 def test_the_folder_of_a_run_that_has_just_begun_is_empty(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
