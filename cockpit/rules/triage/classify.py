@@ -214,7 +214,7 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     """
     lost = log.lost_numbers()
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
-        lost = left_trend(log.lines)
+        lost = left_trend(log.lines, log.steps)
     echo = found.confidence == "guess" or found.name in ("unknown", "distributed_hang")
     if not lost or not (echo or found.action in ("relaunch", "fix_then_relaunch", "wait")):
         return found

@@ -283,15 +283,16 @@ def tells_loss(line: str) -> bool:
     return bool(_losses_in(line))
 
 
-def left_trend(lines: Sequence[str]) -> list[int]:
+def left_trend(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[int]:
     """Return the last lines whose losses all stay above 1.5 times the median before.
 
     What is no number counts for nothing, nor does the loss of a part. The newest ``KEPT`` count.
+    ``steps`` are the (index, step) of the lines that have one.
     """
     whole = ((index, _finite_loss(lines[index])) for index in reversed(range(len(lines))))
     told = ((index, loss) for index, loss in whole if loss is not None)
     seen = list(islice(told, KEPT))[::-1]
-    seen = seen[_begun(lines, [index for index, _ in seen]) :]
+    seen = seen[_begun(lines, [index for index, _ in seen], dict(steps)) :]
     values = [loss for _, loss in seen]
     for cut in range(SIDE, len(values) - SIDE + 1):
         before = median(values[:cut])
@@ -300,13 +301,21 @@ def left_trend(lines: Sequence[str]) -> list[int]:
     return []
 
 
-def _begun(lines: Sequence[str], told: Sequence[int]) -> int:
-    """Return from which of the lines ``told`` on another training counts its first epoch."""
+def _begun(lines: Sequence[str], told: Sequence[int], steps: Mapping[int, int]) -> int:
+    """Return from which of the lines ``told`` on another training counts its first epoch.
+
+    Where the step goes on, an inner count has begun again: of the epochs over one rollout.
+    """
     parts = [_PART.search(lines[index]) for index in told]
-    epochs = [float(part[1]) if part else None for part in parts]
-    anew = [at for at, (one, other) in enumerate(pairwise(epochs), 1)
-            if one is not None and other is not None and other <= _FIRST < one]  # fmt: skip
-    return anew[-1] if anew else 0
+    epochs = [float(part[1]) if part else math.inf for part in parts]
+    reached = [steps.get(index) for index in told]
+    anew = 0
+    for at, (one, other) in enumerate(pairwise(epochs), 1):
+        before, now = reached[at - 1], reached[at]
+        goes_on = before is not None and now is not None and now > before
+        if other <= _FIRST < one < math.inf and not goes_on:
+            anew = at
+    return anew
 
 
 _FIRST: Final = 1.0

@@ -127,7 +127,7 @@ def running(log: Log) -> Triage:
         found = [i for i in log.naming(sign.pattern, sign.speakers) if not _went_round(log, i)]
         if found and _stands(log, sign, found[-1]):
             return answer(log, sign.name, sign.alive, "likely", found)
-    leaving = _lost(log) or left_trend(log.lines)
+    leaving = _lost(log) or left_trend(log.lines, log.steps)
     leaving = leaving or norms_lost(log.lines) or scales_spent(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)

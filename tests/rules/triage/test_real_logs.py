@@ -33,6 +33,15 @@ def test_a_second_training_in_the_log_has_not_left_the_trend_of_the_first() -> N
     assert triage([*first, *worse], "running", None).name == "numeric_instability"
 
 
+def test_epochs_over_each_rollout_are_no_new_training() -> None:
+    """The step goes on: a climb over many rollouts was never compared with what stood before."""
+    losses = [0.5] * 12 + [2.0] * 8
+    lines = [f"step {at} | epoch {at % 4} | loss {loss}" for at, loss in enumerate(losses, 100)]
+    assert triage(lines, "running", None).name == "numeric_instability"
+    again = [*lines[:12], *(f"step {at} | epoch {at % 4} | loss 2.0" for at in range(8))]
+    assert triage(again, "running", None).name != "numeric_instability"
+
+
 @pytest.mark.parametrize("path", ["loss/policy_avg", "loss/train/total"])
 def test_a_loss_with_a_path_shows_training_at_work(path: str) -> None:
     lines = [f"{{'{path}': 0.1{at}, 'epoch': 0.9{at}, 'lr': 1e-05}}" for at in range(4)]
