@@ -66,8 +66,9 @@ async def needed_by_others(context: ActionContext) -> dict[str, str]:
         used = await _in_use(host, saves, [*lie.values()])
         found |= {_whole(place): why for place, why in used}
         there += used
-        places = dict.fromkeys((*mine, *(each.place for each in there)))
+        places = dict.fromkeys(each.place for each in there)
         real, links = await _followed(host, [*places], [*folders])
+        real |= lie
         led = [NeededPlace(on_host(host, real[each.place]), each.why) for each in there]
         for root, name in folders.items():
             why = f"a link of {name} leads to it"
