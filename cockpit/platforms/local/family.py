@@ -247,10 +247,10 @@ def _works_for_it(processes: Census, parent: Process, top: Process, group: froze
 
 def _without_rank(process: Process) -> list[str]:
     """Return a command line without what tells a rank of a training from its others."""
-    return _RANK.sub("", "\n".join(process.argv)).split("\n")
+    return _TELLS_RANK.sub("", "\n".join(process.argv)).split("\n")
 
 
-_RANK: Final = re.compile(
+_TELLS_RANK: Final = re.compile(
     r"\n--?(?:(?:(?:local|global|node|machine|worker)[-_])?rank|process[-_](?:id|index)|worker[-_]id)"
     r"[=\n]\d+(?=\n|\Z)"
     r"|(?<=\bpipe_handle=)\d+"
