@@ -43,7 +43,7 @@ from cockpit.platforms.local.programs import (
 )
 from cockpit.runtime.mounts import open_regular
 
-SCRIPT: Final = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$")
+SCRIPT: Final = re.compile(r"(?<![\w.-])[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+$")
 LAUNCHERS: Final = (
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "accelerate",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -155,6 +156,14 @@ async def test_alive_with_a_log_line_is_running(box: Box) -> None:
 async def test_alive_without_a_log_in_the_run_file_is_running(box: Box) -> None:
     box.note(box.start().pid)
     assert (await box.value("log")).phase is Phase.RUNNING
+
+
+async def test_a_program_with_a_long_word_holds_up_no_look(box: Box) -> None:
+    """Launchers give their workers whole settings in one word, as base64 (Ray, torchelastic)."""
+    box.note(box.start("sleep", "60").pid)
+    box.start(sys.executable, "-c", "import time; time.sleep(60)", "Zx9" * 40_000)
+    async with asyncio.timeout(20.0):
+        assert (await box.value("log")).phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize(
