@@ -22,7 +22,7 @@ from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import recorded_commands
 from cockpit.platforms.local.census import census_of, descendants
-from cockpit.platforms.local.programs import SHIMS, arguments, is_cockpit, program
+from cockpit.platforms.local.programs import SHIMS, is_cockpit, program
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
@@ -30,6 +30,10 @@ ANYWHERE: Final = "*"
 """Stands for the folders in which a path lies that begins with a variable."""
 _OPEN: Final = re.compile(r".*[{}$][^/]*/?")
 """Up to a placeholder or a variable in a recorded word: that may stand for any path."""
+_MARKED: Final = re.compile(r"[@#]")
+"""What stands behind a path and is no part of it: ``PATH@revision``."""
+PATH_MAX: Final = 4096
+"""Bytes of the longest path that Linux takes."""
 _BETWEEN: Final = re.compile(r"[\s'\"`,;|&()<>\[\]]+|:(?!//)")
 """What stands between the words that are recorded as one: ``bash -c '…'``, a list of paths."""
 
@@ -123,20 +127,31 @@ async def _in_use(
         if is_cockpit(argv):
             continue
         who = f"pid {pid} ({clean(program(argv), 60)})"
-        for word in filter(None, _words(argv)):
+        for word in _words(argv):
             path, names = posixpath.normpath(posixpath.join(folder or "/", word)), "names"
             if pid in contained:
                 path, names = f"{ANYWHERE}/{_from_save(path, saves)}", "may name"
+            elif word.startswith("~"):  # a program may complete it itself, by its own user's home
+                path, names = f"{ANYWHERE}/{word.partition('/')[2]}", "may name"
             elif folder is None and not word.startswith("/"):
                 path, names = f"{ANYWHERE}{path}", "may name"
             if names == "names" or not word.isdigit():  # a step names no path
                 found[path] = f"the command of {who} {names} it"
         found |= {path: f"{who} has it open" for path, *_ in files}
+    told = [on_host(host, path) for path in found if _may_be_a_link(path)]
+    real, _ = await _followed(host, told, ())
+    led = {place.path: path for place, path in real.items()}
     return [
         NeededPlace(Place(FILE, "", path) if path[0] == ANYWHERE else on_host(host, path), why)
         for path, why in found.items()
-        if not saves.isdisjoint(path.split("/"))
+        if not saves.isdisjoint(f"{path}/{led.get(path, '')}".split("/"))
     ]
+
+
+def _may_be_a_link(path: str) -> bool:
+    """Tell whether a told path may be one that leads to a save: no option, none of the system's."""
+    option = posixpath.basename(path).startswith("-")
+    return not (option or path.startswith((ANYWHERE, "/proc/", "/sys/", "/dev/")))
 
 
 def _from_save(path: str, saves: frozenset[str]) -> str:
@@ -146,11 +161,23 @@ def _from_save(path: str, saves: frozenset[str]) -> str:
 
 
 def _words(argv: Sequence[str]) -> Iterator[str]:
-    """Yield the values of a command line, and those that one word holds: ``a=b,c=d``."""
-    for word in argv:  # a title is one word: setproctitle
-        for part in _BETWEEN.split(word):
-            yield part
-            yield part.rpartition("=")[2]
+    """Yield the words of a command line, those that one word holds, and the values in them.
+
+    A title is one word, and so are ``a=b,c=d`` and ``PATH@main``. A name may hold the same signs:
+    ``--ckpt=out/epoch=2-step=200.ckpt``.
+    """
+    for word in argv:
+        for part in dict.fromkeys((word, *_BETWEEN.split(word))):
+            for each in dict.fromkeys((part, *_MARKED.split(part))):
+                yield from (value for value in _values(each) if value)
+
+
+def _values(word: str) -> Iterator[str]:
+    """Yield a word and what stands behind each ``=`` in it, as far as that may be a path."""
+    ends = (at for at, sign in enumerate(word) if sign == "=")
+    for at in (-1, *ends):
+        if len(word) - at <= PATH_MAX:
+            yield word[at + 1 :].removeprefix("file://")
 
 
 def _below(path: str, roots: Sequence[Place], real: dict[Place, str]) -> Iterator[str]:
@@ -194,8 +221,7 @@ def _in_commands(run: RunSpec) -> Iterator[Place]:
     """
     folder = (None if run.job is None else run.job.workdir) or run.workdir
     for words in recorded_commands(run):
-        parts = [part for word in words for part in _BETWEEN.split(word) if part]
-        for _, word in (*arguments(["", *words]), *arguments(["", *parts])):
+        for word in _words(words):
             path = _OPEN.sub("", word)
             if not path or path.isdigit():  # a step names no path
                 continue

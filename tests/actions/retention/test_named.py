@@ -168,6 +168,10 @@ def using(root: Path, words: Sequence[str], reads: str) -> subprocess.Popen[byte
     [
         (("convert.py", "{root}/checkpoint-100"), "/dev/null", "names it"),
         (("--args=pretrained=checkpoint-100/model.bin,dtype=auto",), "/dev/null", "names it"),
+        (("file://{root}/checkpoint-100",), "/dev/null", "names it"),
+        (("{root}/checkpoint-100@main",), "/dev/null", "names it"),
+        (("--model=~/out/checkpoints/checkpoint-100",), "/dev/null", "may name it"),
+        (("../../served/model.safetensors",), "/dev/null", "names it"),
         ((), "{root}/checkpoint-100/trainer_state.json", "has it open"),
     ],
 )
@@ -176,6 +180,7 @@ async def test_what_a_living_program_uses_stays(
 ) -> None:
     """An evaluation, a server or an upload would fail, or go on with half a save."""
     rest = hf(tmp_path)
+    (tmp_path / "served").symlink_to(rest.root / "checkpoint-100")
     program = using(rest.root, words, reads)
     try:
         kept = await going(rest)
@@ -184,6 +189,19 @@ async def test_what_a_living_program_uses_stays(
         program.wait()
     assert sorted(kept, key=str) == [100, 500, 600]
     assert f"pid {program.pid} " in kept[100] and kept[100].endswith(why)
+
+
+async def test_a_sign_that_a_name_holds_hides_no_save_from_a_program_that_uses_it(
+    tmp_path: Path,
+) -> None:
+    rest = lightning(tmp_path)
+    program = using(rest.root, ["--ckpt={root}/epoch=2-step=200.ckpt"], "/dev/null")
+    try:
+        kept = await going(rest)
+    finally:
+        program.kill()
+        program.wait()
+    assert kept[200].endswith("names it")
 
 
 async def test_what_a_program_has_open_behind_a_root_that_is_a_link_stays(tmp_path: Path) -> None:

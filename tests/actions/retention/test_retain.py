@@ -247,6 +247,7 @@ async def test_links_of_another_run_that_may_not_be_read_block(
         ),
         ({"launch": ["train", "{'init': '{path}/step-100'}"]}, "the command of sft names it"),
         ({"resubmit": "train --init {path}/step-1*"}, "the command of sft names it"),
+        ({"launch": ["train", "{path}/lr=1/../step-100"]}, "the command of sft names it"),
         ({"resubmit": "train --init $BASE/step-100/d"}, "the command of sft may name it"),
     ],
 )
