@@ -6,7 +6,7 @@ import secrets
 from base64 import b32encode
 from typing import Any, Final, NamedTuple
 
-from cockpit.model.answers import IGNORED, TAKEN, HeardAnswer, Offer
+from cockpit.model.answers import TAKEN, HeardAnswer, Offer
 from cockpit.model.clock import Moment
 from cockpit.model.wording import duration
 from cockpit.store.ownership import Holder, lives, this_holder
@@ -97,9 +97,12 @@ class Answers(StoreView):
             return self._insert("OR IGNORE INTO answers", **own, **fields).rowcount == 1
 
     def settle(self, run: str, heard: HeardAnswer) -> bool:
-        """Write how an answer that was taken has ended; ``False`` if that is written already."""
+        """Write how an answer that was taken has ended; ``False`` if that is written already.
+
+        From then on a reply is owed.
+        """
         query = (
-            "UPDATE answers SET state = ?, result = ? WHERE run = ? AND source = ?"
+            "UPDATE answers SET state = ?, result = ?, owed = 1 WHERE run = ? AND source = ?"
             " AND answer = ? AND state = ?"
         )
         key = run, heard.source, heard.answer, TAKEN
@@ -107,11 +110,8 @@ class Answers(StoreView):
 
     def replied(self, run: str, source: str, answer: str) -> None:
         """Write that nothing is left to do for an answer."""
-        query = (
-            "UPDATE answers SET holder = '' WHERE run = ? AND source = ? AND answer = ?"
-            " AND state != ?"
-        )
-        self._change(query, run, source, answer, TAKEN)
+        query = "UPDATE answers SET owed = 0 WHERE run = ? AND source = ? AND answer = ?"
+        self._change(query, run, source, answer)
 
     def adopt(self, run: str, found: InterruptedAnswer) -> bool:
         """Take what a process has left that is gone; ``False`` if somebody has done that."""
@@ -129,10 +129,9 @@ class Answers(StoreView):
         ``before`` (epoch s).
         """
         query = (
-            f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ?"
-            " AND state != ? AND (holder != '' OR state = ?)"
+            f"SELECT holder, place, {_COLUMNS} FROM answers WHERE run = ? AND (owed OR state = ?)"
         )
-        found, rows = [], self._values(dict[str, Any], query, run, IGNORED, TAKEN)
+        found, rows = [], self._values(dict[str, Any], query, run, TAKEN)
         for row in rows:
             holder, place = row.pop("holder"), row.pop("place")
             owner = unpack(Holder, holder)

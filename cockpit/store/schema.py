@@ -127,6 +127,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE answers ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE answers ADD COLUMN place TEXT NOT NULL DEFAULT ''",
     ),
-    # a holder of an answer that has ended stands for a reply that is owed; before, it meant nothing
     ("UPDATE answers SET holder = '' WHERE state != 'taken'",),
+    # of its own: an older version that has the store open yet leaves its holder with what has ended
+    ("ALTER TABLE answers ADD COLUMN owed INTEGER NOT NULL DEFAULT 0",),
 )

@@ -257,13 +257,19 @@ def test_an_answer_that_an_older_version_has_dealt_with_is_not_replied_to_again(
     store = Store(path)
     for answer in ("1", "2"):
         assert Answers(store).take("r", heard.model_copy(update={"answer": answer}))
-    assert Answers(store).settle("r", heard.model_copy(update={"state": "done"}))
     store.close()
+    with sqlite3.connect(path, isolation_level=None) as older:
+        older.execute("ALTER TABLE answers DROP COLUMN owed")
+        former = next(n for n, step in enumerate(MIGRATIONS) if "UPDATE answers" in step[0])
+        older.execute(f"PRAGMA user_version = {former}")
+        ended = "UPDATE answers SET holder = 'gone', state = 'done' WHERE answer = ?"
+        older.execute(ended, ("1",))
+        answers = Answers(Store(path))
+        assert answers.take("r", heard.model_copy(update={"answer": "3"}))
+        older.execute(ended, ("3",))  # it has the store open yet
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE answers SET holder = 'gone'")
-        former = next(n for n, step in enumerate(MIGRATIONS) if "UPDATE answers" in step[0])
-        connection.execute(f"PRAGMA user_version = {former}")
-    (left,) = Answers(Store(path)).interrupted("r", before=2.0)
+    (left,) = answers.interrupted("r", before=2.0)
     assert left.heard.answer == "2"
 
 
