@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.follow import Follower
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 
 MIB = 1024 * 1024
 SIZES = {"1 MB": MIB, "1 GB": 1024 * MIB}

@@ -33,7 +33,7 @@ from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.judge import Judge
 from cockpit.watch.onepass import OnePass
 from cockpit.watch.store_writer import StoreWriter
-from cockpit.watch.tasks import Listeners, Supervisor
+from cockpit.watch.sweep import Listeners, Supervisor
 
 PATIENCE = 20.0
 """Seconds that a look, and reading a log for its end, may really take."""

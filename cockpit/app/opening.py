@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.log_entry import Logbooks
     from cockpit.attach.client import AttachedEngine
-    from cockpit.store.opening import Opening
+    from cockpit.store.store import Opening
 
 
 class Making(NamedTuple):
@@ -43,8 +43,7 @@ def make(file: CockpitFile, read_only: bool, opening: Opening | None = None) -> 
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.attach.client import AttachedEngine
     from cockpit.config.file import state_dir, store_path
-    from cockpit.store.opening import Opening
-    from cockpit.store.store import Store, StoreError
+    from cockpit.store.store import Opening, Store, StoreError
 
     clock, trouble = SystemClock(), ""
     store: Store | None = None

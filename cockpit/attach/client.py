@@ -22,13 +22,12 @@ from cockpit.attach.meeting import (
     Meeting,
     MeetingError,
     Peer,
+    Starter,
     connect,
     meeting_of,
     of_other_builds,
 )
-from cockpit.attach.parts import Parts
-from cockpit.attach.starting import Starter
-from cockpit.attach.wire import ASKS, BEAT, MISSED, Document, WireError, texts_in
+from cockpit.attach.wire import ASKS, BEAT, MISSED, Document, Parts, WireError, texts_in
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
@@ -36,8 +35,7 @@ from cockpit.model.shared_facts import RUN_FILE
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import process_facts
-from cockpit.store.opening import ReportMemory
-from cockpit.store.store import Store, StoreError, run_key
+from cockpit.store.store import ReportMemory, Store, StoreError, run_key
 
 if TYPE_CHECKING:
     from cockpit.model.curve import Curves, Span

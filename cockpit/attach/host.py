@@ -24,8 +24,7 @@ from cockpit.runtime.account import ask_operator
 from cockpit.runtime.shell import end_reading
 from cockpit.services.service import Service, Starting
 from cockpit.services.wiring import app_services
-from cockpit.store.opening import open_within
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import Store, StoreError, open_within
 from cockpit.watch.engine import Engine
 
 LOOK_AGAIN: Final = 5.0

@@ -11,12 +11,12 @@ from typing import Final, Literal, cast
 
 import cockpit
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
-from cockpit.attach.parts import Texts
 from cockpit.attach.wire import (
     ASKS,
     BEAT,
     Document,
     Hello,
+    Texts,
     WireError,
     answered,
     build,

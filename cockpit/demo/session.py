@@ -36,9 +36,8 @@ from cockpit.hosts.supervisor import Launch
 from cockpit.model.clock import SystemClock
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.runtime.own_path import own_python
-from cockpit.store.agents import AUTOLOG, Consent, Consents
-from cockpit.store.opening import open_within
-from cockpit.store.store import StoreError
+from cockpit.store.launches import AUTOLOG, Consent, Consents
+from cockpit.store.store import StoreError, open_within
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""

@@ -21,7 +21,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.history import Backtested
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.agents import AgentRecords, Call
+from cockpit.store.launches import AgentRecords, Call
 from cockpit.store.store import Store, StoreError
 from cockpit.text.safe import clean
 

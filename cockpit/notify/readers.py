@@ -21,7 +21,7 @@ from cockpit.model.shared_facts import same_person
 from cockpit.notify.answers import Desk, Given, Reader, Reading
 from cockpit.notify.message import Button, Message
 from cockpit.notify.offering import TOKEN, key_path, signing_key, token_of
-from cockpit.records.issue.text import block, prose
+from cockpit.records.issue.service import block, prose
 from cockpit.runtime.http import Answer, HttpError, date_of
 from cockpit.sources.github import Comment, GitHubPlace, private
 from cockpit.text.scrub import shown

@@ -1,20 +1,31 @@
-"""Writes a run's records: the logbook in git, the issue on GitHub (SPEC L, S-11)."""
+"""Writes a run's records: the logbook in git, the issue on GitHub (SPEC L, S-11).
+
+Tells the others under a run's output root, where every account on it can read (SPEC A).
+
+The same lines as in the logbook (``cockpit.text.logbook_lines``), for runs that have none and for
+cockpits whose clone is behind. Appended under a lock; a line that is there is not added again.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from cockpit.hosts.own_folder import follow, make_folder
 from cockpit.model.base import Frozen
 from cockpit.model.clock import SystemClock
+from cockpit.model.lineage import local_root
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import SharedFact
 from cockpit.records.git.committing import Edit
 from cockpit.records.git.repository import (
     NO_HISTORY,
@@ -27,6 +38,8 @@ from cockpit.records.git.repository import (
 from cockpit.records.git.saver import Push, Saver, obstacle
 from cockpit.records.issue.service import IssueService
 from cockpit.runtime.offload import offload
+from cockpit.sources.told import BELOW
+from cockpit.text.logbook_lines import message_line
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -238,3 +251,29 @@ def _owner(place: Path) -> str:
         return clean(pwd.getpwuid(uid).pw_name, 100)
     except KeyError:
         return f"uid {uid}"
+
+
+def tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
+    """Append the messages; False where there is no such folder. Blocking, raises ``OSError``."""
+    root = local_root(run)
+    if root is None or not Path(root).is_dir():
+        return False
+    place = Path(root) / BELOW
+    make_folder(place.parent, parents=False)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(place, flags, 0o644)
+    follow(handle, place.parent)
+    try:
+        with suppress(OSError):  # a file system without locks: lines this short go in whole
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        size = os.fstat(handle).st_size
+        there = os.pread(handle, size, 0)
+        lines = [f"- {message_line(each)}\n".encode() for each in told]
+        new = b"".join(line for line in lines if line not in there)
+        ends = not there or there.endswith(b"\n")
+        if new:
+            os.write(handle, new if ends else b"\n" + new)
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+    return True

@@ -60,7 +60,7 @@ from cockpit.runtime.offload import offload
 from cockpit.services.service import STORE_WITHIN, ReportService
 from cockpit.store.alerts import Alerts
 from cockpit.store.answers import Answers, FoundOffer, new_ref
-from cockpit.store.standing import StandingOrders
+from cockpit.store.journal import StandingOrders
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import shown
 from cockpit.watch.engine import Engine

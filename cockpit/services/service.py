@@ -14,7 +14,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
-from cockpit.watch.tasks import Supervisor
+from cockpit.watch.sweep import Supervisor
 
 if TYPE_CHECKING:
     from cockpit.watch.engine import Engine

@@ -11,10 +11,9 @@ from cockpit.notify.notifier import Notifications
 from cockpit.notify.routes import Ring
 from cockpit.runtime.account import login_name
 from cockpit.services.answers import AnswerService
-from cockpit.services.follow_up import FollowUp, LaunchLookUps
+from cockpit.services.follow_up import FollowUp, LaunchLookUps, StandingService
 from cockpit.services.notifying import Notifying, StandingIn
 from cockpit.services.service import BackgroundServices, Service
-from cockpit.services.standing import StandingService
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 

@@ -42,8 +42,8 @@ from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
 from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
 from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.two_trackers import FinelogAndOther, Part, Tracker, TwoTrackers
-from cockpit.sources.wandb.tracker import OfflineWandb, Wandb
-from cockpit.sources.wandb.tracker import places as wandb_places
+from cockpit.sources.wandb.online import OfflineWandb, Wandb
+from cockpit.sources.wandb.online import places as wandb_places
 
 PLACES: Final[dict[str, Callable[[Any], Place | None]]] = {
     "trackio": lambda spec: spec.db,

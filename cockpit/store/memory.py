@@ -15,8 +15,7 @@ from cockpit.model.jobs import Bundle
 from cockpit.model.jobs import Snapshot as Snapshot
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store.opening import ReportMemory
-from cockpit.store.store import StoreView, pack, unpack
+from cockpit.store.store import ReportMemory, StoreView, pack, unpack
 
 DAY = 86400.0
 KEEP_OBSERVATIONS = 90 * DAY

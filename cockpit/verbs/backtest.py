@@ -22,9 +22,9 @@ from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
 from cockpit.sources.curve_fold import LossColumns, RowChunk, unreadable
+from cockpit.sources.curves import RowFile
 from cockpit.sources.file_tracker import problem
 from cockpit.sources.logs.stamp import read_rows
-from cockpit.sources.rowfile import RowFile
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.wandb.run_files import read_run
 from cockpit.text.progress_lines import Nesting

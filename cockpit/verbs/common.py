@@ -15,8 +15,7 @@ from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.opening import close_to_others, open_within
-from cockpit.store.store import EmptyStoreError, Store, StoreError
+from cockpit.store.store import EmptyStoreError, Store, StoreError, close_to_others, open_within
 from cockpit.text.safe import drawn, terminal_charset
 from cockpit.text.scrub import scrub
 

@@ -9,8 +9,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.described import Description
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.wording import utc_minute
-from cockpit.platforms.describing import describe
-from cockpit.platforms.table import Platforms
+from cockpit.platforms.table import Platforms, describe
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import BLIND, OK, helps, print_document, put, run_file, run_named, say
 

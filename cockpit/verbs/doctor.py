@@ -31,9 +31,8 @@ from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies
-from cockpit.services.periodic import Heartbeat
-from cockpit.store.opening import close_to_others, described
-from cockpit.store.store import StoreError
+from cockpit.services.notifying import Heartbeat
+from cockpit.store.store import StoreError, close_to_others, described
 from cockpit.text.safe import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (

@@ -14,7 +14,7 @@ from cockpit.model.place import address_of
 from cockpit.model.plan import Level
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.records.lease.bucket_seat import RootSeats
+from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS

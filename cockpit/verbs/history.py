@@ -29,10 +29,10 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
-from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.answers import Answers
 from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.launches import AgentRecords
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.times import read_moment

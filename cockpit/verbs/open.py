@@ -11,7 +11,7 @@ from cockpit.app.palette import leave_out_palette
 from cockpit.config.file import find, store_path
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
-from cockpit.store.opening import Opening
+from cockpit.store.store import Opening
 from cockpit.verbs.common import (
     NO_FILE,
     UsageError,

@@ -17,8 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, WandbSpec
 from cockpit.sources.curve_fold import MOST_ASKED, CurveFold
-from cockpit.sources.curves import CurveReading
-from cockpit.sources.rowfile import RowFile
+from cockpit.sources.curves import CurveReading, RowFile
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (

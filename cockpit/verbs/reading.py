@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from cockpit.model.observed import JobValue, LogValue
 from cockpit.model.place import Place
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.sources.logs.local import ENDINGS, MAGIC, errors, packing_of, unpacked
-from cockpit.sources.rowfile import RowFile
+from cockpit.sources.curves import RowFile
+from cockpit.sources.logs.pieces import ENDINGS, MAGIC, errors, packing_of, unpacked
 from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError, run_file, say
 

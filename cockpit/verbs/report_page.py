@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from cockpit.model.summary import RunSummary, Section
 from cockpit.model.wording import lasting, utc_minute
-from cockpit.records.issue.text import prose
+from cockpit.records.issue.service import prose
 from cockpit.text.scrub import shown
 
 LABEL = 11

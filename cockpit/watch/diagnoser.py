@@ -32,7 +32,7 @@ from cockpit.sources.logs.source import TAIL
 from cockpit.text.progress_lines import log_of_lines, present_log
 from cockpit.watch.reports import Case, view_of
 from cockpit.watch.runstate import Diagnosis, RunState
-from cockpit.watch.tasks import Supervisor
+from cockpit.watch.sweep import Supervisor
 
 DEADLINE: Final = 15.0
 AT_ONCE: Final = 2

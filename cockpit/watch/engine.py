@@ -23,15 +23,13 @@ from cockpit.store.ownership import Hung
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker, Sources, Tracker, real_sources
 from cockpit.watch.fleet import Fleet, ownership_of, share
-from cockpit.watch.ingest import RowIngest
 from cockpit.watch.judge import PATIENCE, CadenceLoop, Judge, remember_report
-from cockpit.watch.onepass import OnePass
+from cockpit.watch.onepass import OnePass, RowIngest
 from cockpit.watch.past import PastReading
 from cockpit.watch.poller import Pollers
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
-from cockpit.watch.sweep import Sweeper
-from cockpit.watch.tasks import VISIBLE, Listeners, Preference, Supervisor, within
+from cockpit.watch.sweep import VISIBLE, Listeners, Preference, Supervisor, Sweeper, within
 
 READ_EVERY = 2.0
 STORE_EVERY = 2.0

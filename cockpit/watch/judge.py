@@ -37,7 +37,7 @@ from cockpit.watch.reports import (
 )
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import CLOSED_FOR, StoreWriter
-from cockpit.watch.tasks import LARGE, OTHER, Listeners, Supervisor, Turns, WaitingRuns
+from cockpit.watch.sweep import LARGE, OTHER, Listeners, Supervisor, Turns, WaitingRuns
 
 LINES: Final = 60
 """Of each the newest so many are kept; of the curve points over the whole run."""

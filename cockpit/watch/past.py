@@ -36,9 +36,9 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import LogFile, written_by
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import log_at
-from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.launches import AgentRecords
 from cockpit.store.memory import LEAST_EVERY, Observation, Pasts, RunMemory
 from cockpit.store.store import Store, StoreError
 from cockpit.text.logbook_scan import read_entries

@@ -15,7 +15,7 @@ from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.watch.asking import Answers, Asker, Key, fate_of
-from cockpit.watch.tasks import LARGE, OTHER, Supervisor
+from cockpit.watch.sweep import LARGE, OTHER, Supervisor
 
 
 class Seconds(NamedTuple):

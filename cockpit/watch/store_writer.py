@@ -29,10 +29,10 @@ from cockpit.model.standing import StandingOrder
 from cockpit.records.lease.state import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
-from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.journal import SUBMIT, Journal, JournalEntry, handed_over
+from cockpit.store.journal import SUBMIT, Journal, JournalEntry, StandingOrders, handed_over
 from cockpit.store.launches import (
+    AgentRecords,
     Ended,
     Endings,
     Failures,
@@ -43,10 +43,8 @@ from cockpit.store.launches import (
     Stops,
 )
 from cockpit.store.memory import Configs, LaunchedJob, RunMemory, SettingsKept, Snapshots
-from cockpit.store.opening import loss_text
 from cockpit.store.ownership import Owned, Owner, Ownership
-from cockpit.store.standing import StandingOrders
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import Store, StoreError, loss_text
 
 DEADLINE = 10.0
 PENDING_LIMIT = 20_000

@@ -13,8 +13,8 @@ from cockpit.model.run import RunSpec
 from cockpit.model.standing import StandingOrder
 from cockpit.model.summary import RunSummary
 from cockpit.model.wording import moment
+from cockpit.store.journal import StandingOrders, run_digest
 from cockpit.store.memory import LEAST_EVERY, Pasts, RunMemory
-from cockpit.store.standing import StandingOrders, run_digest
 from cockpit.store.store import Store
 from cockpit.watch.past import MISSED, MOST, past_at, timeline
 

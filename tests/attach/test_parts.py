@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from cockpit.attach.parts import Parts, Texts
-from cockpit.attach.wire import WireError, frame
+from cockpit.attach.wire import Parts, Texts, WireError, frame
 from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.report import RunReport
 from tests.widgets import reports as made

@@ -28,7 +28,7 @@ from cockpit.demo.writing import complete_checkpoints, tracker_of
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints.source import list_checkpoints
-from cockpit.sources.wandb.tracker import OfflineWandb
+from cockpit.sources.wandb.online import OfflineWandb
 from tests.queries import queries_of
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from cockpit.attach.server import LogReading
 from cockpit.mcp.desk import Desk
 from cockpit.mcp.reading import Log, Search, log, log_search
 from cockpit.sources.logs import search
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from tests.mcp.client import nothing
 from tests.watch.fakes import SteppedClock
 

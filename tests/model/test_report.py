@@ -13,7 +13,7 @@ from cockpit.model.jobs import Stopped
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.notify.due import Due, message_of
-from cockpit.records.issue.text import new_critical, state_of
+from cockpit.records.issue.service import new_critical, state_of
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.watch.headless import _last_signal
 from tests.widgets import reports as made

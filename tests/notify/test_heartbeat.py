@@ -1,5 +1,5 @@
 from cockpit.model.notify import NotifySpec
-from cockpit.services.periodic import Heartbeat
+from cockpit.services.notifying import Heartbeat
 from tests.notify.receivers import webhook
 from tests.watch.fakes import FastClock
 

@@ -21,7 +21,7 @@ from cockpit.model.history import Backtested, Happening, Kind, Moment, PastLog, 
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from screens.acting.guarded import Means
 from screens.ports import Logs
 from tests.widgets import reports as made

@@ -19,7 +19,7 @@ from cockpit.app.session_files import BookmarkFile, KeptBookmarks
 from cockpit.model.logtext import Bookmark, Key, bookmark
 from cockpit.model.wording import percent
 from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.text.safe import safe_line
 from screens.bookmarks import GONE, MOST, MOST_OF_ALL, UNSEEN, Bookmarks, RunMarks
 from tests.screens.stand_in import StandIn, app_of, cockpit, text_of

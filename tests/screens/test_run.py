@@ -17,7 +17,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.logs.source import Logs
 from screens.log_reader import LogReader, read_book
 from screens.run import RunScreen

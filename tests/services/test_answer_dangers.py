@@ -16,7 +16,7 @@ from cockpit.config.file import load
 from cockpit.services import answers
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.answers import Answers, InterruptedAnswer
-from cockpit.store.standing import StandingOrders
+from cockpit.store.journal import StandingOrders
 from cockpit.store.store import StoreError
 from tests.records.fake_github import Trouble
 from tests.services.test_answer_services import Desk, Services, desk, services, tell

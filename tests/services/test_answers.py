@@ -20,8 +20,7 @@ from cockpit.model.plan import Outcome, Request
 from cockpit.services.answers import LONGEST_WAIT, AnswerService
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.answers import Answers
-from cockpit.store.journal import Journal, JournalEntry
-from cockpit.store.standing import StandingOrders
+from cockpit.store.journal import Journal, JournalEntry, StandingOrders
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
 from tests.records import fake_github

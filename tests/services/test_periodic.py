@@ -17,7 +17,7 @@ from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.logbook.book import MarkdownFile
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.periodic import PeriodicEntries
+from cockpit.services.notifying import PeriodicEntries
 from cockpit.store.ownership import CLAIMED_FOR, NotOursError, Owner, Turns
 from cockpit.store.store import Store
 from cockpit.watch.fleet import turns_of
@@ -88,7 +88,7 @@ from cockpit.model.run import RecordsSpec
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.periodic import PeriodicEntries
+from cockpit.services.notifying import PeriodicEntries
 from cockpit.store.store import Store
 from cockpit.watch.fleet import turns_of
 from tests.widgets.reports import facets, observed, report, spec

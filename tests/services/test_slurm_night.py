@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.plan import Outcome
-from cockpit.services import standing
+from cockpit.services import follow_up
 from tests.e2e.slurm_lab import slurm_of_ones_own
 from tests.platforms.slurm.rig import Rig, lacking
 from tests.services.test_standing import DISK, NAN, OOM, Cockpit, Night, until
@@ -108,7 +108,7 @@ async def relaunches(cockpit: Cockpit, count: int) -> None:
         await cockpit.look()
         if f"{count} of 3, from step " in cockpit.night.told:
             return
-        cockpit.clock.later(standing.AGAIN + 1)
+        cockpit.clock.later(follow_up.AGAIN + 1)
     raise AssertionError(await cockpit.why())
 
 

@@ -27,8 +27,8 @@ from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.platform import LocalPlatform
-from cockpit.services import standing
-from cockpit.services.standing import StandingService
+from cockpit.services import follow_up
+from cockpit.services.follow_up import StandingService
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
@@ -163,7 +163,7 @@ class Cockpit:
         """Let more time pass than anything may take that comes right by itself."""
         for _ in range(looks):
             await self.look()
-            self.clock.later(standing.PATIENCE + 1)
+            self.clock.later(follow_up.PATIENCE + 1)
 
     async def why(self) -> list[str]:
         """What stands against a relaunch by the order at this moment."""
@@ -536,10 +536,10 @@ async def test_a_run_file_that_cannot_be_read_is_told_after_three_attempts(
 ) -> None:
     night.ends(PREEMPTED, 143)
     night.config.write_text(night.config.read_text() + "[[run")
-    for _ in range(standing.TRIES + 2):
+    for _ in range(follow_up.TRIES + 2):
         await cockpit.look()
-        cockpit.clock.later(standing.AGAIN + 1)
+        cockpit.clock.later(follow_up.AGAIN + 1)
     assert night.starts == ["toy-i001"]
     (told,) = cockpit.did("escalate")
     assert told.outcome is Outcome.DONE
-    assert night.told.count("will relaunch toy") == standing.TRIES
+    assert night.told.count("will relaunch toy") == follow_up.TRIES

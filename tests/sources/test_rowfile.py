@@ -9,7 +9,7 @@ import math
 import pytest
 
 from cockpit.model.observed import Row
-from cockpit.sources.rowfile import EVERY, RowFile
+from cockpit.sources.curves import EVERY, RowFile
 
 
 def rows_of(*lines: bytes) -> tuple[list[Row], RowFile]:

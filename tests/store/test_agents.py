@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.acts import PLANNING_FOR, Stage
-from cockpit.store.agents import HOUR, MOST, PLANS, AgentRecords, Call, OtherWaitsError
+from cockpit.store.launches import HOUR, MOST, PLANS, AgentRecords, Call, OtherWaitsError
 from cockpit.store.store import Store
 
 AGENT = "agent:sonnet"

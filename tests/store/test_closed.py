@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cockpit.store.opening import close_to_others
+from cockpit.store.store import close_to_others
 
 
 def test_a_folder_that_others_may_write_to_is_closed_and_said(tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ import pytest
 from cockpit.store import old_store
 from cockpit.store.journal import Busy, Journal
 from cockpit.store.memory import LaunchedJob, RunMemory
-from cockpit.store.opening import described
 from cockpit.store.ownership import Holder, this_holder
-from cockpit.store.store import EmptyStoreError, Store, StoreError
+from cockpit.store.store import EmptyStoreError, Store, StoreError, described
 from tests.store.other_machine import BIG, elsewhere
 from tests.store.test_launches import plan
 

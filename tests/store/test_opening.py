@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store import opening
-from cockpit.store.opening import Opening
-from cockpit.store.store import Store, StoreError
+from cockpit.store import store
+from cockpit.store.store import Opening, Store, StoreError
 
 
 def test_a_store_is_opened_while_other_things_are_done(tmp_path: Path) -> None:
@@ -33,7 +32,7 @@ def test_one_that_does_not_come_back_is_waited_for_no_longer(
         gate.wait()
         return Store(path, read_only=read_only)
 
-    monkeypatch.setattr(opening, "Store", hangs)
+    monkeypatch.setattr(store, "Store", hangs)
     begun = Opening(tmp_path / "store.db")
     with pytest.raises(StoreError, match=r"no answer within 0\.01 s"):
         begun.store(0.01)

@@ -8,8 +8,8 @@ import pytest
 
 from cockpit.actions.core import whole
 from cockpit.sources.checkpoints import look
+from cockpit.sources.checkpoints.bucket import Survey
 from cockpit.sources.checkpoints.host import HostTree
-from cockpit.sources.checkpoints.survey import Survey
 from tests.verbs.acting_run import World
 
 

@@ -15,7 +15,7 @@ from cockpit.cli import main
 from cockpit.model.base import rfc3339
 from cockpit.sources.logs import follow
 from cockpit.sources.wandb import fragment
-from cockpit.watch import ingest, onepass
+from cockpit.watch import onepass
 from tests.sources.wandb import writer
 from tests.verbs.seen_run import SeenRun, alert, ids, living, steps_of
 
@@ -121,7 +121,7 @@ def half_read(seen: SeenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     seen.tracked(rows, 1 + LAST / 100)
     monkeypatch.setattr(fragment, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(onepass, "ROWS_BUDGET", 0.05)
-    monkeypatch.setattr(ingest, "RECENT", 50)
+    monkeypatch.setattr(onepass, "RECENT", 50)
 
 
 def test_a_file_that_was_not_read_whole_in_time_says_so(

@@ -12,7 +12,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.ref_seat import RefSeats
+from cockpit.records.lease.seat import RefSeats
 from cockpit.store.journal import Holder
 from tests.records.remotes import hook
 from tests.verbs.acting_run import World, git

@@ -25,9 +25,8 @@ from cockpit.model.run import RunSpec
 from cockpit.model.standing import StandingRelaunch
 from cockpit.records.lease.state import this_holder
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.journal import Journal
+from cockpit.store.journal import ENDS, SPEC, TERMS, VERB, Journal, run_digest
 from cockpit.store.memory import Observation, Pasts, RunMemory
-from cockpit.store.standing import ENDS, SPEC, TERMS, VERB, run_digest
 from cockpit.store.store import Store, run_key
 from tests.widgets import reports as made
 

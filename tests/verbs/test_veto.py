@@ -14,7 +14,7 @@ from cockpit.cli import main
 from cockpit.config.file import store_path
 from cockpit.model.acts import Stage
 from cockpit.model.base import rfc3339
-from cockpit.store.agents import AgentRecords, Call
+from cockpit.store.launches import AgentRecords, Call
 from cockpit.store.store import Store, run_key
 
 AGENT = "agent:sonnet"

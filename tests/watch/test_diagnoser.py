@@ -17,7 +17,7 @@ from cockpit.text.safe import safe_line
 from cockpit.watch.diagnoser import Diagnoser
 from cockpit.watch.reports import case_of
 from cockpit.watch.runstate import RunState
-from cockpit.watch.tasks import Supervisor
+from cockpit.watch.sweep import Supervisor
 from tests.hosts.here import CallsHere
 from tests.watch.fakes import failed
 

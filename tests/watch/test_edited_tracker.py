@@ -11,7 +11,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.sources.trackers import Trackers
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.ingest import feed_chunk
+from cockpit.watch.onepass import feed_chunk
 from cockpit.watch.runstate import Rows
 from tests.queries import queries_of
 from tests.sources.wandb import writer

@@ -11,7 +11,7 @@ from cockpit.model.report import Facets
 from cockpit.platforms.base import Platform
 from cockpit.rules.judge import judge
 from cockpit.store.alerts import Kept
-from cockpit.watch.common_causes import find_full_disks
+from cockpit.watch.fleet import find_full_disks
 from cockpit.watch.reports import case_of
 from cockpit.watch.runstate import CORE, RunState
 from tests.rules.making import T0, job, run_spec

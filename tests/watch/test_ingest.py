@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.sources.curve_fold import RowChunk, unreadable
-from cockpit.watch.ingest import feed_chunk
+from cockpit.watch.onepass import feed_chunk
 from cockpit.watch.runstate import Rows
 from tests.watch.fakes import FakeTracker, FastClock
 

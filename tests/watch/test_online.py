@@ -10,8 +10,7 @@ import pytest
 from cockpit.model.facet import ErrorKind
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.wandb.online import OnlineWandb
-from cockpit.sources.wandb.tracker import Wandb
+from cockpit.sources.wandb.online import OnlineWandb, Wandb
 from cockpit.watch.poller import DEADLINES, Seconds
 from tests.sources.wandb.fake_wandb import KEY, FakeRun, FakeWandb, Reply, serving
 from tests.watch.fakes import START, SteppedClock, World, until

@@ -16,8 +16,8 @@ from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms
-from cockpit.watch.common_causes import find_outages
 from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import find_outages
 from cockpit.watch.runstate import RunState
 from tests.watch.fakes import FastClock, SteppedClock, running, until
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of

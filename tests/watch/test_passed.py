@@ -18,12 +18,12 @@ from cockpit.model.report import FACETS, RunReport, Verdict
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet, share
-from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.judge import Judge
+from cockpit.watch.onepass import feed_chunk
 from cockpit.watch.reports import events
 from cockpit.watch.runstate import Rows
 from cockpit.watch.store_writer import StoreWriter
-from cockpit.watch.tasks import Listeners, Supervisor
+from cockpit.watch.sweep import Listeners, Supervisor
 from tests.watch.fakes import START, FastClock, World, tracker_value
 from tests.widgets import reports as made
 

@@ -19,7 +19,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.model.shared_facts import SharedFact
 from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
 from cockpit.store.memory import LaunchedJob, Observation, Pasts, RunMemory

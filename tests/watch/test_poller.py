@@ -14,7 +14,7 @@ from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.watch.engine import Engine
 from cockpit.watch.poller import ALONE_AT_ONCE, BEAT, FEW, AwayPoller, Backoff, Poller, back_off
-from cockpit.watch.tasks import OTHER, UNWELL, VISIBLE, Supervisor, Turns
+from cockpit.watch.sweep import OTHER, UNWELL, VISIBLE, Supervisor, Turns
 from tests.sources.checkpoints.trees import levanter
 from tests.watch.fakes import Fake, FastClock, SteppedClock, World, checkpoints, run_spec, until
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of

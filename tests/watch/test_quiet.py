@@ -19,17 +19,16 @@ from cockpit.model.observed import HostValue, Row
 from cockpit.model.report import RunReport
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.sources.logs.source import Logs
-from cockpit.sources.wandb.tracker import Wandb
+from cockpit.sources.wandb.online import Wandb
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Pasts, RunMemory
-from cockpit.store.opening import ReportMemory
-from cockpit.store.store import Store, run_key
+from cockpit.store.store import ReportMemory, Store, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.judge import is_written
+from cockpit.watch.onepass import feed_chunk
 from cockpit.watch.reports import case_of, judged
 from cockpit.watch.runstate import LOG_ROWS, RunState
-from cockpit.watch.tasks import HEAD_START, WaitingRuns
+from cockpit.watch.sweep import HEAD_START, WaitingRuns
 from tests.queries import queries_of
 from tests.rules.test_verdict import alert
 from tests.sources.wandb import writer

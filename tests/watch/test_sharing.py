@@ -13,7 +13,7 @@ from cockpit.model.lineage import shared_place
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RunSpec, WandbSpec
-from cockpit.watch.common_causes import pairs_of, sharers_of
+from cockpit.watch.fleet import pairs_of, sharers_of
 from cockpit.watch.runstate import RunState
 
 

@@ -28,9 +28,8 @@ from cockpit.model.standing import StandingOrder
 from cockpit.model.wording import moment
 from cockpit.notify.message import NobodyReachedError
 from cockpit.runtime.offload import offload
-from cockpit.store.agents import GONE, AgentRecords, OtherWaitsError
-from cockpit.store.journal import Journal
-from cockpit.store.standing import StandingOrders
+from cockpit.store.journal import Journal, StandingOrders
+from cockpit.store.launches import GONE, AgentRecords, OtherWaitsError
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, finding, passed
 from cockpit.text.scrub import shown

@@ -23,7 +23,7 @@ from cockpit.records.git.committing import Edit
 from cockpit.records.logbook.reading import Logbook, value_of
 from cockpit.records.logbook.run_logs import new_run_log, run_log_of, with_results, with_status
 from cockpit.runtime.offload import offload
-from cockpit.store.standing import FAILED_STEP
+from cockpit.store.journal import FAILED_STEP
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.logbook_lines import message_lines
@@ -129,7 +129,7 @@ def stopped(execution: Execution) -> tuple[SharedFact, ...]:
 
 async def _tell_under(run: RunSpec, told: Sequence[SharedFact]) -> bool:
     """Tell it under the output root too; that it cannot be written there stops nothing."""
-    from cockpit.records.telling import tell_under
+    from cockpit.records.recorder import tell_under
 
     if not told:
         return False

@@ -22,7 +22,7 @@ from cockpit.model.shared_facts import LAUNCHED, by_standing_order, is_agent
 from cockpit.model.standing import PAST, StandingOrder
 from cockpit.rules.jobs.restarts import failure_of
 from cockpit.rules.jobs.terminal import diagnosis
-from cockpit.store.standing import FAILED_STEP, order_in, run_digest
+from cockpit.store.journal import FAILED_STEP, order_in, run_digest
 from cockpit.text.checks import blocked, passed
 
 MAY: Final = ("relaunch", "escalate")

@@ -56,9 +56,9 @@ def build_service(
     """
     from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
-    from cockpit.records.lease.bucket_seat import RootSeats
+    from cockpit.records.lease.folder_seat import RootSeats
     from cockpit.records.lease.lease import Lease
-    from cockpit.records.lease.ref_seat import RefSeats
+    from cockpit.records.lease.seat import RefSeats
 
     async def look(run: str) -> RunReport:
         return await completed(await looks.look(run, LOOK_WITHIN), clock)

@@ -30,7 +30,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, recorded, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
-from cockpit.records.issue.text import code as code_span
+from cockpit.records.issue.service import code as code_span
 from cockpit.records.logbook.reading import value_of
 from cockpit.rules.lineage.drift import same_code
 from cockpit.rules.lineage.paths import (

@@ -60,8 +60,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import ADOPTED, SharedFact
 from cockpit.platforms.command import shown as shown_command
 from cockpit.platforms.command import values_of
-from cockpit.records.issue.service import LABELS, logbook_link
-from cockpit.records.issue.text import new_issue, title
+from cockpit.records.issue.service import LABELS, logbook_link, new_issue, title
 from cockpit.records.logbook.reading import Logbook
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import LaunchedJob, RunMemory

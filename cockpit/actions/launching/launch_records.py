@@ -45,13 +45,17 @@ from cockpit.model.shared_facts import by_standing_order, name_in
 from cockpit.model.wording import steps
 from cockpit.notify.message import NobodyReachedError
 from cockpit.platforms.command import recorded
-from cockpit.records.issue.text import Markdown, Rows, approved, code, coded, comment, prose
-from cockpit.records.logbook.run_log_lists import experiments_of, timeline_of
-from cockpit.records.logbook.run_logs import with_first_job, with_resumed_job
+from cockpit.records.issue.service import Markdown, Rows, approved, code, coded, comment, prose
+from cockpit.records.logbook.run_logs import (
+    experiments_of,
+    timeline_of,
+    with_first_job,
+    with_resumed_job,
+)
 from cockpit.runtime.offload import offload
+from cockpit.store.journal import FAILED_STEP
 from cockpit.store.launches import FIRST_CHECK, Failures, Followup, FollowupStore, Progressed
 from cockpit.store.memory import LaunchedJob, RunMemory, Snapshots
-from cockpit.store.standing import FAILED_STEP
 from cockpit.store.store import Store, run_key, unpack
 from cockpit.watch.headless import restarted
 

@@ -60,7 +60,7 @@ from cockpit.platforms.command import as_sent, places_in, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
-from cockpit.store.standing import FAILED_STEP
+from cockpit.store.journal import FAILED_STEP
 from cockpit.store.store import StoreError, pack
 from cockpit.text.checks import blocked, finding, warned
 from cockpit.text.scrub import shown

@@ -37,7 +37,7 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Reques
 from cockpit.model.records import EventText
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import size, steps
-from cockpit.records.issue.text import Markdown, comment, person, prose, steps_of
+from cockpit.records.issue.service import Markdown, comment, person, prose, steps_of
 from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload

@@ -38,7 +38,7 @@ from cockpit.model.wording import number, rate, steps, with_code
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import shown, words_of
 from cockpit.records.git.sealing import seal
-from cockpit.records.issue.text import code, coded, command_of, comment, prose, wandb_of
+from cockpit.records.issue.service import code, coded, command_of, comment, prose, wandb_of
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
 from cockpit.store.launches import Endings

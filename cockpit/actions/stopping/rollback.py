@@ -48,7 +48,7 @@ from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventText, Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
-from cockpit.records.issue.text import Markdown, code, comment, person, prose, steps_of
+from cockpit.records.issue.service import Markdown, code, comment, person, prose, steps_of
 from cockpit.store.launches import Rejections
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.logbook_lines import rejection_lines

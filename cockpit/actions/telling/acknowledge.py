@@ -52,7 +52,7 @@ from cockpit.model.shared_facts import (
 )
 from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
-from cockpit.records.issue.text import escalated
+from cockpit.records.issue.service import escalated
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.launches import Endings
 from cockpit.store.store import Store, StoreError

@@ -46,7 +46,7 @@ from cockpit.model.wording import (
     steps,
     utc_minute,
 )
-from cockpit.records.issue.text import handed_off
+from cockpit.records.issue.service import handed_off
 from cockpit.records.logbook.entry_text import Drafts
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned

@@ -31,7 +31,7 @@ from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import preview
 from cockpit.rules.lineage.success import entry_every
 from cockpit.runtime.offload import offload
-from cockpit.store.agents import AUTOLOG, Consent, Consents
+from cockpit.store.launches import AUTOLOG, Consent, Consents
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, finding, passed, warned
 from cockpit.text.safe import clean, safe_lines

@@ -26,7 +26,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import STANDING, SharedFact, is_agent
 from cockpit.model.standing import CLOCKS_OFF, ENDED, terms_text
 from cockpit.model.wording import moment
-from cockpit.store.standing import ENDS, HEARD, OFF, SPEC, TERMS, order_in, run_digest
+from cockpit.store.journal import ENDS, HEARD, OFF, SPEC, TERMS, order_in, run_digest
 from cockpit.store.store import pack
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import shown

@@ -16,6 +16,7 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import Tokens, auth_of
 from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, waiting_of
 from cockpit.platforms.iris.lineage import FITS, OWN, LiveJobs, of_interest, roots_of
 from cockpit.platforms.iris.memory import OFFERS, Details, Memory, TreesNow
@@ -39,8 +40,7 @@ from cockpit.platforms.iris.trees import (
     value_of,
 )
 from cockpit.platforms.local.programs import arguments
-from cockpit.platforms.places import PlaceClock, ask_each, by_place, unanswered, unknown_lives
-from cockpit.platforms.tokens import Tokens, auth_of
+from cockpit.platforms.table import PlaceClock, ask_each, by_place, unanswered, unknown_lives
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean

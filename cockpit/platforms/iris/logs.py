@@ -22,7 +22,7 @@ from cockpit.platforms.iris.jobs import IrisJobs, endpoint_of_run, id_of
 from cockpit.platforms.iris.memory import Memory
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.trees import trains, user_of
-from cockpit.platforms.places import ask_each, by_place, unanswered
+from cockpit.platforms.table import ask_each, by_place, unanswered
 from cockpit.runtime.http import HttpError, TooLongError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs

@@ -14,6 +14,7 @@ from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import LostError
+from cockpit.platforms.command import Tokens
 from cockpit.platforms.iris.answers import (
     PENDING,
     Job,
@@ -31,7 +32,6 @@ from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing,
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.programs import SUBMITS
 from cockpit.platforms.protocol import NO_ANSWER, LaunchingPlatform, absent, looked_up
-from cockpit.platforms.tokens import Tokens
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload

@@ -13,7 +13,6 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.describing import outlined
 from cockpit.platforms.iris.acting import IrisLaunches
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs, endpoint_of_run
@@ -26,7 +25,6 @@ from cockpit.platforms.iris.rpc import (
     remedy_of,
 )
 from cockpit.platforms.iris.trees import belongs_to, is_job_id, user_of
-from cockpit.platforms.places import CLOCK_OFF, by_place
 from cockpit.platforms.reports import (
     SET_CLOCKS,
     as_evidence,
@@ -35,6 +33,7 @@ from cockpit.platforms.reports import (
     safe_document,
     shown_names,
 )
+from cockpit.platforms.table import CLOCK_OFF, by_place, outlined
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
+from cockpit.platforms.command import Tokens, auth_of
 from cockpit.platforms.iris.answers import (
     IrisLogLine,
     Job,
@@ -25,9 +26,8 @@ from cockpit.platforms.iris.answers import (
     states_of,
     tasks_of,
 )
-from cockpit.platforms.tokens import Tokens, auth_of
 from cockpit.runtime.http import Answer, Http, HttpError, date_of, server_message
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.text.safe import clean
 
 COMMAND: Final = 10.0

@@ -31,7 +31,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.kubernetes.objects import Object, ObjectKind, instant
-from cockpit.platforms.places import PlaceClock
+from cockpit.platforms.table import PlaceClock
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, Route, date_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command

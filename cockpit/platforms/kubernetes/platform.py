@@ -14,7 +14,6 @@ from cockpit.model.observed import Gpu, HostValue, JobValue, LogValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
 from cockpit.platforms.command import NO_WAY, save_by_command
-from cockpit.platforms.describing import outlined
 from cockpit.platforms.kubernetes.api import ApiError, Cluster, mapping
 from cockpit.platforms.kubernetes.launching import CHANGED, KubernetesLaunches
 from cockpit.platforms.kubernetes.lineage import by_id, current_of, lives, own_job, started
@@ -22,11 +21,10 @@ from cockpit.platforms.kubernetes.logs import PodLogs
 from cockpit.platforms.kubernetes.objects import KINDS, Object, part
 from cockpit.platforms.kubernetes.pods import ACCELERATORS, Pod, conditions
 from cockpit.platforms.kubernetes.states import DELETED, Job
-from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace
-from cockpit.platforms.kubernetes.waits import quantity
-from cockpit.platforms.places import ask_each, by_place, unanswered, unknown_lives
+from cockpit.platforms.kubernetes.view import SEEN_GONE, Look, Namespace, quantity
 from cockpit.platforms.protocol import EndingJobs
 from cockpit.platforms.reports import as_evidence, clock_text, missing, safe_document
+from cockpit.platforms.table import ask_each, by_place, outlined, unanswered, unknown_lives
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean

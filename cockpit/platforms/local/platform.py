@@ -34,8 +34,7 @@ from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.command import NO_WAY
-from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget
-from cockpit.platforms.local.evidence import describe, gather
+from cockpit.platforms.local.ending import Acting, EndingProcesses, ProcessTarget, describe, gather
 from cockpit.platforms.local.handing import hands_over
 from cockpit.platforms.local.host import HostHealth
 from cockpit.platforms.local.jobs import ProcessJobs

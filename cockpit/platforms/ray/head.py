@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
-from cockpit.platforms.places import PlaceClock
+from cockpit.platforms.command import Tokens
 from cockpit.platforms.ray.answers import (
     RayJob,
     Supervisor,
@@ -29,7 +29,7 @@ from cockpit.platforms.ray.answers import (
     state_rows,
     supervisors_in,
 )
-from cockpit.platforms.tokens import Tokens
+from cockpit.platforms.table import PlaceClock
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, date_of, server_message
 from cockpit.runtime.mounts import open_regular
 from cockpit.runtime.offload import offload

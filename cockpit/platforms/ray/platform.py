@@ -17,10 +17,8 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import Disk, Gpu, HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.describing import outlined
 from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
-from cockpit.platforms.places import ask_each, names_of, unanswered, unknown_lives
 from cockpit.platforms.ray.answers import RayJob, figure, is_closing, mapping, phase_of
 from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import RayJobs, shown_name
@@ -34,6 +32,7 @@ from cockpit.platforms.reports import (
     safe_document,
     shown_names,
 )
+from cockpit.platforms.table import ask_each, names_of, outlined, unanswered, unknown_lives
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
-from cockpit.platforms.places import UnansweredError
 from cockpit.platforms.slurm.record import (
     SACCT,
     SQUEUE,
@@ -19,6 +18,7 @@ from cockpit.platforms.slurm.record import (
     scontrol_records,
     squeue_records,
 )
+from cockpit.platforms.table import UnansweredError
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.text.safe import clean

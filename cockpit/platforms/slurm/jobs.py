@@ -16,7 +16,6 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.places import UnansweredError, ask_each, by_place, unanswered, unknown_lives
 from cockpit.platforms.slurm.ask import (
     MOST_SCRIPTS,
     ClusterRecords,
@@ -32,6 +31,7 @@ from cockpit.platforms.slurm.command import needles_of, programs_of, signal_of
 from cockpit.platforms.slurm.lineage import Lineage, lineage_of, values_of, words_of
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.value import value_of
+from cockpit.platforms.table import UnansweredError, ask_each, by_place, unanswered, unknown_lives
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

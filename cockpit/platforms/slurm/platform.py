@@ -22,7 +22,6 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import age
 from cockpit.platforms.base import CannotError, EndpointFinding, LostError
-from cockpit.platforms.places import UnansweredError, ask_each, by_place, unanswered
 from cockpit.platforms.reports import clock_text
 from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
@@ -44,6 +43,7 @@ from cockpit.platforms.slurm.jobs import host_of, where_of
 from cockpit.platforms.slurm.launching import SlurmLaunches
 from cockpit.platforms.slurm.record import Record, count_of
 from cockpit.platforms.slurm.scripts import target_of
+from cockpit.platforms.table import UnansweredError, ask_each, by_place, unanswered
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub

@@ -22,6 +22,7 @@ from cockpit.model.place import HERE, Place
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.assembly import Surveyed, Want, plain
+from cockpit.sources.checkpoints.bucket import Survey
 from cockpit.sources.checkpoints.contents import Books, ListingError, parse_marks
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import (
@@ -32,7 +33,6 @@ from cockpit.sources.checkpoints.judge import (
     remember,
 )
 from cockpit.sources.checkpoints.listing import Listed, Root
-from cockpit.sources.checkpoints.survey import Survey
 from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 

@@ -28,7 +28,7 @@ from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
-from cockpit.sources.checkpoints.bucket import BucketTree
+from cockpit.sources.checkpoints.bucket import BucketTree, Survey
 from cockpit.sources.checkpoints.contents import Books, ListingError, Tree
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
@@ -49,7 +49,6 @@ from cockpit.sources.checkpoints.look import (
     unpicked,
     wants_of,
 )
-from cockpit.sources.checkpoints.survey import Survey
 from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 

@@ -29,8 +29,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
 from cockpit.model.observed import JobValue, LogValue, OtherLog, Row
 from cockpit.model.place import SSH, Place, on_host
-from cockpit.sources.logs.local import ENDING, ENDINGS, errors, packing_of, unpacked
-from cockpit.sources.logs.pieces import Answer, Told
+from cockpit.sources.logs.pieces import ENDING, ENDINGS, Answer, Told, errors, packing_of, unpacked
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
 from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, remote_log
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc

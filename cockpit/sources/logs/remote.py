@@ -3,36 +3,48 @@
 A look brings what it will need (``Wish``) together with the file's size; what else it reads costs a
 trip more, with some bytes around it. Bytes that came once are kept. Times of files are put on this
 machine's clock. Blocking. ``log_at`` is the log at any place.
+
+A log that is an object of a store (``s3://``, ``gs://``), measured by one request.
+
+Whoever writes such a log puts all of it anew. Its identity stays, so that a follower goes on where
+it was, and looks whether the text before still stands there; its version is another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import cache
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cockpit.hosts.link import Ask as Question
 from cockpit.hosts.link import CallHost, NoPythonError, call_blocking, called
 from cockpit.hosts.link import ask as question_of
-from cockpit.hosts.ranges import SEARCHING
+from cockpit.hosts.ranges import PAGE, SEARCHING
 from cockpit.hosts.script import script_call
-from cockpit.model.clock import OtherClock
+from cockpit.model.clock import OtherClock, SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import SSH, Place
+from cockpit.runtime.bucket_client import BucketError
+from cockpit.runtime.buckets import Bucket
+from cockpit.runtime.http import Http
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.logs import local
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs import pieces
 from cockpit.sources.logs.pieces import (
     Answer,
     Ask,
     LaterError,
+    LocalLog,
     PageCache,
     Told,
     answers,
@@ -154,7 +166,7 @@ class Host:
         at, found = self._renamed.get(path, (float("-inf"), None))
         if time.monotonic() - at >= RENAMED_EVERY:
             real, written = self.asked("its open files", TRIP, "written", path=path)
-            found = local.goes_on_in(real, written)
+            found = pieces.goes_on_in(real, written)
             self._renamed[path] = time.monotonic(), found
         return found
 
@@ -295,16 +307,16 @@ class OpenFar(Opened):
         parts, at, before = [], start, -1
         while before < at < end:
             before = at
-            for cache in self._caches:
-                data, at = cache.get(self._key, at, end)
+            for pages in self._caches:
+                data, at = pages.get(self._key, at, end)
                 parts.append(data)
         return b"".join(parts), at
 
     def keep(self, pieces: Iterable[tuple[int, bytes]]) -> None:
         """Keep pages for this look, and for looks to come."""
         for start, data in pieces:
-            for cache in self._caches:
-                cache.put(self._key, start, data)
+            for pages in self._caches:
+                pages.put(self._key, start, data)
 
 
 class _OpenRemote(OpenFar):
@@ -464,7 +476,83 @@ def log_at(place: Place) -> Ranged:
     if place.scheme == SSH:
         return remote_log(place)
     if place.scheme in BUCKETS:
-        from cockpit.sources.logs.stored import StoredLog  # few logs lie in buckets
-
         return StoredLog(place)
     raise OSError(0, f"logs at {place.endpoint} are not read yet by this version")
+
+
+T = TypeVar("T")
+IDENTITY: Final = (0, 1)
+"""That of every object: one that is put anew is the same log."""
+
+
+class StoredLog(Ranged):
+    """An object of a bucket as a log."""
+
+    far = True
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @contextmanager
+    def open(self, wish: Wish = NOTHING) -> Iterator[Opened]:
+        """Look at it, by one request."""
+        bucket, path = _bucket(self.place.scheme, self.place.host), self.place.path
+
+        async def measured() -> tuple[Stat, str]:
+            skew, key = await bucket.skew(), await bucket.key(path)
+            return Stat(key.size, key.at - skew, IDENTITY, key.tag), key.tag
+
+        try:
+            stat, tag = _waited(measured(), str(self.place))
+        except HostError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                raise FileNotFoundError(errno.ENOENT, "no such object", self.path) from error
+            raise
+        yield _OpenObject(bucket, self.place, stat, tag)
+
+
+class _OpenObject(OpenFar):
+    def __init__(self, bucket: Bucket, place: Place, stat: Stat, tag: str) -> None:
+        super().__init__(stat, (place, tag), PAGES)
+        self._bucket, self._place = bucket, place
+
+    def fetch(self, begin: int, end: int) -> tuple[int, Iterable[tuple[int, bytes]]]:
+        """Return its size when the look began, and the pages that hold the bytes."""
+        end = min(self.stat.size, -(-end // PAGE) * PAGE)
+        read = self._bucket.read(self._place.path, begin, end - begin)
+        return self.stat.size, [(begin, _waited(read, str(self._place)))]
+
+
+def _waited(asked: Coroutine[Any, Any, T], where: str) -> T:
+    """Return an answer; raises ``HostError``."""
+    future: Future[T] = asyncio.run_coroutine_threadsafe(asked, _loop())
+    try:
+        return future.result(TRIP)
+    except TimeoutError as error:
+        future.cancel()
+        raise HostError(ErrorKind.TIMEOUT, f"{where}: no answer within {TRIP:g} s") from error
+    except BucketError as error:
+        raise HostError(error.kind, str(error)) from error
+
+
+@cache
+def _bucket(scheme: str, name: str) -> Bucket:
+    clock = SystemClock()
+    return Bucket(scheme, name, clock, Http(clock, deadline=TRIP / 2))
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop that asks stores for the threads which read logs."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="stores", daemon=True).start()
+    return loop
+
+
+def _forget() -> None:
+    """Forget, in a process that was forked, the loop whose thread is its parent's."""
+    _loop.cache_clear()
+    _bucket.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget)

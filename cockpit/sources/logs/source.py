@@ -33,8 +33,7 @@ from cockpit.sources.logs.follow import (
     before,
     search,
 )
-from cockpit.sources.logs.local import PackedError, refuse_packed
-from cockpit.sources.logs.pieces import Answer, Ask, Told
+from cockpit.sources.logs.pieces import Answer, Ask, PackedError, Told, refuse_packed
 from cockpit.sources.logs.present import Several, logs_of, patterned, patterns_away, plainly
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, RemoteLog, log_at

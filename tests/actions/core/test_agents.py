@@ -17,7 +17,7 @@ from cockpit.model.acts import LATE, TAKEN_HOLDS, VETO_HOLDS, Stage
 from cockpit.model.plan import Outcome, Plan, Request, Result, StepResult
 from cockpit.model.run import AgentsSpec, RunAgentsSpec, RunSpec
 from cockpit.notify.message import NobodyReachedError
-from cockpit.store.agents import AgentRecords
+from cockpit.store.launches import AgentRecords
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.past import timeline
 from tests.actions.toys import RUN, WORDS, NoNotifier, World, approval, block

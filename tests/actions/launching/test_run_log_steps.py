@@ -14,8 +14,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.logbook.reading import read_logbook
-from cockpit.records.logbook.run_log_lists import experiments_of, timeline_of
-from cockpit.records.logbook.run_logs import new_run_log, run_log_of
+from cockpit.records.logbook.run_logs import experiments_of, new_run_log, run_log_of, timeline_of
 from cockpit.services.follow_up import write_end
 from tests.actions.contexts import alert, report
 from tests.actions.launch_place import Place, approve, save, states

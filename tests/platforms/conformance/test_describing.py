@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.platforms.describing import describe
-from cockpit.platforms.table import Platforms
+from cockpit.platforms.table import Platforms, describe
 from tests.platforms.conformance.seat import Seat
 from tests.platforms.conformance.test_launching import launch
 

@@ -12,8 +12,8 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
+from cockpit.platforms.command import Tokens
 from cockpit.platforms.iris.rpc import COMMAND, address_of, controllers, endpoint_of
-from cockpit.platforms.tokens import Tokens
 from cockpit.runtime.http import Http, HttpError
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import Later, facet, platform_of, run_of, value

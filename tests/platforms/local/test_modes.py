@@ -16,7 +16,7 @@ from cockpit.hosts.supervisor import Launch
 from cockpit.model.place import place_of
 from cockpit.model.shared_facts import SharedFact
 from cockpit.records.git.documents import replace
-from cockpit.records.telling import tell_under
+from cockpit.records.recorder import tell_under
 from tests.rules.making import run_spec
 
 

@@ -17,7 +17,7 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.records.lease.bucket_seat import RootSeats
+from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
 from tests.platforms.local.making import (
     contents,

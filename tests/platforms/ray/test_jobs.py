@@ -12,8 +12,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import WandbSpec
-from cockpit.platforms.describing import describe
-from cockpit.platforms.table import Platforms
+from cockpit.platforms.table import Platforms, describe
 from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
 
 STATES = [

@@ -8,10 +8,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.place import place_of
-from cockpit.platforms.describing import describe
 from cockpit.platforms.slurm.platform import task_lines
 from cockpit.platforms.slurm.record import Record
-from cockpit.platforms.table import Platforms
+from cockpit.platforms.table import Platforms, describe
 from tests.platforms.slurm.asking import platform, run_of
 from tests.platforms.slurm.rig import Rig
 

@@ -10,8 +10,7 @@ import pytest
 
 from cockpit.actions.launching.launch import issue_to_create
 from cockpit.records.issue.outbox import SETTLE
-from cockpit.records.issue.service import LABELS, logbook_link, page_of
-from cockpit.records.issue.text import new_issue
+from cockpit.records.issue.service import LABELS, logbook_link, new_issue, page_of
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
 from tests.records.issue_services import TOKEN, SkipClock, run_spec, service
 from tests.sources.git.repos import git, repository

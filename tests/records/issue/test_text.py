@@ -19,7 +19,7 @@ from cockpit.model.observed import (
 from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
-from cockpit.records.issue import text as issue_text
+from cockpit.records.issue import service
 from cockpit.records.issue.outbox import PostMarker, post_text
 from tests.records.logbook.test_markdown import CALLS, shape, visible
 
@@ -66,24 +66,24 @@ def happened(word: str) -> str:
     let = Approval(check=f"C-18:{word}", by=word, reason=word)
     check = Check(id="C-18", level=Level.PASS, text=word, basis=Basis.RECORDED, approved=let)
     plan = Plan(words=word, plan_id="p", action="relaunch", run=word, made_at=NOW, checks=(check,))
-    code, prose = issue_text.code(word), issue_text.prose(word)
-    rows: issue_text.Rows = (
+    code, prose = service.code(word), service.prose(word)
+    rows: service.Rows = (
         ("Why", prose),
         ("Job", code),
-        ("By", issue_text.person(word)),
+        ("By", service.person(word)),
         ("Former", None),
     )
-    named = issue_text.coded({"Git SHA": word, word: word, "none": ""}, " before")
-    more = (issue_text.approved(plan), issue_text.command_of(word), None)
-    return issue_text.comment(run(word), f"relaunched as {code}", [*rows, *named], *more)
+    named = service.coded({"Git SHA": word, word: word, "none": ""}, " before")
+    more = (service.approved(plan), service.command_of(word), None)
+    return service.comment(run(word), f"relaunched as {code}", [*rows, *named], *more)
 
 
 BODIES: dict[str, Made] = {
-    "new": lambda w: issue_text.new_issue(run(w), logbook=w, command=w),
+    "new": lambda w: service.new_issue(run(w), logbook=w, command=w),
     "acted": happened,
-    "handed off": lambda w: issue_text.handed_off(report(w), by=w, to=w),
-    "escalated": lambda w: issue_text.escalated(run(w), by=w, reason=w, evidence=alert(w).evidence),
-    "critical": lambda w: issue_text.new_critical(run(w), alert(w)),
+    "handed off": lambda w: service.handed_off(report(w), by=w, to=w),
+    "escalated": lambda w: service.escalated(run(w), by=w, reason=w, evidence=alert(w).evidence),
+    "critical": lambda w: service.new_critical(run(w), alert(w)),
 }  # fmt: skip
 
 
@@ -106,13 +106,13 @@ def test_they_are_short_and_name_the_run(make: Made) -> None:
 
 
 def test_the_template_names_everything_of_the_contract() -> None:
-    told = issue_text.new_issue(run("toy"), logbook="a/toy.md", logbook_url="https://github.com/x")
+    told = service.new_issue(run("toy"), logbook="a/toy.md", logbook_url="https://github.com/x")
     for label in ("DRI", "Goal", "Stop/escalation criteria", "Logbook", "W&B", "Output root"):
         assert f"- {label}: " in told
     assert "`a/toy.md` (https://github.com/x)" in told and "119,209" in told
-    bare = issue_text.new_issue(RunSpec(name="toy"))
+    bare = service.new_issue(RunSpec(name="toy"))
     assert "- Goal: unknown" in bare and "Final step: unknown" in bare
-    assert issue_text.title(run("toy")) == "Hero run: toy"
+    assert service.title(run("toy")) == "Hero run: toy"
 
 
 def test_an_action_s_comment_has_its_rows_and_who_let_it_pass() -> None:
@@ -124,8 +124,8 @@ def test_an_action_s_comment_has_its_rows_and_who_let_it_pass() -> None:
 
 
 def test_many_steps_are_counted() -> None:
-    assert issue_text.steps_of(range(0, 90_000, 1000)).startswith("50 more and 50000, ")
-    assert issue_text.steps_of([]) == "none"
+    assert service.steps_of(range(0, 90_000, 1000)).startswith("50 more and 50000, ")
+    assert service.steps_of([]) == "none"
 
 
 def test_a_hand_over_shows_what_matters_of_the_report() -> None:
@@ -136,5 +136,5 @@ def test_a_hand_over_shows_what_matters_of_the_report() -> None:
 
 def test_an_escalation_calls_the_dri_who_is_written_as_a_login() -> None:
     spec = run("toy").model_copy(update={"dri": "@ada"})
-    told = issue_text.escalated(spec, by="bob", reason="loss is NaN", evidence=())
+    told = service.escalated(spec, by="bob", reason="loss is NaN", evidence=())
     assert "@ada: this needs your decision" in told

@@ -19,11 +19,9 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
 from cockpit.records.git.repository import Repository
-from cockpit.records.lease.bucket_seat import BELOW, RootSeats
-from cockpit.records.lease.folder_seat import FolderSeat
+from cockpit.records.lease.folder_seat import BELOW, FolderSeat, RootSeats
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.ref_seat import RefSeats, lease_ref
-from cockpit.records.lease.seat import Seat, Seats
+from cockpit.records.lease.seat import RefSeats, Seat, Seats, lease_ref
 from cockpit.records.lease.state import this_holder
 from cockpit.runtime import buckets
 from cockpit.runtime.shell import Completed

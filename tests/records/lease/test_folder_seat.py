@@ -28,8 +28,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
-from cockpit.records.lease.bucket_seat import RootSeats
-from cockpit.records.lease.folder_seat import FolderSeat
+from cockpit.records.lease.folder_seat import FolderSeat, RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.records.lease.seat import Seat
 from cockpit.runtime.shell import run_blocking

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from cockpit.records.issue.text import MOST_LINES, block, code, fields, person, prose
+from cockpit.records.issue.service import MOST_LINES, block, code, fields, person, prose
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

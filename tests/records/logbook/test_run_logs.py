@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from cockpit.records.logbook.forms import normal
 from cockpit.records.logbook.reading import read_fields
-from cockpit.records.logbook.run_log_lists import with_row, with_run
 from cockpit.records.logbook.run_logs import (
     new_run_log,
     run_log_name,
     with_huggingface,
     with_results,
     with_resumed_job,
+    with_row,
+    with_run,
     with_status,
 )
 from cockpit.text.logbook_scan import read_page

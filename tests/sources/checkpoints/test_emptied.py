@@ -11,8 +11,8 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.run import CheckpointSpec
+from cockpit.sources.checkpoints.bucket import WALK_EVERY
 from cockpit.sources.checkpoints.source import Checkpoints
-from cockpit.sources.checkpoints.survey import WALK_EVERY
 from tests.queries import queries_of
 from tests.rules.making import run_spec
 from tests.sources.checkpoints.trees import NOW, levanter, metadata, put, settle

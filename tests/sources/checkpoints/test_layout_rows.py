@@ -15,9 +15,9 @@ from cockpit.cli import main
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import place_of
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
+from cockpit.sources.checkpoints.bucket import Survey
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
-from cockpit.sources.checkpoints.survey import Survey
 from tests.sources.checkpoints.layout_examples import ZIP
 from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import NOW, put, roots_at, settle

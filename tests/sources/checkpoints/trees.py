@@ -10,9 +10,9 @@ from pathlib import Path
 
 from cockpit.model.place import place_of
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
+from cockpit.sources.checkpoints.bucket import Survey
 from cockpit.sources.checkpoints.listing import Folder, Listed, Root
 from cockpit.sources.checkpoints.look import listed_here, survey_here
-from cockpit.sources.checkpoints.survey import Survey
 
 NOW = 1_770_000_000.0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cockpit.model.logtext import LogPage
 from cockpit.sources.logs import ranged as log_lines
 from cockpit.sources.logs.file import LogFile
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.logs.ranged import BLOCK, iter_lines, line_start, lines_before
 
 MIB = 1024 * 1024

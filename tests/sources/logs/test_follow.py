@@ -6,7 +6,7 @@ import pytest
 
 from cockpit.sources.logs import follow as log_follow
 from cockpit.sources.logs.follow import Follower, News
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 
 
 def append(path: Path, data: bytes) -> None:

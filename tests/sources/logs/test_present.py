@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cockpit.hosts.notes import end_mark
 from cockpit.model.logtext import LogMark, PresentLog
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.logs.present import MOST_LINES, read_present
 
 

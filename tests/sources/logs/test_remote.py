@@ -28,8 +28,7 @@ from cockpit.sources.logs import file as log_file
 from cockpit.sources.logs import remote, search, source
 from cockpit.sources.logs.file import LogFile, line_at, nearest_step
 from cockpit.sources.logs.follow import before
-from cockpit.sources.logs.local import LocalLog
-from cockpit.sources.logs.pieces import Answer, Ask, PageCache
+from cockpit.sources.logs.pieces import Answer, Ask, LocalLog, PageCache
 from cockpit.sources.logs.present import read_present
 from cockpit.sources.logs.ranged import BLOCK, Span, Wish
 from cockpit.sources.logs.remote import Host, RemoteLog

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.sources.logs.file import line_at, nearest_step, nearest_time, step_pattern
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 
 
 @pytest.mark.parametrize(

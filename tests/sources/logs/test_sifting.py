@@ -10,7 +10,7 @@ import pytest
 from cockpit.model.logtext import LogPage, level_of
 from cockpit.sources.logs import file
 from cockpit.sources.logs.file import sift
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.logs.search import Matcher, count_expression, count_from, find_expression
 
 BEYOND = 1 << 62

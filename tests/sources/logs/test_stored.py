@@ -12,7 +12,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.sources.logs import stored
+from cockpit.sources.logs import remote
 from cockpit.sources.logs.file import LogFile, line_at, nearest_step
 from cockpit.sources.logs.ranged import BLOCK
 from cockpit.sources.logs.remote import log_at
@@ -26,9 +26,9 @@ SCHEMES = ("s3", "gs")
 
 @pytest.fixture(autouse=True)
 def _fresh(store: ObjectStore) -> Iterator[None]:
-    stored._bucket.cache_clear()
+    remote._bucket.cache_clear()
     yield
-    stored._bucket.cache_clear()
+    remote._bucket.cache_clear()
 
 
 def query(address: str) -> Query:

@@ -22,7 +22,7 @@ from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import file_tracker
 from cockpit.sources.file_tracker import AWAY
 from cockpit.sources.wandb.file import BLOCK
-from cockpit.sources.wandb.tracker import OfflineWandb
+from cockpit.sources.wandb.online import OfflineWandb
 from cockpit.watch.poller import DEADLINES
 from tests.hosts.here import CallsHere
 from tests.queries import queries_of

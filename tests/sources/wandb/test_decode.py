@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.wandb import decode
 from cockpit.sources.wandb.decode import BadMessageError
 from cockpit.sources.wandb.file import Span, WandbLog

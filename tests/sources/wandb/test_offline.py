@@ -22,7 +22,7 @@ from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.wandb.tracker import OfflineWandb
+from cockpit.sources.wandb.online import OfflineWandb
 from tests.hosts.here import CallsHere
 from tests.queries import queries_of
 from tests.sources.wandb import writer

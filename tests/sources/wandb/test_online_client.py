@@ -16,9 +16,8 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.wandb.online import OnlineWandb
+from cockpit.sources.wandb.online import OnlineWandb, Wandb
 from cockpit.sources.wandb.run_files import read_run
-from cockpit.sources.wandb.tracker import Wandb
 from tests.queries import queries_of
 from tests.sources.wandb.fake_wandb import KEY, serving
 from tests.watch.fakes import until

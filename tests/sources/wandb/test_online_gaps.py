@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("graphql", reason="graphql-core is missing: make test installs it")
 
-from cockpit.sources.wandb.tracker import Wandb
-from cockpit.watch.ingest import feed_chunk
+from cockpit.sources.wandb.online import Wandb
+from cockpit.watch.onepass import feed_chunk
 from cockpit.watch.runstate import Rows
 from tests.sources.wandb.fake_wandb import NOW_S, FakeRun, FakeWandb, Made, serving
 from tests.sources.wandb.test_online import Clock, Looking, row, run_of

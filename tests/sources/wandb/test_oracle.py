@@ -20,10 +20,10 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
 from cockpit.sources.wandb.file import BLOCK, WandbLog
-from cockpit.sources.wandb.tracker import OfflineWandb
+from cockpit.sources.wandb.online import OfflineWandb
 from tests.queries import queries_of
 
 GOLDEN = sorted((Path(__file__).parents[2] / "data" / "wandb").glob("*/*/run-*.wandb"))

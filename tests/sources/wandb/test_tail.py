@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.run import MetricNames
-from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pieces import LocalLog
 from cockpit.sources.metric_keys import MetricKeys, choose
 from cockpit.sources.wandb import fragment as tail
 from cockpit.sources.wandb.decode import KeyLayout, RowReader

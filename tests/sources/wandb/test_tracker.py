@@ -13,7 +13,7 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.curve_fold import RowChunk
-from cockpit.sources.wandb.tracker import Wandb, places
+from cockpit.sources.wandb.online import Wandb, places
 from tests.queries import queries_of
 from tests.records.issue_services import SkipClock
 
