@@ -273,12 +273,17 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
+_NONE: Final = {
+    True: "every complete checkpoint is suspect",
+    False: "no checkpoint is known to be complete",
+}
+
+
 def _picks(value: CheckpointsValue) -> list[str]:
     pick, load = value.relaunch_from, value.trainer_would_load
     whole = any(item.complete and item.own for item in value.items)
-    none = (
-        "every complete checkpoint is suspect" if whole else "no checkpoint is known to be complete"
-    )
+    others = not whole and any(item.complete for item in value.items)
+    none = "no complete checkpoint is surely this run's" if others else _NONE[whole]
     lines = [f"{none}: a relaunch would not pick any by itself"]
     if value.unrecognised and not whole:
         lines = []  # what is said of those says it

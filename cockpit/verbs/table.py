@@ -72,7 +72,7 @@ def checkpoint_text(run: RunReport) -> str:
     newest = newest_of(item for item in facet.value.items if item.complete and item.own)
     if newest is None:
         items = facet.value.items
-        unknown = all(item.state is CheckpointState.UNKNOWN for item in items)
+        unknown = all(item.state is CheckpointState.UNKNOWN or item.complete for item in items)
         word = "unknown" if unknown else "not whole"
         return f"{len(items)} {word}" if items else "none"
     told = wording.steps(newest.step) if newest.step is not None else named(newest)

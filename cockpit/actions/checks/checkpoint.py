@@ -105,7 +105,11 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
     others = [item for item in value.items if item.complete and not item.own]
     if others:
         text = f"no complete checkpoint is surely this run's: {others[-1].lineage}"
-        return finding(rows.NOTHING_WHOLE, f"{text} ({listed_steps(others)})")
+        text = (
+            f"{text} ({listed_steps(others)}); move what is another run's, or name this run's own"
+        )
+        text += " in cockpit.toml ([run.checkpoints] layout, custom)"
+        return finding(rows.NOTHING_WHOLE, text)
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
     unknown = [item for item in value.items if item.state is CheckpointState.UNKNOWN]

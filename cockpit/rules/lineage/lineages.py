@@ -5,6 +5,7 @@ deleted nor picked if
 
 - a lower step was saved after it: training started again before it;
 - it lies beyond the last step that this run logged, and is older than everything known of the run;
+- its name is that of another run (``names``);
 - its time is that of a copy, and the steps decide nothing either.
 
 A save is suspect from the first non-finite step on, or from the first step of an open spike or
@@ -27,6 +28,7 @@ from cockpit.model.lineage import Stray, listed_steps, with_lineages, with_suspe
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Whose
 from cockpit.model.report import Facets
 from cockpit.model.trend import Taint, Trend
+from cockpit.rules.lineage.names import of_several_runs
 from cockpit.rules.metrics.nonfinite import ASTRAY
 from cockpit.rules.metrics.resume import first_since, steps_since
 from cockpit.rules.present import job_of
@@ -100,8 +102,30 @@ def strays_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stra
         whose = _whose(each, later, known, beyond)
         if whose is not Whose.AGAIN or each.item.state is not CheckpointState.REJECTED:
             strays[each.item.path] = Stray(whose, _overtaken_text(each, later, whose))
+    strays |= _named_otherwise(value.items, known.started)
     mixed = _mixed(saves, strays) or _copied(whole, known) or _behind(whole, known, history)
     return strays, mixed
+
+
+def _named_otherwise(items: Sequence[Checkpoint], started: float | None) -> dict[str, Stray]:
+    """Return by path the saves with the names of several runs: none of them is surely this run's.
+
+    But those of the one name that was saved since the present job began, if there is one alone.
+    """
+    strays: dict[str, Stray] = {}
+    since = math.inf if started is None else started + FILE_SKEW
+    for named in of_several_runs(items):
+        fresh = [name for name, each in named.items() if max(map(_written, each)) >= since]
+        names = ", ".join(sorted(filter(None, named)))
+        for name, each in named.items():
+            why = f"named {name or 'for no run'}: saves of several runs lie here ({names})"
+            if fresh != [name]:
+                strays |= {item.path: Stray(Whose.UNSURE, why) for item in each}
+    return strays
+
+
+def _written(item: Checkpoint) -> float:
+    return item.written_at or 0.0
 
 
 def _known_of(history: History) -> _Ancestry:
@@ -259,7 +283,8 @@ def _copied(whole: Sequence[_Save], known: _Ancestry) -> str | None:
 
 def _burst(saves: Sequence[_Save], usual: float | None) -> bool:
     """Tell whether most of the saves follow each other faster than anything can be trained."""
-    fast, pairs = 0, list(pairwise(sorted(saves, key=lambda each: each.step)))
+    each_step = {each.step: each for each in saves}  # two files of one save are written together
+    fast, pairs = 0, list(pairwise(sorted(each_step.values(), key=lambda each: each.step)))
     for low, high in pairs:
         needs = BURST_S if usual is None else BURST_SHARE * usual * (high.step - low.step)
         fast += abs(_at(high) - _at(low)) < needs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.plan import Outcome
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.run import CheckpointSpec, CustomLayout
 from cockpit.sources.checkpoints.layouts import LAYOUTS
 from tests.actions.resting import Rest, blocks, job
 from tests.sources.checkpoints.layout_examples import EXAMPLES
-from tests.sources.checkpoints.trees import NOW, hugging_face, put
+from tests.sources.checkpoints.test_archive import archive
+from tests.sources.checkpoints.trees import NOW, hugging_face, put, settle
 
 DAY = 86_400.0
 OLD = {500: NOW - 2 * DAY, 600: NOW - 2 * DAY + 600, 700: NOW - 2 * DAY + 1200}
@@ -163,3 +165,88 @@ def example(root: Path, layout: str, step: int, at: float) -> None:
         path = put(root / told(name), said, at)
         for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
             os.utime(folder, (at, at))
+
+
+def lightning(step: int) -> dict[str, bytes]:
+    return {"": archive({"global_step": step, "epoch": 0, "state_dict": {}})}
+
+
+def kohya(step: int) -> dict[str, bytes]:
+    names = ("model.safetensors", "optimizer.bin", "scheduler.bin", "random_states_0.pkl")
+    return {f"/{name}": b"x" for name in names}
+
+
+def saved(root: Path, names: dict[str, float], form: Callable[[int], dict[str, bytes]]) -> None:
+    """Save under each name at so many seconds before now; the name tells the step."""
+    for name, ago in names.items():
+        for file, data in form(int(re.findall(r"step=?(\d+)", name)[0])).items():
+            put(Path(f"{root / name}{file}"), data, NOW - ago)
+        if (root / name).is_dir():
+            settle(root / name, NOW - ago)
+
+
+def named(form: str, **ago: Sequence[tuple[int, float]]) -> dict[str, float]:
+    return {form.format(run, step): at for run, each in ago.items() for step, at in each}
+
+
+FIRST = ((100, 9000.0), (200, 8400.0), (300, 7800.0), (400, 7200.0))
+SECOND = ((150, 6000.0), (350, 5400.0), (500, 4800.0), (600, 4200.0))
+AT_ONCE = ((100, 6000.0), (200, 5700.0), (300, 5400.0))
+SEVERAL = {
+    "one after the other": (named("{}_epoch=0_step={}.ckpt", expA=FIRST, expB=SECOND), lightning),
+    "the same steps": (named("{}-step={}.ckpt", bert=FIRST, roberta=AT_ONCE), lightning),
+    "by number": (named("{}-step={}.ckpt", fold0=FIRST, fold1=AT_ONCE), lightning),
+    "number apart": (named("{}-step={}.ckpt", run_1=FIRST, run_2=AT_ONCE), lightning),
+    "folders": (named("{}-step{:08d}-state", cat=FIRST, dog=SECOND), kohya),
+}
+
+
+def resting(folder: Path) -> Rest:
+    rest = Rest(folder, Retain(), final_step=1000)
+    spec = CheckpointSpec(path=(str(rest.root),), keep=2, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    return rest
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+async def test_what_has_the_names_of_several_runs_is_no_ones_for_sure(
+    name: str, tmp_path: Path
+) -> None:
+    rest = resting(tmp_path)
+    saved(rest.root, *SEVERAL[name])
+    plan = await rest.plan()
+    assert not plan.targets and "saves of several runs lie here" in blocks(plan)["lineage"]
+    value = await rest.listing()
+    assert value.relaunch_from is None and all(item.complete for item in value.items)
+
+
+ONE_RUN = {
+    "a loss in each name": named("epoch=0-step={1}-val_loss={1}.5{0}.ckpt", **{"": FIRST}),
+    "two files a save": named("m-step={1}{0}.ckpt", **{"": FIRST, "-EMA": FIRST}),
+    "the best ones besides": named("{0}step={1}.ckpt", **{"": FIRST, "best-": FIRST[1:2]}),
+    "a new name from one step on": named("{0}-step={1}.ckpt", warm=FIRST[:2], main=FIRST[2:]),
+    "the time of each start": named(
+        "{0}-step={1}.ckpt", **{"20261120": FIRST[:3], "20261121": FIRST[3:]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_RUN)
+async def test_what_else_a_name_says_makes_no_second_run(name: str, tmp_path: Path) -> None:
+    rest = resting(tmp_path)
+    saved(rest.root, ONE_RUN[name], lightning)
+    plan = await rest.plan()
+    assert {target.step for target in plan.targets} == {100, 200}, blocks(plan)
+
+
+async def test_a_layout_of_its_own_tells_which_are_the_runs(tmp_path: Path) -> None:
+    rest = resting(tmp_path)
+    saved(rest.root, *SEVERAL["one after the other"])
+    own = CustomLayout(pattern=r"expA.*step=(\d+)\.ckpt", marker="")
+    spec = rest.spec.checkpoints
+    assert spec is not None
+    rest.spec = rest.spec.model_copy(
+        update={"checkpoints": spec.model_copy(update={"layout": "custom", "custom": own})}
+    )
+    plan = await rest.plan()
+    assert [target.step for target in plan.targets] == [100, 200], blocks(plan)
