@@ -484,6 +484,8 @@ MIXED_SAVES = CheckRow("lineage", ("retain",), "whose the saves are is not certa
     blocks="nothing is deleted among another run's", passes=False)
 SOURCES = CheckRow("logbook", ("retain",), "recovery sources are unknown",
     blocks="the logbook that names them cannot be read", passes=False)
+MAY_READ = CheckRow("in-use", ("retain",), "a living program may read any of the saves",
+    blocks="it was told the folder in which they lie", passes=False, approvable=True)
 POLICY = CheckRow("retention", ("retain",), "how many checkpoints are kept",
     warns="fewer than the rollback depth were asked for, or no number is set",
     basis=(Basis.RECORDED, Basis.INFERRED))

@@ -22,7 +22,7 @@ from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import recorded_commands
 from cockpit.platforms.local.census import census_of, descendants
-from cockpit.platforms.local.programs import SHIMS, is_cockpit, program
+from cockpit.platforms.local.programs import SHIMS, below, is_cockpit, may_load, program
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 10.0
@@ -48,8 +48,15 @@ class NeededPlace(NamedTuple):
     why: str
 
 
-async def needed_by_others(context: ActionContext) -> dict[str, str]:
-    """Return the places that runs and living programs need, each with why.
+class Needs(NamedTuple):
+    """What keeps saves: places, each with why, and the programs that may read any save there."""
+
+    places: dict[str, str]
+    readers: tuple[str, ...]
+
+
+async def needed_by_others(context: ActionContext) -> Needs:
+    """Return the places that runs and living programs need.
 
     Each is as it is written, and as it is listed below a root to which links lead: links are
     followed on the machines on which the run's own roots lie. Raises ``OSError`` where one of
@@ -62,12 +69,15 @@ async def needed_by_others(context: ActionContext) -> dict[str, str]:
     items = () if listed is None else listed.items
     saves = frozenset(posixpath.basename(item.path) for item in items)
     found = {_whole(place): why for place, why in named}
+    readers: dict[str, None] = {}
     for host in dict.fromkeys(host_of(root) for root in _of_machines(roots)):
         mine = _on(host, roots)
         folders = {root: run.name for run in runs for root in _on(host, _roots_of(run))}
         there = [each for each in named if each.place in _on(host, [each.place])]
-        lie, _ = await _followed(host, mine, ())  # an open file is told by where it really lies
-        used = await _in_use(host, saves, [*lie.values()])
+        holders = dict.fromkeys((*mine, *_on(host, (place_of(item.root) for item in items))))
+        lie, _ = await _followed(host, [*holders], ())  # an open file is told by where it lies
+        used, there_read = await _in_use(host, saves, [*lie.values()])
+        readers |= dict.fromkeys(there_read)
         found |= {_whole(place): why for place, why in used}
         there += used
         places = dict.fromkeys(each.place for each in there)
@@ -79,7 +89,7 @@ async def needed_by_others(context: ActionContext) -> dict[str, str]:
             led += [NeededPlace(on_host(host, path), why) for path in links[root]]
         for place, why in led:
             found |= dict.fromkeys(_below(place.path, mine, real), why)
-    return found
+    return Needs(found, tuple(readers))
 
 
 def _of_machines(places: Iterable[Place]) -> list[Place]:
@@ -107,19 +117,19 @@ async def _followed(
 
 async def _in_use(
     host: str | None, saves: frozenset[str], roots: Sequence[str]
-) -> list[NeededPlace]:
+) -> tuple[list[NeededPlace], list[str]]:
     """Return what programs of a machine have open, or were told, of saves with these names.
 
-    What was told to a program in a container, or to another user's, whose work folder is not to be
-    had, may lie anywhere.
+    And which of them were told a folder above the saves, and may read any of these.
     """
     if host is None and sys.platform != "linux":
-        return []
+        return [], []
     asked = ask("who uses the saves", "processes", files=roots)
     answer = (await ask_host(host, [asked], DEADLINE))[asked]
     if isinstance(answer, Problem):
         raise OSError(f"who uses the saves: {answer.message}")
     found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     processes = census_of(answer)
     shims = [one.pid for one in processes.values() if posixpath.basename(one.argv[0]) in SHIMS]
     contained = descendants(processes, shims)
@@ -127,25 +137,51 @@ async def _in_use(
         if is_cockpit(argv):
             continue
         who = f"pid {pid} ({clean(program(argv), 60)})"
-        for word in _words(argv):
-            path, names = posixpath.normpath(posixpath.join(folder or "/", word)), "names"
-            if pid in contained:
-                path, names = f"{ANYWHERE}/{_from_save(path, saves)}", "may name"
-            elif word.startswith("~"):  # a program may complete it itself, by its own user's home
-                path, names = f"{ANYWHERE}/{word.partition('/')[2]}", "may name"
-            elif folder is None and not word.startswith("/"):
-                path, names = f"{ANYWHERE}{path}", "may name"
-            if names == "names" or not word.isdigit():  # a step names no path
-                found[path] = f"the command of {who} {names} it"
+        for path, names in _told(argv, folder, saves, contained=pid in contained):
+            found[path] = f"the command of {who} {names} it"
+            if names == NAMES and may_load(argv):
+                folders[path] = f"{who} was told {clean(path, 200)}"
         found |= {path: f"{who} has it open" for path, *_ in files}
     told = [on_host(host, path) for path in found if _may_be_a_link(path)]
     real, _ = await _followed(host, told, ())
     led = {place.path: path for place, path in real.items()}
-    return [
+    needed = [
         NeededPlace(Place(FILE, "", path) if path[0] == ANYWHERE else on_host(host, path), why)
         for path, why in found.items()
         if not saves.isdisjoint(f"{path}/{led.get(path, '')}".split("/"))
     ]
+    above = (
+        why
+        for path, why in folders.items()
+        if any(below(led.get(path, path), root) for root in roots)
+    )
+    return needed, list(above)
+
+
+NAMES: Final = "names"
+
+
+def _told(
+    argv: Sequence[str], folder: str | None, saves: frozenset[str], *, contained: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the paths that a program was told, and whether it ``names`` or ``may name`` each.
+
+    What was told to a program in a container, or to another user's, whose work folder is not to be
+    had, may lie anywhere.
+    """
+    for word in _words(argv):
+        path = posixpath.normpath(posixpath.join(folder or "/", word))
+        if contained:
+            may = f"{ANYWHERE}/{_from_save(path, saves)}"
+        elif word.startswith("~"):  # a program may complete it itself, by its own user's home
+            may = f"{ANYWHERE}/{word.partition('/')[2]}"
+        elif folder is None and not word.startswith("/"):
+            may = f"{ANYWHERE}{path}"
+        else:
+            yield path, NAMES
+            continue
+        if not word.isdigit():  # a step names no path
+            yield may, "may name"
 
 
 def _may_be_a_link(path: str) -> bool:

@@ -25,7 +25,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import RunRoots, listing
-from cockpit.actions.retention.other_runs import keeps, needed_by_others
+from cockpit.actions.retention.other_runs import Needs, keeps, needed_by_others
 from cockpit.actions.retention.ways import Half, RootError, RootLostError
 from cockpit.model import check_rows as rows
 from cockpit.model import wording
@@ -57,11 +57,12 @@ class RecoverySources(Frozen):
     """What was begun from which path or step; ``unknown`` is why this cannot be told.
 
     ``inside`` are places that keep a save: itself, or what lies in it (``keeps``). ``sealed`` are
-    the steps at which the run was sealed.
+    the steps at which the run was sealed. ``readers`` are living programs that may read any save.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
     inside: dict[str, str] = Field(default_factory=dict)
+    readers: tuple[str, ...] = ()
     sealed: frozenset[int] = frozenset()
     lines: tuple[str, ...] = ()
     unknown: str | None = None
@@ -111,13 +112,13 @@ _GOES_ON: Final = r"\w|[,.]\d|[-.]\w"
 async def sources_of(context: ActionContext) -> RecoverySources:
     """Return the launch checkpoints and recovery sources of a run."""
     try:
-        inside = await needed_by_others(context)
-        return await offload(lambda: _sources(context, inside), deadline=DEADLINE)
+        needs = await needed_by_others(context)
+        return await offload(lambda: _sources(context, needs), deadline=DEADLINE)
     except (OSError, ValueError, StoreError, TimeoutError) as error:
         return RecoverySources(unknown=clean(getattr(error, "strerror", None) or error))
 
 
-def _sources(context: ActionContext, inside: dict[str, str]) -> RecoverySources:
+def _sources(context: ActionContext, needs: Needs) -> RecoverySources:
     paths = {}
     spec = context.spec.checkpoints
     for entry in context.entries:
@@ -132,7 +133,14 @@ def _sources(context: ActionContext, inside: dict[str, str]) -> RecoverySources:
         paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
     sealed, unknown = _sealed(context)
     lines = _logbook_lines(context.spec)
-    return RecoverySources(paths=paths, inside=inside, sealed=sealed, lines=lines, unknown=unknown)
+    return RecoverySources(
+        paths=paths,
+        inside=needs.places,
+        readers=needs.readers,
+        sealed=sealed,
+        lines=lines,
+        unknown=unknown,
+    )
 
 
 def _sealed(context: ActionContext) -> tuple[frozenset[int], str | None]:
@@ -210,6 +218,7 @@ class Retain(Action):
             words=f"delete {count} from {request.run}",
             checks=(
                 *_policy(context, keep),
+                *_read(sources, to_delete),
                 _freed(to_delete, decisions),
                 _left(context, decisions),
                 *await _deletable(roots, to_delete),
@@ -357,6 +366,16 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
         yield warned(rows.POLICY, f"{text}; no number is set in cockpit.toml", Basis.INFERRED)
     else:
         yield passed(rows.POLICY, text)
+
+
+def _read(sources: RecoverySources, to_delete: ToDelete) -> Iterator[Check]:
+    """Yield that living programs may read what is deleted, if they were told its folder."""
+    if sources.readers and to_delete.targets:
+        first, *others = sources.readers
+        more = f" (and {plural(len(others), 'program')} more)" if others else ""
+        text = f"{first}{more}: it may read any save in it; wait until it has ended, or approve if"
+        text = f"{text} it needs none of those listed"
+        yield finding(rows.MAY_READ, text, value=first)
 
 
 def _freed(to_delete: ToDelete, decisions: Sequence[Decision]) -> Check:

@@ -57,6 +57,7 @@ from cockpit.platforms.local.programs import (
     only_looks,
     program,
     submits_elsewhere,
+    told_to_evaluate,
     told_to_look,
     trains_by_name,
     use_of,
@@ -109,6 +110,8 @@ class Candidate(NamedTuple):
     looks: bool
     client: bool
     """It hands a job to another system: what it names is that job's."""
+    evaluates: bool
+    """Its arguments say that it does not train, whatever script it runs."""
     scripted: bool
     """An interpreter or a program named after training runs it: it may train."""
     told: str
@@ -125,6 +128,7 @@ def candidate_of(process: Process, real: Callable[[str], str] = posixpath.normpa
         is_tool(process.argv),
         only_looks(name) or told_to_look(command or [""]),
         submits_elsewhere(process),
+        told_to_evaluate(command),
         is_interpreter(command[:1]) or is_shell(command) or names_a_training(name),
         " ".join((*process.argv, process.cwd or "", *_programs(process, real))),
         process.variable(LINEAGE),
@@ -192,12 +196,16 @@ def _evidence(
     process = candidate.process
     recorded = runs_script(process.argv, watched.scripts)
     looks = candidate.looks and not recorded
+    evaluates = candidate.evaluates and not any(map(told_to_evaluate, watched.commands))
     writes = files.written(watched, process)
     if writes is not None and (writes.kind.proves or recorded):
-        return Belongs(Sure.POSSIBLE if looks else Sure.YES, Mark(_has_open(writes)))
+        doubt = looks or evaluates
+        why = f"is told to evaluate, and {_has_open(writes)}" if evaluates else _has_open(writes)
+        mark = Mark(why, alike=evaluates)
+        return Belongs(Sure.POSSIBLE if doubt else Sure.YES, mark)
     told = [*(_in_arguments(watched, process) if named else ()), *_in_environment(watched, process)]
     sure = next((mark for certain, mark in told if certain), None)
-    if sure is not None and not looks and (recorded or not watched.scripts):
+    if sure is not None and not (looks or evaluates) and (recorded or not watched.scripts):
         return Belongs(Sure.YES, sure)
     if recorded and named and _is_command(watched, process):
         return _same_command(watched, process, files)

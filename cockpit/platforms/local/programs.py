@@ -136,6 +136,77 @@ _COMMANDS: Final = frozenset(
 )
 
 
+_EVALUATES: Final = frozenset(
+    """
+    bench benchmark demo eval evals evaluate evaluation export generate infer inference play predict
+    prediction sample sampling serve test testing val validate validation visualize
+    """.split()  # noqa: SIM905 - a list of words
+)
+_MODES: Final = frozenset("action command job mode phase run_mode run_type stage task".split())  # noqa: SIM905
+_ONLY: Final = frozenset(
+    """
+    do_eval do_predict do_test eval eval_only evaluate evaluate_only inference inference_only
+    only_eval only_test play predict predict_only test_only validate_only
+    """.split()  # noqa: SIM905 - a list of words
+)
+"""Flags by which a script that trains does something else instead."""
+_WORD: Final = re.compile(r"[A-Za-z][\w-]*")
+_ON: Final = ("", "1", "true", "yes", "on")
+
+
+def told_to_evaluate(argv: Sequence[str]) -> bool:
+    """Tell whether a script is told not to train: ``--mode=eval``, ``main.py test``.
+
+    A mode that trains besides (``train_and_eval``, ``--do_train``) counts for nothing.
+    """
+    name, flags = program(argv) if argv else "", {}
+    words = list(argv)
+    at = next((at for at, word in enumerate(words) if posixpath.basename(word) == name), 0) + 1
+    for word, after in zip(words[at:], (*words[at + 1 :], ""), strict=False):
+        key, sign, value = word.partition("=")
+        if word.startswith("-") or sign:
+            flags["_".join(_words(key))] = value if sign or after.startswith("-") else after
+    told = [value for key, value in flags.items() if key in _MODES]
+    told += words[at : at + 1]
+    told = [word for word in told if _WORD.fullmatch(word)]  # a path is no mode
+    if flags.get("do_train", "0").lower() in _ON or any(_trains(word) for word in told):
+        return False
+    alone = any(key in _ONLY and value.lower() in _ON for key, value in flags.items())
+    return alone or any(not _EVALUATES.isdisjoint(_words(word)) for word in told)
+
+
+def _trains(mode: str) -> bool:
+    return not (_TRAINS - {"main", "run"}).isdisjoint(_words(mode))
+
+
+_LOADS: Final = _EVALUATES | frozenset(
+    """
+    average backup chat compare convert copy download evaluator merge mirror publish push quantize
+    server sync upload viewer
+    """.split()  # noqa: SIM905 - a list of words
+)
+COPIERS: Final = frozenset(
+    """
+    7z 7za 7zr aws azcopy borg cp dcp dsync duplicati duplicity dvc gcloud gsutil hf huggingface-cli
+    kopia lftp lsyncd mv rclone restic rsync s3cmd s4cmd s5cmd scp sftp syncthing tar unison zip
+    """.split()  # noqa: SIM905 - many names
+)
+"""Tools that carry away what lies in a folder that they are told."""
+
+
+def may_load(argv: Sequence[str]) -> bool:
+    """Tell whether a program that is told a folder may read any of the saves in it.
+
+    An evaluation, a conversion, an upload or a copy: not who shows logs or curves.
+    """
+    words = inner(argv)
+    if not words or is_tool(argv):
+        return bool(words) and program(words) in COPIERS
+    name = program(words)
+    looks = only_looks(name) and not _LOADS.isdisjoint(_words(name))
+    return looks or told_to_look(words) or told_to_evaluate(words)
+
+
 def names_a_training(program: str) -> bool:
     """Tell whether a program's name says that it trains: ``train_gpt``, ``finetune.sh``."""
     words = set(_words(posixpath.splitext(posixpath.basename(program))[0]))

@@ -218,6 +218,68 @@ async def test_what_a_program_has_open_behind_a_root_that_is_a_link_stays(tmp_pa
     assert kept[100].endswith("has it open")
 
 
+READS_ANY = (
+    ("eval.py", "--weights-dir", "{root}", "--watcher"),
+    ("upload_to_hub.py", "--every", "60", "{root}/.."),
+    ("train.py", "--mode=eval", "--model_dir={root}"),
+    ("llamafactory-cli", "export", "{root}"),
+    ("rsync", "-a", "{root}/", "host:/copy"),
+    ("aws", "s3", "sync", ".", "s3://bucket/out"),
+)
+READS_NONE = (
+    ("train.py", "--output_dir", "{root}"),
+    ("tensorboard", "--logdir", "{root}"),
+    ("plot.py", "{root}"),
+    ("eval.py", "--weights-dir", "{root}/../../other"),
+    ("rsync", "-a", "/etc", "host:/copy"),
+    ("eval_loop.sh", "300"),
+)
+
+
+def as_named(folder: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process that is called and told so, in a folder; scripts are run by Python."""
+    told = [word.replace("{root}", str(folder)) for word in words]
+    script = [sys.executable] if told[0].endswith((".py", ".sh", "-cli")) else []
+    (folder.parent / told[0]).write_text("import time\ntime.sleep(60)\n")
+    if script:
+        return subprocess.Popen([*script, str(folder.parent / told[0]), *told[1:]], cwd=folder)
+    return subprocess.Popen(
+        [told[0], "-c", "import time; time.sleep(60)", *told[1:]],
+        cwd=folder,
+        executable=sys.executable,
+    )
+
+
+@pytest.mark.parametrize("words", READS_ANY)
+async def test_what_may_read_any_save_of_a_folder_it_was_told_is_for_a_person_to_judge(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """An evaluation takes one after another, a copy comes to each in its turn."""
+    rest = hf(tmp_path)
+    program = as_named(rest.root, words)
+    try:
+        plan = await rest.plan()
+    finally:
+        program.kill()
+        program.wait()
+    (check,) = [each for each in plan.checks if each.stands_in_the_way]
+    assert (check.id, check.overridable) == ("in-use", True)
+    assert f"pid {program.pid} ({words[0]}) was told " in check.text
+
+
+@pytest.mark.parametrize("words", READS_NONE)
+async def test_who_trains_there_or_shows_what_is_logged_stands_in_no_way(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    rest = hf(tmp_path)
+    program = as_named(rest.root, words)
+    try:
+        assert sorted(await going(rest), key=str) == [500, 600]
+    finally:
+        program.kill()
+        program.wait()
+
+
 SHIM = [
     5,
     1,

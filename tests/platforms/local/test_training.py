@@ -68,6 +68,42 @@ def test_who_writes_a_file_of_its_own_there_is_no_second_job(
         assert not each.alike, "it is only said"
 
 
+EVALUATES = (
+    ("--mode=eval",), ("--run-type", "eval"), ("--eval_only",), ("test",), ("--do_eval",),
+    ("--phase", "test"), ("--evaluate=true", "--steps", "5"), ("--play", "--gpu", "0"),
+)  # fmt: skip
+TRAINS_TOO = (
+    ("--mode=train_and_eval",), ("--do_train", "--do_eval"), ("--eval_steps", "500"),
+    ("--eval=no",), ("fit",), ("--eval", "mmlu"), ("--mode", "train"), ("--test_size=0.1",),
+)  # fmt: skip
+LAST = "import sys; f = open(sys.argv[-1], 'ab')\n"
+
+
+@pytest.mark.parametrize("file", ["eval/events.out.tfevents.1.host", "step-500/scores.bin"])
+def test_the_runs_own_script_that_is_told_to_evaluate_is_for_a_person_to_judge(
+    file: str, run: RunSpec, tmp_path: Path, zoo: Zoo
+) -> None:
+    """``main.py --mode=eval`` beside ``main.py --mode=train``: a stop would have ended both."""
+    script, path = named(tmp_path, "train.py", LAST + WAIT), root_of(run) / file
+    path.parent.mkdir(parents=True)
+    evaluates = sorted(zoo.run(*PYTHON, script, *told, "--into", str(path)) for told in EVALUATES)
+    trains = sorted(zoo.run(*PYTHON, script, *told, "--into", str(path)) for told in TRAINS_TOO)
+    found = live(run)
+    assert (sorted(pids(found)), sorted(possible(found))) == (trains, evaluates)
+    for each in found.possible:
+        assert each.alike and each.why.startswith("is told to evaluate, and it has")
+
+
+def test_a_run_whose_own_command_evaluates_is_known_by_it(
+    run: RunSpec, tmp_path: Path, zoo: Zoo
+) -> None:
+    own = run.model_copy(update={"resubmit": f"python train.py --mode=eval --out {root_of(run)}"})
+    script = named(tmp_path, "train.py", LAST + WAIT)
+    path = root_of(run) / "scores.csv"
+    job = zoo.run(*PYTHON, script, "--mode=eval", str(path))
+    assert pids(live(own)) == [job]
+
+
 def test_an_editor_or_a_cockpits_probe_is_nothing_at_all(
     run: RunSpec, tmp_path: Path, zoo: Zoo
 ) -> None:
