@@ -174,8 +174,12 @@ def _marked(value: CheckpointsValue, known: _RunsOfPlaces) -> CheckpointsValue:
     found = with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
     own = reports[0].facets.checkpoints.value
     strays = {each.path: Stray(each.whose, each.lineage) for each in items if each.lineage}
-    found = with_lineages(found, strays, None if own is None else own.mixed)
-    if own is None or all(root in known.places for root in _roots(known.runs[0])):
+    if own is None:  # its look could not tell which of them are the run's: nor can this one
+        roots = tuple(map(str, _roots(known.runs[0])))
+        blind = {"relaunch_from": None, "trainer_would_load": None, "unlisted": roots}
+        return found.model_copy(update=blind)
+    found = with_lineages(found, strays, own.mixed)
+    if all(root in known.places for root in _roots(known.runs[0])):
         return found
     # Of a part of its checkpoints nobody can tell what a relaunch takes: the run's own pick is it.
     picks = {"relaunch_from": own.relaunch_from, "trainer_would_load": own.trainer_would_load}
@@ -280,6 +284,8 @@ _NONE: Final = {
 
 
 def _picks(value: CheckpointsValue) -> list[str]:
+    if value.unlisted:
+        return ["cannot tell what a relaunch would take: not all saves of this run are known"]
     pick, load = value.relaunch_from, value.trainer_would_load
     whole = any(item.complete and item.own for item in value.items)
     others = not whole and any(item.complete for item in value.items)

@@ -107,6 +107,24 @@ def test_the_verb_and_the_check_agree_on_folders_of_ranks(
         assert [item["state"] for item in each["items"]] == ["complete", "complete", "incomplete"]
 
 
+def test_of_saves_in_several_folders_no_verb_picks_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trial of a sweep, a model beside its optimizer: which are the run's, nobody has said."""
+    world(tmp_path, {f"run-{n}/epoch=0-step={s}.ckpt": ZIP for n in (0, 1) for s in (10, 20)}, 1)
+    monkeypatch.chdir(tmp_path)
+    assert main(["checkpoints", "odd"]) == 0
+    said = capsys.readouterr()
+    assert "saves lie in several folders" in said.err
+    assert "cannot tell what a relaunch would take" in said.out and "▸" not in said.out
+    assert main(["checkpoints", "odd", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["relaunch_from"], document["trainer_would_load"]) == (None, None)
+    assert document["unlisted"] == [str(tmp_path / "saves")]
+    main(["relaunch", "odd", "--dry-run"])
+    assert "saves lie in several folders" in capsys.readouterr().out
+
+
 STEPS = (100, 200, 300, 400)
 MANY_FILES: dict[str, Mapping[str, bytes]] = {
     "shards": {f"checkpoint_1_{s}-shard{n}.pt": ZIP for s in STEPS for n in range(2)},
