@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.sources.wandb import writer as wandb_writer
-from tests.verbs.tiny_run import command, environment, program
+from tests.verbs.tiny_run import environment, program
+from tests.warm import Warm
 
 _MADE = "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432"
 SECRETS: Mapping[str, str] = {
@@ -95,11 +96,10 @@ class Planted:
 
     def cockpit(self, *words: str) -> bytes:
         """Return all that the program, and what it starts, say to these words."""
-        done = subprocess.run(
-            command(*words, "--config", str(self.config)),
-            cwd=self.folder, env=self.environment(), capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-        return f"exit {done.returncode}\n".encode() + done.stdout + done.stderr
+        words = (*words, "--config", str(self.config))
+        done = Warm("cockpit", *words, cwd=self.folder, env=self.environment())
+        out, err = done.communicate(timeout=120)
+        return f"exit {done.returncode}\n{out}{err}".encode()
 
     def here(self, *words: str, **more: str) -> bytes:
         """Return the same, said by this process: no second is lost on starting another."""

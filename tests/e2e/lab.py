@@ -21,6 +21,7 @@ from typing import Any
 
 from cockpit.hosts.supervisor import LAUNCH_ID, SUPERVISES
 from cockpit.platforms.local.census import Process, census
+from tests.warm import Warm
 
 REPO = Path(__file__).resolve().parents[2]
 RUN = "tiny"
@@ -30,9 +31,8 @@ RELAUNCH = ("relaunch", "--confirm", WORDS, "--approve", "C-14", *SAID, "--appro
 """Somebody answers for a failure like the last one, and for one that another store knows of."""
 OVER = {"done", "failed", "refused"}
 SOAK = bool(os.environ.get("SOAK"))
-PROGRAM = [sys.executable, "-m", "cockpit"]
-HASTY = [sys.executable, str(REPO / "run_cockpit.py"), "-m", "tests.e2e.hasty"]
-"""Started as every module of ours is: so the others know it for a cockpit, not for a job."""
+PROGRAM = "cockpit"
+HASTY = "tests.e2e.hasty"
 
 TRAINER = """
 import json, os, sys, time
@@ -162,13 +162,19 @@ class Machine:
 
         Whoever approves has seen the plan: an approval counts for blocks that were shown.
         """
-        argv = [*self.program, verb, run, *words, "--config", str(self.config)]
         if "--approve" in words and "--confirm" in words:
-            plan = [*self.program, verb, run, "--config", str(self.config)]
-            subprocess.run(plan, cwd=self.folder, env=self.env, capture_output=True, check=False)
+            self._started(verb, run).communicate()
+        return self._started(verb, run, *words)
+
+    def _started(self, *words: str) -> subprocess.Popen[str]:
+        """Start the program: in a long run as a person does, else from where it is loaded."""
+        words = (*words, "--config", str(self.config))
+        if not SOAK:
+            return Warm(self.program, *words, cwd=self.folder, env=self.env)
         return subprocess.Popen(
-            argv, cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            [sys.executable, "-m", self.program, *words], cwd=self.folder, env=self.env, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,
         )  # fmt: skip
 
     def do(self, verb: str, *words: str, within: float = 120.0) -> Answer:
@@ -349,11 +355,13 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
         os.kill(pid, number)
 
 
-def until(true: Callable[[], object], what: str, patience: float = 30.0) -> None:
+def until(
+    true: Callable[[], object], what: str, patience: float = 30.0, every: float = 0.02
+) -> None:
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def git(folder: Path, *words: str) -> str:

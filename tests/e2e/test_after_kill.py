@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tests.e2e.lab import RELAUNCH, Lab, Machine, ended
 from tests.e2e.slurm_lab import SlurmLab, check_slurm
 from tests.platforms.slurm.rig import lacking
 
-PROGRAM = [sys.executable, "-m", "tests.e2e.points"]
+PROGRAM = "tests.e2e.points"
 needs_slurm = pytest.mark.skipif(lacking() is not None, reason=f"needs a Slurm: {lacking()}")
 
 

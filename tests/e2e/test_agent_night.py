@@ -55,7 +55,7 @@ def machine(lab: Lab) -> Machine:
 
 @pytest.fixture
 def agent(machine: Machine) -> Iterator[Client]:
-    client = Client(machine.config, machine.folder, program=HASTY)
+    client = Client(machine.config, machine.folder, program=(sys.executable, "-m", HASTY))
     try:
         client.greet()
         yield client

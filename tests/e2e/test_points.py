@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.lab import RELAUNCH, SOAK, Lab, Machine, check, ended, kill, until
 
-PROGRAM = [sys.executable, "-m", "tests.e2e.points"]
+PROGRAM = "tests.e2e.points"
 ONLY = os.environ.get("POINTS", "").split()
 TAKEN = ("--approve", "second-machine", "--by", "ada", "--reason", "its machine hangs")
 JUMPS = ("+7200", "-7200")

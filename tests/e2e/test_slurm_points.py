@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 
 import pytest
@@ -17,7 +16,7 @@ from tests.e2e.slurm_lab import SlurmLab, SlurmMachine, check_slurm
 from tests.platforms.slurm.rig import lacking
 
 HANGS = 7.0
-PROGRAM = [sys.executable, "-m", "tests.e2e.points"]
+PROGRAM = "tests.e2e.points"
 ONLY = os.environ.get("POINTS", "").split()
 pytestmark = pytest.mark.skipif(
     not SOAK or lacking() is not None, reason="only in the long run: SOAK=1, and with a Slurm"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.lab import OVER, RELAUNCH, Lab, Machine, check, kill, until
 
-PROGRAM = [sys.executable, "-m", "tests.e2e.points"]
+PROGRAM = "tests.e2e.points"
 MORE = """
 [run.standing]
 relaunch = {{ classes = ["preempted"], at_most = 20 }}
@@ -100,7 +100,7 @@ def test_two_machines_with_the_same_order_relaunch_once(lab: Lab) -> None:
         before = lab.started()
         preempt(lab, one)
         until(partial(more, lab, before), "nobody has relaunched it", 120)
-        until(lambda: whole(lab, one, two), "it does not come to its end", 120)
+        until(lambda: whole(lab, one, two), "it does not come to its end", 120, every=0.3)
     assert len(lab.started() - before) == 1
     check(lab, one, two)
     done = [each for each in by_order(one, two) if each["outcome"] == "done"]
@@ -129,7 +129,7 @@ def test_a_watch_that_is_killed_leaves_what_the_next_one_goes_on_from(
         with watching(machine):
             until(partial(more, lab, before), f"killed at {point}: not relaunched", 120)
             lab.goes_on(machine, 3)
-            until(lambda: whole(lab, machine), f"killed at {point}: no end", 120)
+            until(lambda: whole(lab, machine), f"killed at {point}: no end", 120, every=0.3)
         assert len(lab.started() - before) == 1, point
         check(lab, machine)
     assert [each for each in by_order(machine) if each["action"] == "escalate"] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import ConfigError, load
 from tests.records.remotes import LOGBOOK, git, shared
-from tests.verbs.tiny_run import TinyRun, command, environment
+from tests.verbs.tiny_run import TinyRun, environment
+from tests.warm import Warm
 
 PATIENCE = 180.0
 
@@ -30,10 +30,7 @@ def subjects(place: Path) -> list[str]:
 
 def watched(tiny: TinyRun, until: Path | None = None, lines: int = 4) -> str:
     """Watch for some cadences, or until a repository has an automatic entry; return the stderr."""
-    watch = subprocess.Popen(
-        command("watch", "--config", str(tiny.config)),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+    watch = Warm("cockpit", "watch", "--config", str(tiny.config), env=environment())
     assert watch.stdout is not None
     end = time.monotonic() + PATIENCE
     while until is not None and "tiny: log check" not in subjects(until):

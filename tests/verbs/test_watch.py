@@ -10,7 +10,8 @@ from cockpit.cli import main
 from cockpit.config.file import store_path
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
-from tests.verbs.tiny_run import TinyRun, command, environment
+from tests.verbs.tiny_run import TinyRun, environment
+from tests.warm import Warm
 
 PATIENCE = 180.0
 
@@ -22,10 +23,7 @@ def _quick(tiny: TinyRun) -> None:
 
 @contextmanager
 def started(tiny: TinyRun, *words: str) -> Iterator[subprocess.Popen[str]]:
-    watch = subprocess.Popen(
-        command("watch", "--config", str(tiny.config), *words),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+    watch = Warm("cockpit", "watch", "--config", str(tiny.config), *words, env=environment())
     try:
         yield watch
     finally:

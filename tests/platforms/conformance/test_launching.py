@@ -9,8 +9,6 @@ import json
 import os
 import pickle
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from cockpit.platforms.base import CannotError, LostError, Platform
 from tests.platforms.conformance.halting import halted
 from tests.platforms.conformance.seat import Seat, exchanges
 from tests.waiting import until
+from tests.warm import Warm
 
 SOAK = bool(os.environ.get("SOAK"))
 REPO = Path(__file__).resolve().parents[3]
@@ -220,20 +219,19 @@ async def test_a_name_that_somebody_else_has_used_is_not_used_again(seat: Seat) 
     assert seat.living(run) == before and seat.began(launch_id) <= len(before)
 
 
-async def begun(seat: Seat, system: str, run: RunSpec, point: str, fate: str) -> Process:
+def begun(seat: Seat, system: str, run: RunSpec, point: str, fate: str) -> Warm:
     """Start a cockpit in a process of its own, which meets its fate at a point."""
     both = pickle.dumps((run, seat.submission(run)))
     given = {"seat": system, "launch": base64.b64encode(both).decode(), "point": point}
-    words = (sys.executable, "-m", "tests.platforms.conformance.cockpit")
     told = json.dumps({**given, "fate": fate})
-    return await asyncio.create_subprocess_exec(*words, told, stdout=PIPE, cwd=REPO)
+    return Warm("tests.platforms.conformance.cockpit", told, stderr=None)
 
 
-async def passed(process: Process, point: str = "") -> list[str]:
+async def passed(process: Warm, point: str = "") -> list[str]:
     """Return what a cockpit says until it comes to a point, or ends."""
     assert process.stdout is not None
     said: list[str] = []
-    while line := (await process.stdout.readline()).decode().strip():
+    while line := (await asyncio.to_thread(process.stdout.readline)).strip():
         said.append(line)
         if line == point:
             break
@@ -243,7 +241,7 @@ async def passed(process: Process, point: str = "") -> list[str]:
 async def points_of(seat: Seat, system: str) -> list[str]:
     """Return the points that an undisturbed launch passes; the decisive ones but in a long run."""
     run = seat.spec()
-    *points, went = await passed(await begun(seat, system, run, "", "kill"))
+    *points, went = await passed(begun(seat, system, run, "", "kill"))
     assert went == f"went {seat.living(run)[0]}", (points, went)
     seat.end()
     assert {"meant", "accepted", "let go", "exchange 1, before"} <= {*points}
@@ -256,9 +254,9 @@ async def test_a_cockpit_killed_at_any_point_leaves_one_job_or_none(
 ) -> None:
     for point in await points_of(seat, system[0]):
         run = seat.spec()
-        process = await begun(seat, system[0], run, point, "kill")
+        process = begun(seat, system[0], run, point, "kill")
         assert (await passed(process))[-1] == point
-        assert await process.wait() == -signal.SIGKILL
+        assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
         found = await looked_up(seat, run)
         assert (found.found is LaunchState.LIVE) >= (point == "let go"), (point, found)
         await is_true(seat, run, found)
@@ -271,7 +269,7 @@ async def test_a_cockpit_halted_at_any_point_starts_nothing_that_was_looked_up(
     points = await points_of(seat, system[0])
     for point in points if SOAK else points[:2]:
         run = seat.spec()
-        process = await begun(seat, system[0], run, point, "halt")
+        process = begun(seat, system[0], run, point, "halt")
         try:
             await passed(process, point)
             status = Path(f"/proc/{process.pid}/stat")
@@ -280,9 +278,8 @@ async def test_a_cockpit_halted_at_any_point_starts_nothing_that_was_looked_up(
             process.send_signal(signal.SIGCONT)
             said = (await passed(process))[-1]
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+            process.kill()
+            await asyncio.to_thread(process.wait)
         if found.found is LaunchState.ABSENT:
             assert said.startswith(CannotError.__name__), (point, said)
         await is_true(seat, run, found)

@@ -30,6 +30,7 @@ from cockpit.store.journal import Holder
 from tests.records.lease.racer import run_at
 from tests.records.remotes import clone, git, push_twice, second_place, shared
 from tests.sources.checkpoints.store_server import Handler, ObjectStore
+from tests.warm import Warm
 
 REPO = Path(__file__).resolve().parents[3]
 NOW = 1_773_219_300.0
@@ -185,10 +186,8 @@ class Racer:
 
     def __init__(self, rig: Rig, *halt: str) -> None:
         self.rig = rig
-        argv = [sys.executable, "-m", "tests.records.lease.racer", rig.line("")[0], *halt]
-        self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO
-        )
+        words = ("tests.records.lease.racer", rig.line("")[0], *halt)
+        self.process = Warm(*words, stdin=subprocess.PIPE, stderr=None)
 
     def begin(self, name: str, clone_of: str = "ada") -> None:
         self.say(json.dumps(self.rig.line(name, clone_of)[1:]))
