@@ -133,7 +133,8 @@ def test_other_projects_with_our_names_live_beside_the_program(
     wheels = [wheel, packed_stranger("stranger", tmp_path)]
     for each in wheels if ours_first else reversed(wheels):
         done = call(
-            *(*pip, "install", "--no-deps", "--no-index", "--ignore-installed", "-q", each),
+            *(*pip, "install", "--no-compile", "--no-deps", "--no-index", "--ignore-installed"),
+            *("-q", each),
             cwd=tmp_path,
         )
         assert done.returncode == 0, done.stderr

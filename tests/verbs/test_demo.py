@@ -21,6 +21,7 @@ from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
 from cockpit.records.logbook.reading import read_logbook
 from cockpit.verbs.demo import Ending
+from tests.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,7 +142,7 @@ def test_a_second_one_is_told_about_the_first_and_clean_removes_all(layout: Demo
     first = demo(layout, "--headless")
     until(lambda: layout.living())
     for arguments in (["--headless"], ["--clean"]):
-        second = demo(layout, *arguments)
+        second = Warm("cockpit", "demo", "--dir", str(layout.folder), *arguments)
         assert f"already at work in {layout.folder} (pid {first.pid})" in second.communicate()[1]
         assert second.returncode == 4
     first.terminate()
