@@ -155,27 +155,10 @@ def _mask_upwards(lines: list[str], number: int) -> None:
 
 Range = tuple[int, int]
 
-_HOOK = late_regex(
-    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/"
-    r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
-    r"|api\.telegram\.org/bot|hc-ping\.com/|outlook\.office\.com/webhook/"
-    r"|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/[\w-]+/(?:json/)?with/key/"
-    r"|://[\w.-]+/hooks/(?=[a-z0-9]{26}\b|[A-Za-z0-9]{17,24}/)"
-    r"|(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/)(?P<value>[\w/@:.-]{8,})"
-)
-"""Such as ``https://hooks.slack.com/services/T0/B0/abcdefghijklmnopqrstuvwx``."""
 _USERINFO = late_regex(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
 """A password in an address: ``https://ada:secret@host/x``."""
 _SLASHED = late_regex(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
 """A password with slashes in it, which no address may have and tools print all the same."""
-_CONDA = late_regex(
-    r"://[\w.:-]+/t/(?P<value>(?:\w{1,16}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|(?=[A-Za-z_]*\d)\w{16,}(?!/\d))"
-)
-_ODBC = late_regex(
-    r"(?:^|;)\s*(?i:pwd|password)\s*=\s*\{?(?P<value>(?<=\{)[^}]+"
-    r"|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
-)
 _ELEMENT = late_regex(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
 """Such as ``<password>hunter2</password>``."""
 _NAMED_ELEMENT = late_regex(
@@ -189,81 +172,11 @@ _ROW = late_regex(
     r"(?P<value>[^\s\"',;]+)[\"']?\s*$"
 )
 """A name and its value, as a table of two columns has them."""
-_AZURE = late_regex(
-    r"(?:\bvalue[\"']?\s{0,3}[:=]\s{0,3}[\"']?|\s)(?P<value>[A-Za-z0-9+/]{86}==)(?=[\"',;\s]|$)",
-    re.I,
-)
-"""The 64 bytes of a key of Azure's storage: listed beside ``keyName``, or in a table."""
-_BEARER = late_regex(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
-"""Such as ``Bearer abcdefghijklmnop1234``."""
-_HEADER = late_regex(
-    r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
-    r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
-)
-_SCHEME = late_regex(
-    r"\b(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"'\[]{0,2}(?:[A-Za-z][\w-]{2,20}\s{1,4})?"
-    r"(?P<value>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32,})"
-)
-"""Whatever a service calls its own scheme: ``Authorization: GenieKey …``."""
-_DIGEST = late_regex(r"\bresponse=[\"']?(?P<value>[0-9a-f]{32,64})\b")
-"""The answer of HTTP's digest login: ``response="0123456789abcdef0123456789abcdef"``."""
-_PSK = late_regex(r"\b(?i:psk)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>(?=\S*\d)[^\s\"',;]{8,})")
-"""Such as ``psk=wifi-12345``."""
-_KEYGEN = late_regex(r"\bkeygen\b[^|;&]{0,20}?(?P<value>[A-Za-z0-9+/]{43}=)")
-_COOKIE = late_regex(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
-"""Such as ``Set-Cookie: session=abc123``."""
-_NETRC = late_regex(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
-"""An entry of ``.netrc`` in one line: ``machine x login ada password hunter2``."""
-_NETRC_LINE = late_regex(r"^\s*password\s+(?P<value>\S+)\s*$")
-"""The same over several lines: ``  password hunter2``."""
-_CURL_USER = late_regex(
-    r"\b(?:curl|wget|http)\s[^|;]{0,120}?(?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@-]*:"
-    r"(?P<value>[^\s\"']+)"
-)
-"""Such as ``curl -u ada:hunter2``."""
-_PAIRED = late_regex(
-    r"\b(?:auth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"']*[\"']\s{0,3},"
-    r"|SecretStr\()\s{0,3}[\"'](?P<value>[^\"']+)"
-)
-"""A password in the code of a request: ``auth=("ada", "hunter2``."""
-_KAGGLE = late_regex(
-    r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
-    r"(?P<value>[0-9a-f]{32})\b"
-)
-"""Kaggle's key file: ``{"username":"ada","key":"0123456789abcdef0123456789abcdef``."""
-_LOGIN_WORD = late_regex(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
-_CLIENT = late_regex(
-    r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}"
-    r"(?:(?:(?:api_)?key|token|pat|password)\s{0,3}=\s{0,3})?[\"']"
-    r"(?P<value>\w{24,200})[\"']",
-    re.I,
-)
-"""What a client is made with, or told at its log-in: a key without its name."""
 _PGPASS = late_regex(
     r"^\s*[\w.*-]+:(?:\d{2,5}"
     r"|\*):[A-Za-z_*][\w.*-]*:[A-Za-z_*][\w.*-]*:(?P<value>(?=\S*[a-z])(?=\S*[\dA-Z])\S{8,})\s*$"
 )
 """``host:port:database:user:password``, as PostgreSQL's file of passwords has it."""
-_GROUPS = late_regex(
-    r"(?:pass|password|pwd)[\"']?\s{0,3}(?:=\s{0,3}[\"']?|:\s{0,3}[\"'])"
-    r"(?P<value>[a-z0-9]{4}(?: [a-z0-9]{4}){3})(?![\w ])",
-    re.I,
-)
-"""A mail account's password for programs: four groups of four."""
-_MAIL = late_regex(
-    r"(?:smtp|mail)[\w-]{0,20}password[\"']?\s{0,3}[:=]\s{0,3}(?P<value>[a-z]{4}(?:"
-    r" [a-z]{4}){3})\s*$",
-    re.I,
-)
-_LICENSE = late_regex(
-    r"(?:license|product|activation|serial)[ _-]?(?:key|code|number)?[\"']?\s{0,3}[:=]?\s{1,3}"
-    r"[\"']?(?P<value>[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})\b",
-    re.I,
-)
-_LOGIN_FLAG = late_regex(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
-"""Such as ``docker login -u ada -p hunter2``."""
-_WANDB_LOGIN = late_regex(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
-"""Such as ``wandb login 0123456789abcdef0123456789abcdef01234567``."""
 _PROSE = late_regex(
     r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
     r"(?: for (?:[^:]|:(?=//)){1,60}?)?(?: is(?: now)?:?|:| was"
@@ -273,40 +186,7 @@ _PROSE = late_regex(
 """What a program tells in words: ``the password for ada is …``."""
 _HUMPS = late_regex("[a-z][A-Z]")
 _PROSE_WORDS = listed("password|passphrase|passcode|passwd|pwd|secret|token| key|-key", "|")
-_SPOKEN = late_regex(
-    r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
-    r"[\"'`]?\s(?:is |was |has )?(?:been )?"
-    r"(?i:rejected|refused|denied|wrong|incorrect|invalid|expired|accepted)"
-)
-"""A password that a server is told to have been given."""
-_COMMAND = late_regex(r"(?:^|[\s\"'])AUTH[\"']?\s{1,4}[\"']?(?P<value>[^\s\"']{12,})[\"']?\s*$")
-"""Redis' log-in, as its monitor shows it."""
 _LOOSE = late_regex(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
-_CONTEXTS = (
-    (("auth", "secretstr"), _PAIRED),
-    (("username",), _KAGGLE),
-    (("login",), _LOGIN_WORD),
-    (("hook", "telegram", "hc-ping", "slack", "ifttt"), _HOOK),
-    (("password",), _MAIL),
-    (("license", "product", "activation", "serial"), _LICENSE),
-    (("authorization",), _HEADER),
-    (("authorization",), _SCHEME),
-    (("digest",), _DIGEST),
-    (("psk",), _PSK),
-    (("keygen",), _KEYGEN),
-    (("cookie",), _COOKIE),
-    (("password",), _NETRC),
-    (("password",), _NETRC_LINE),
-    (("curl", "wget", "http"), _CURL_USER),
-    (("login", "sshpass"), _LOGIN_FLAG),
-    (("wandb",), _WANDB_LOGIN),
-    (("pass", "pwd"), _GROUPS),
-    (("password ",), _SPOKEN),
-    (("pwd", "password"), _ODBC),
-    (("/t/",), _CONDA),
-    (("key",), _AZURE),
-)
-"""Rules by what stands around a secret, each with words of which one must be on the line."""
 _TELLING = (" is", " was", " =", ": ")
 _HEX_40 = late_regex(r"\b[0-9a-f]{40}\b")
 """A W&B key looks like a commit: words decide: ``0123456789abcdef0123456789abcdef01234567``."""
@@ -343,15 +223,6 @@ def secrets_in(line: str) -> list[Range]:
 
 
 def _by_context(line: str, low: str) -> Iterator[Range]:
-    for hints, rule in _CONTEXTS:
-        for hint in hints:
-            if hint in low:
-                yield from _values(rule, line)
-                break
-    for rule in (_BEARER, _CLIENT, _COMMAND):
-        for match in rule.finditer(line):
-            if is_dense(match["value"]):
-                yield match.span("value")
     if holds_any(low, _TELLING):
         yield from _prose_secrets(line, low)
     for match in _LOOSE.finditer(line) if "secret " in low or "token " in low else ():

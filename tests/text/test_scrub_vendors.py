@@ -9,14 +9,17 @@ import string
 import pytest
 
 from cockpit.text.scrub import MASK, scrub
+from cockpit.text.secret_rows import places, table, tools
+from cockpit.text.secret_shapes import holds_any
 
 _ALPHABETS = {
     "a": string.ascii_letters + string.digits,
     "h": "0123456789abcdef",
     "l": string.ascii_lowercase + string.digits,
     "u": string.ascii_uppercase + "234567",
+    "d": string.digits,
 }
-_HOLE = re.compile(r"<([ahlu])(\d+)>")
+_HOLE = re.compile(r"<([ahlud])(\d+)>")
 
 
 def _filled(form: str) -> str:
@@ -26,61 +29,28 @@ def _filled(form: str) -> str:
 
 
 def _made(dice: random.Random, kind: str, length: int) -> str:
-    ends = {"a": "x7K", "h": "7a", "l": "x7", "u": "K7"}[kind]
+    ends = {"a": "x7K", "h": "7a", "l": "x7", "u": "K7", "d": "7"}[kind]
     return "".join(dice.choice(_ALPHABETS[kind]) for _ in range(length - len(ends))) + ends
 
 
-TOKENS = [
-    "M<a24>.<a6>.<a27>",
-    "GR1348941<a20>",
-    "glsa_<a32>_<h8>",
-    "NRII-<a32>",
-    "hcaik_01<l56>",
-    "pat<a14>.<h64>",
-    "dckr_oat_<a32>",
-    "doo_v1_<h64>",
-    "nfp_<a36>",
-    "essu_<a60>==",
-    "key-<h32>",
-    "<h32>-us14",
-    "whsec_<a32>",
-    "sq0atp-<a22>",
-    "GOOG1E<u55>",
-    "ABSK<a100>=",
-    "jina_<h32><a32>",
-    "esecret_<l26>",
-    "KGAT_<h32>",
-    "sgp_<h16>_<h40>",
-    "bkua_<h40>",
-    "CCIPAT_<a22>_<h40>",
-    "PMAK-<h24>-<h34>",
-    "rubygems_<h48>",
-    "sess-<a40>",
-    "ws-<a22>",
-    "glcbt-64_<a20>",
-    "<l75>xyzAZDO<a4>",
-    "whoknows_<a36>",
-    "new-v2-<a40>",
+ROWS = [
+    (form, name)
+    for name in ("shapes", "places", "tools")
+    for row in table(name)["row"]
+    for form in row.get("examples", ())
 ]
+NAMELESS = ["M<a24>.<a6>.<a27>", "whoknows_<a36>", "new-v2-<a40>"]
+"""What no row has: a bot's token that begins with no word, and what nobody has named yet."""
 FORMS = [
-    ("vault kv put secret/train wandb={}", "<h40>"),
-    ("aws ssm put-parameter --name /x --type SecureString --value {}", "<h40>"),
-    ("aws secretsmanager create-secret --name x --secret-string {}", "<a30>"),
-    ("poetry config pypi-token.corp {}", "<a40>"),
     ("echo {} | kinit ada@CORP", "<a14>"),
-    ("smtp_auth_password: {}", "wfuj kaxe qoru milt"),
     ("Your temporary password is: {}", "aEqskzgBGAeg"),
-    ("license key: {}", "4JHCJ-7KQ2M-4JHCJ-9XQPL"),
     ("https://hooks.zapier.com/hooks/catch/{}", "5520634/4mnff0n"),
     ("https://maker.ifttt.com/trigger/x/with/key/{}", "<a43>"),
     ("https://open.feishu.cn/open-apis/bot/v2/hook/{}", "<h8>-<h4>-<h4>-<h12>"),
     ("api_key,{}", "<a32>"),
-    ("Authorization: GenieKey {}", "<h8>-<h4>-<h4>-<h4>-<h12>"),
-    ('Authorization: Digest username="ada", response="{}"', "<h32>"),
     ("https://mm.corp/hooks/{}", "<l26>"),
     ("PresharedKey = {}", "<a43>="),
-    ('psk="{}"', "<a16>"),
-    ("credential MUNGE:{}:", "<a80>"),
+    ("wss://x base64url.bearer.authorization.k8s.io.{}", "<a40>"),
 ]
 LOOK_ALIKES = [
     "chatcmpl-<a36>",
@@ -100,10 +70,34 @@ LOOK_ALIKES = [
 ]
 
 
-@pytest.mark.parametrize("form", TOKENS)
+@pytest.mark.parametrize("form", NAMELESS + [form for form, name in ROWS if name == "shapes"])
 def test_a_token_is_masked_without_any_name(form: str) -> None:
     token = _filled(form)
     assert scrub(f"retrying with {token} now") == f"retrying with {MASK} now"
+
+
+@pytest.mark.parametrize("form", [form for form, name in ROWS if name != "shapes"])
+def test_what_the_example_of_a_row_holds_is_masked(form: str) -> None:
+    said = scrub(_filled(form))
+    dice = random.Random(form)
+    made = [_made(dice, kind, int(length)) for kind, length in _HOLE.findall(form)]
+    assert MASK in said and not [part for part in made if len(part) > 9 and part in said], said
+
+
+def test_every_row_has_an_example_and_finds_it_by_itself() -> None:
+    """But the shape of a key that stands in a Kubernetes connection alone."""
+    for row in table("shapes")["row"]:
+        for form in row.get("examples", ()):
+            token = _filled(form)
+            assert re.fullmatch(row["pattern"], token), row
+            assert any(hint in token for hint in row["hints"]), row
+        assert row.get("examples") or "k8s" in row["pattern"], row
+    for place, row in zip(places(), table("places")["row"], strict=True):
+        assert any(place.pattern.search(_filled(form)) for form in row["examples"]), row
+        assert not place.near or holds_any(row["examples"][0].lower(), place.near), row
+    for row in table("tools")["row"]:
+        for form in row["examples"]:
+            assert any(rule.search(_filled(form)) for rule in tools()[row["tools"][0]]), row
 
 
 @pytest.mark.parametrize(("form", "hole"), FORMS)
