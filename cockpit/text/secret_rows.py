@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.late_regex import late, late_regex
@@ -38,8 +38,9 @@ class Place(NamedTuple):
 @cache
 def table(name: str) -> dict[str, Any]:
     """Return ``secrets/NAME.toml`` as it stands there."""
-    text = files("cockpit.text").joinpath(f"secrets/{name}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    # not by importlib.resources, which loads much before the first paint
+    path = Path(__file__).with_name("secrets") / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
