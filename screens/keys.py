@@ -110,7 +110,9 @@ def read_keys(settings: Mapping[str, object]) -> Keys:
         if action in FORMER_ACTIONS:
             continue
         if action not in BY_ID:
-            problems.append(_unknown(action))
+            near = difflib.get_close_matches(action, BY_ID, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(BY_ID)}"
+            problems.append(f"keys.{action}: there is no such action; {hint}")
         elif (
             not isinstance(keys, list | tuple)
             or not keys
@@ -181,12 +183,6 @@ def key_event(key: str) -> events.Key:
 
 def _bound(key: str) -> str:
     return {",": "comma", "+": "plus"}.get(key, key)
-
-
-def _unknown(action: str) -> str:
-    near = difflib.get_close_matches(action, BY_ID, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(BY_ID)}"
-    return f"keys.{action}: there is no such action; {hint}"
 
 
 def _conflicts(keys: Keys) -> Iterable[str]:

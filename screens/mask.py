@@ -135,7 +135,9 @@ class Mask:
 
         users, hosts = {file.operator or "", *people}, {*file.hosts, socket.gethostname()}
         for run in file.runs:
-            users |= _people(run)
+            entity = None if run.wandb is None else run.wandb.recorded.entity
+            order = () if run.standing is None else run.standing.by
+            users |= {word for word in (run.dri, entity, *order) if word}
             hosts |= _places(run)
         return cls(hosts, users, (run.name for run in file.runs), former)
 
@@ -215,12 +217,6 @@ def _kept_end(path: str) -> int:
     called = (rf"(?<![^\W_]){re.escape(name)}(?![^\W_])" for name in names if name)
     named = any(re.search(each, found.group(), re.IGNORECASE) for each in called)
     return 0 if named else len(found.group())
-
-
-def _people(run: RunSpec) -> set[str]:
-    entity = None if run.wandb is None else run.wandb.recorded.entity
-    order = () if run.standing is None else run.standing.by
-    return {word for word in (run.dri, entity, *order) if word}
 
 
 def _met(report: RunReport) -> Iterator[str]:

@@ -102,18 +102,15 @@ class ServedApp(CockpitApp):
         """
         ink, ground = self.base_colours
         critical = sum(each.verdict is Verdict.CRITICAL for each in self.reports)
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        scope = getattr(screen, "SCOPE", "")
         return {
             "width": self.size.width,
             "ink": ink,
             "ground": ground,
             "critical": None if self.watch_state.stopped else critical,
-            "keys": self._keys_that_look(),
+            "keys": self.keys.footer(*([scope, "list"] if scope else self._scopes()), looks=True),
         }
-
-    def _keys_that_look(self) -> list[tuple[str, str]]:
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        scope = getattr(screen, "SCOPE", "")
-        return self.keys.footer(*([scope, "list"] if scope else self._scopes()), looks=True)
 
     def press(self, name: str) -> None:
         """Take a key that a browser names; what is none is not heard."""

@@ -38,7 +38,11 @@ def placed(update: RenderableType, colours: ColorSystem) -> Iterator[tuple[int, 
     else:
         raise TypeError(f"Textual paints a {type(update).__name__}, which is not known here")
     for y, x, strip in strips:
-        yield y, x, _cells(strip, colours)
+        cells: list[Cell] = []
+        for text, style, control in strip:
+            if not control:
+                cells += _segment(text, style, colours)
+        yield y, x, cells
 
 
 def _of_layout(update: LayoutUpdate) -> Iterator[tuple[int, int, Strip]]:
@@ -54,14 +58,6 @@ def _of_chops(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
         for chop_end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is not None and x <= end and chop_end > start:
                 yield y, x, strip if chop_end <= end else strip.crop(0, end - x)
-
-
-def _cells(strip: Strip, colours: ColorSystem) -> list[Cell]:
-    cells: list[Cell] = []
-    for text, style, control in strip:
-        if not control:
-            cells += _segment(text, style, colours)
-    return cells
 
 
 @lru_cache(maxsize=8192)

@@ -442,7 +442,11 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
             place = (*at, "job", "other_logs")
             troubles.append(Trouble(place, unknown_key(place)))
         if isinstance(table.get("job"), dict):
-            table["job"] = _job(table["job"])
+            # The table in the model's shape: one log, and the others of a list
+            shaped = dict(table["job"])
+            if isinstance(shaped.get("log"), list) and shaped["log"]:
+                shaped["log"], *shaped["other_logs"] = shaped["log"]
+            table["job"] = shaped
         if isinstance(table.get("code"), dict):
             troubles += (
                 Trouble((*at, "code", name), unknown_key((*at, "code", name)))
@@ -458,14 +462,6 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
     troubles += signature_troubles(run.signature, (*at, "signature"))
     troubles += limit_troubles(run.limit, (*at, "limit"))
     return run
-
-
-def _job(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table in the model's shape: one log, and the others of a list."""
-    shaped = dict(table)
-    if isinstance(shaped.get("log"), list) and shaped["log"]:
-        shaped["log"], *shaped["other_logs"] = shaped["log"]
-    return shaped
 
 
 def _checkpoints(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,11 @@ class Training:
             "optim/learning_rate": rate,
             "throughput/tokens_per_second": speed,
         }
-        self._report(step, loss, speed)
+        now = time.monotonic()
+        if now - self.line_at >= LINE_EVERY:
+            self.line_at = now
+            total = self.config.trainer.num_train_steps
+            say("train", f"step {step}/{total} loss={loss:.4f} {speed:.1f} tok/s")
         row.update(self._evaluate(step))
         tracker.log(row, step)
         self._keep(step)
@@ -165,13 +169,6 @@ class Training:
             return float(rate * jump[1] ** (step - jump[0]))
         except OverflowError:
             return math.inf
-
-    def _report(self, step: int, loss: float, speed: float) -> None:
-        now = time.monotonic()
-        if now - self.line_at >= LINE_EVERY:
-            self.line_at = now
-            total = self.config.trainer.num_train_steps
-            say("train", f"step {step}/{total} loss={loss:.4f} {speed:.1f} tok/s")
 
     def _evaluate(self, step: int) -> dict[str, float]:
         part = "held_out"

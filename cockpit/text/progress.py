@@ -289,7 +289,11 @@ def _from_labels(shape: str) -> Meaning | None:
     known = _is_training(found, scope, loss, rates) or _is_counted_to_its_end(step, found)
     if not known or other_work(shape[: step.at]):
         return None
-    behind = _behind(shape, step, found)
+    begin = (step.maximum or step.span)[1]
+    after = next((each for each in found if each.at > begin), None)
+    text = shape[begin : len(shape) if after is None else after.at]
+    more = text if after is None else text.replace(after.label, "").replace(after.note, "")
+    behind = _Behind(text, _WORD.search(more) is not None)
     if not_trained(behind.text) or (loss is None and behind.is_prose):
         return None
     return Meaning(
@@ -311,14 +315,6 @@ class _Behind(NamedTuple):
     text: str
     is_prose: bool
     """True where it is more than that number's label: ``batch 310 ready, 12.1 samples/s``."""
-
-
-def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -> _Behind:
-    begin = (step.maximum or step.span)[1]
-    after = next((each for each in found if each.at > begin), None)
-    text = shape[begin : len(shape) if after is None else after.at]
-    more = text if after is None else text.replace(after.label, "").replace(after.note, "")
-    return _Behind(text, _WORD.search(more) is not None)
 
 
 def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:

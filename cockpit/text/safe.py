@@ -312,7 +312,11 @@ class _LineBuilder:
                 else:
                     self._put_char(found[0])
         if style and self.length > start:
-            self._colour(start, style)
+            last = self._spans[-1] if self._spans else None
+            if last is not None and last.end == start and last.style == style:
+                self._spans[-1] = Span(last.start, self.length, style)
+            else:
+                self._spans.append(Span(start, self.length, style))
 
     def _append(self, text: str) -> None:
         self._parts.append(text)
@@ -327,13 +331,6 @@ class _LineBuilder:
             self._parts.append(char)
             self.length += 1
             self._marks += 1
-
-    def _colour(self, start: int, style: str) -> None:
-        last = self._spans[-1] if self._spans else None
-        if last is not None and last.end == start and last.style == style:
-            self._spans[-1] = Span(last.start, self.length, style)
-        else:
-            self._spans.append(Span(start, self.length, style))
 
     def finish(self, limit: int, cut: bool) -> SafeText:
         plain = "".join(self._parts)
@@ -385,7 +382,7 @@ def charset_of(variables: Mapping[str, str], codeset: str = "") -> Charset:
     language, _, coding = named.partition("@")[0].partition(".")
     if language in ("", "C", "POSIX") and not coding:
         return Charset.ASCII
-    if _plain(coding or codeset) != "utf8":
+    if (coding or codeset).lower().replace("-", "").replace("_", "") != "utf8":
         return Charset.ASCII
     return Charset.CONSOLE if variables.get("TERM") == "linux" else Charset.UNICODE
 
@@ -416,10 +413,6 @@ def drawn(text: str, charset: Charset) -> str:
     if charset is Charset.CONSOLE:
         return "".join(map(_on_console, text.translate(_CONSOLE_TWINS)))
     return "".join(map(_in_ascii, text))
-
-
-def _plain(coding: str) -> str:
-    return coding.lower().replace("-", "").replace("_", "")
 
 
 @lru_cache(maxsize=4096)

@@ -222,7 +222,11 @@ class Wraps:
     def ranges(self, line: str, find: Callable[[str], list[Range]]) -> list[Range]:
         """Return where a secret of the line before goes on in ``line``; ``find`` looks in text."""
         if self._kind == "value":
-            return _value(line)
+            value = _VALUE.match(line)
+            if value is None:
+                return []
+            start, end = _span(value)
+            return [] if is_placeholder(line[start:end]) else [(start, end)]
         if self._kind == "input":
             return [found.span("value") for found in _INPUT.finditer(line)]
         if self._kind == "block":
@@ -278,14 +282,6 @@ def _awaited(end: str) -> str:
     if (last == "{" or "name" in end.lower()) and (named := _NAMED.match(end)):
         return "value" if is_named_secret(named["name"] or named["variable"]) else ""
     return "input" if _ALONE.match(end) and is_named_secret(end) else ""
-
-
-def _value(line: str) -> list[Range]:
-    value = _VALUE.match(line)
-    if value is None:
-        return []
-    start, end = _span(value)
-    return [] if is_placeholder(line[start:end]) else [(start, end)]
 
 
 def pairs_in(line: str) -> Iterator[Range]:

@@ -352,7 +352,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"loses       {plan.loses}"
     does = DOES.get(plan.action, "will delete or move ")
     yield from (f"{does}{_target(each)}" for each in plan.targets)
-    yield from _keeps(plan.keeps)
+    # What is kept; of many, the newest, and the others by their reason
+    shown = plan.keeps if len(plan.keeps) <= KEEPS_SHOWN else plan.keeps[-KEEPS_SHOWN // 2 :]
+    others = Counter(each.why for each in plan.keeps[: len(plan.keeps) - len(shown)])
+    yield from (f"keeps       {count:,} more: {why}" for why, count in others.items())
+    yield from (f"keeps       {_target(each)}" for each in shown)
     if plan.page:
         yield ""
         yield from plan.page.rstrip("\n").split("\n")
@@ -378,14 +382,6 @@ def _differences(differences: Sequence[Difference]) -> Iterator[str]:
             yield f"{' ' * len(each.what)}  now {each.would_run or NOT_THERE}"
     if same:
         yield f"{same:,} more are the same as what ran before"
-
-
-def _keeps(keeps: tuple[Target, ...]) -> Iterator[str]:
-    """Yield what is kept; of many, the newest, and the others by their reason."""
-    shown = keeps if len(keeps) <= KEEPS_SHOWN else keeps[-KEEPS_SHOWN // 2 :]
-    others = Counter(each.why for each in keeps[: len(keeps) - len(shown)])
-    yield from (f"keeps       {count:,} more: {why}" for why, count in others.items())
-    yield from (f"keeps       {_target(each)}" for each in shown)
 
 
 def _target(target: Target) -> str:

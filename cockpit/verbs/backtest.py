@@ -198,7 +198,10 @@ def _thresholds(told: Mapping[str, Any]) -> Thresholds:
 def _replay(what: str, found: Backtest, *, named: bool) -> None:
     """Replay a history; no event loop runs where nothing waits on one: it would keep Ctrl-C."""
     if not named and holds_rows(what):
-        _from_rows(what, found)
+        with opened(what) as file:
+            rows = RowFile(file, own=tuple(each.metric for each in found.spec.limit))
+            found.add(rows)
+        say_left_out(rows)
         return
     spec, place = found.spec, None if named else place_of(what)
     if place is not None and place.here:
@@ -207,13 +210,6 @@ def _replay(what: str, found: Backtest, *, named: bool) -> None:
         return
     run = spec if place is None else spec.model_copy(update={"wandb": WandbSpec(dir=place)})
     asyncio.run(_take_all(run, found))
-
-
-def _from_rows(what: str, found: Backtest) -> None:
-    with opened(what) as file:
-        rows = RowFile(file, own=tuple(each.metric for each in found.spec.limit))
-        found.add(rows)
-    say_left_out(rows)
 
 
 def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:

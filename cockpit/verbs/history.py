@@ -124,7 +124,10 @@ async def known_past(
         kept = partial(_past_of, store, run_key(file.path, spec.name), spec, until)
         past = await offload(kept, deadline=READ_WITHIN)
     acts = await refreshed(past.actions, spec.records.logbook)
-    told = _facts_of_others(await _shared_facts(spec), past)
+    # The facts that cockpits share about a run; bounded, changes nothing
+    clock = SystemClock()
+    found = (await Records(clock, None, Remotes(clock)).observe([spec]))[spec.name].value
+    told = _facts_of_others(() if found is None else found.told, past)
     return past.model_copy(update={"told": told, "actions": acts})
 
 
@@ -134,13 +137,6 @@ def _past_of(store: Store, key: str, spec: RunSpec, until: float | None) -> Past
     if until is None:
         return past
     return past.model_copy(update={"then": past_at(store, key, spec, until)})
-
-
-async def _shared_facts(run: RunSpec) -> tuple[SharedFact, ...]:
-    """Return the facts that cockpits share about a run; bounded, changes nothing."""
-    clock = SystemClock()
-    found = (await Records(clock, None, Remotes(clock)).observe([run]))[run.name].value
-    return () if found is None else found.told
 
 
 def _facts_of_others(told: Sequence[SharedFact], past: Past) -> tuple[SharedFact, ...]:

@@ -130,7 +130,11 @@ def _curves_of(
     if is_history(what):
         name = history_name(what)
         if holds_rows(what):
-            return name, _of_file(what, metrics, span), ()
+            with opened(what) as file:
+                rows = RowFile(file, every=None)
+                found = _of_rows(rows, metrics, span)
+            say_left_out(rows)
+            return name, found, ()
         spec = RunSpec(name=name, wandb=WandbSpec(dir=place_of(what)))
         return name, asyncio.run(read(spec, metrics, span)), ()
     return asyncio.run(_of_run(args, metrics, span))
@@ -184,14 +188,6 @@ def marks_of(report: RunReport) -> list[ChartEvent]:
     for alert in report.alerts:
         step = None if alert.span is None else alert.span.opened_step
         found.append(ChartEvent("alert", alert.id, step, alert.since))
-    return found
-
-
-def _of_file(what: str, metrics: Sequence[str], span: Span) -> Curves:
-    with opened(what) as file:
-        rows = RowFile(file, every=None)
-        found = _of_rows(rows, metrics, span)
-    say_left_out(rows)
     return found
 
 

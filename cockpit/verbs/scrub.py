@@ -57,17 +57,13 @@ def copy(source: BufferedReader, target: IO[bytes]) -> None:
             target.flush()
             pending = bytearray(rest)
         elif len(pending) > LONGEST:
-            pending = bytearray(_write_part(scrubber, bytes(pending), target))
+            # Write what of an endless line can be judged without what follows; return the rest
+            text = bytes(pending).decode("utf-8", "surrogateescape")
+            place = _parting(text)
+            target.write(_masked(scrubber, text[:place].encode("utf-8", "surrogateescape")))
+            pending = bytearray(text[place:].encode("utf-8", "surrogateescape"))
     target.write(_masked(scrubber, bytes(pending)))
     target.flush()
-
-
-def _write_part(scrubber: Scrubber, line: bytes, target: IO[bytes]) -> bytes:
-    """Write what of an endless line can be judged without what follows; return the rest."""
-    text = line.decode("utf-8", "surrogateescape")
-    place = _parting(text)
-    target.write(_masked(scrubber, text[:place].encode("utf-8", "surrogateescape")))
-    return text[place:].encode("utf-8", "surrogateescape")
 
 
 def _parting(text: str) -> int:

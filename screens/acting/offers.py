@@ -367,7 +367,12 @@ def _field(param: Param, report: RunReport) -> FormField:
     value = ""
     if param.name in STEPS and "step" in param.help:
         choices = _checkpoints(report)
-        value = _preselected(report)
+        # The newest complete step that is not suspect; where all are, the least spoilt
+        found = report.facets.checkpoints.value
+        items = [] if found is None else [item for item in found.items if item.step is not None]
+        good = newest_good(items)
+        whole = [item.step for item in items if item.complete and item.step is not None]
+        value = str(good.step) if good is not None else str(min(whole)) if whole else ""
     elif param.name == ONLY:
         choices = (Choice("", "the run's job"), Choice("held", "what is held"))
     elif param.name in RECORDED and report.spec.wandb is not None:
@@ -402,15 +407,6 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
     known.sort(key=lambda each: each.step or 0, reverse=True)
     widest = max((len(steps(each.step)) for each in known), default=0)
     return tuple(_choice(each, report.checked_at, widest) for each in known)
-
-
-def _preselected(report: RunReport) -> str:
-    """Return the newest complete step that is not suspect; where all are, the least spoilt."""
-    found = report.facets.checkpoints.value
-    items = [] if found is None else [item for item in found.items if item.step is not None]
-    good = newest_good(items)
-    whole = [item.step for item in items if item.complete and item.step is not None]
-    return str(good.step) if good is not None else str(min(whole)) if whole else ""
 
 
 def _choice(each: Checkpoint, now: float, width: int) -> Choice:

@@ -50,7 +50,12 @@ def paint_big(report: RunReport, now: float, width: int, *, plain: bool) -> list
 
     ``plain``: in letters that every terminal has.
     """
-    columns = [_verdict(report)]
+    # The verdict's word on a field of its colour, and the phase below
+    mark, style = facts.verdict_mark(report)
+    word = f"  {mark} {facts.verdict_word(report)}  "
+    wide = max(len(word), min(NAME, Content(report.name).cell_length))
+    field = [text((each.center(wide), f"bold {style} reverse")) for each in ("", word, "")]
+    columns = [[_padded(each, wide) for each in (text((report.name, STRONG)), *field, EMPTY)]]
     for figure in _figures(report, now):
         column = _column(figure, plain=plain)
         taken = sum(each[0].cell_length + GAP for each in columns)
@@ -66,15 +71,6 @@ def enlarged(words: str, *, plain: bool) -> tuple[str, ...]:
     blank = (" ", " ")
     parts = [font.get(letter, (*blank, letter)) for letter in words.replace("−", "-")]
     return tuple("".join(part[at] for part in parts) for at in range(ROWS))
-
-
-def _verdict(report: RunReport) -> list[Content]:
-    """Return the verdict's word on a field of its colour, and the phase below."""
-    mark, style = facts.verdict_mark(report)
-    word = f"  {mark} {facts.verdict_word(report)}  "
-    wide = max(len(word), min(NAME, Content(report.name).cell_length))
-    field = [text((each.center(wide), f"bold {style} reverse")) for each in ("", word, "")]
-    return [_padded(each, wide) for each in (text((report.name, STRONG)), *field, EMPTY)]
 
 
 def _column(figure: Figure, *, plain: bool) -> list[Content]:

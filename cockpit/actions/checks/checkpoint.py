@@ -67,9 +67,12 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
     pick = would_resume(value, by_name=named)
     if pick is None:
         return [_nothing_whole(value, run)]
+    # Judge the pick, but for one of which it is said already that the trainer takes it
+    theirs = value.trainer_would_load
+    said = not named and theirs is not None and suspected(value, theirs) is not None
     return [
         *_suspicion(pick, value, run),
-        *_unless_said(pick, value, run, named=named),
+        *([] if said else [_picked(pick, value, run, named=named)]),
         *_judged_all(pick, value),
         *([] if named else _led_astray(pick, value)),
         *_of_this_run(context, pick),
@@ -82,13 +85,6 @@ def _unlisted(error: Problem | None, run: RunSpec) -> Check:
     if error is not None and error.kind is ErrorKind.NOT_FOUND:
         text += f"; if it never saved one, from scratch is a launch (cockpit launch {run.name})"
     return blocked(rows.CHECKPOINT, text)
-
-
-def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> list[Check]:
-    """Judge the pick, but for one of which it is said already that the trainer takes it."""
-    theirs = value.trainer_would_load
-    said = not named and theirs is not None and suspected(value, theirs) is not None
-    return [] if said else [_picked(pick, value, run, named=named)]
 
 
 def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
@@ -519,10 +515,6 @@ async def occupied(root: Place, clock: Clock) -> str | None:
         return None if level.missing else f"cannot tell whether {root} is empty: {safe(level)}"
     if level is None:
         return f"cannot tell whether {root} is empty: no answer within {SECONDS:g} s"
-    return _first(root, level)
-
-
-def _first(root: Place, level: Level) -> str | None:
     links = (link.name for link in level.links)
     names = sorted((*level.folders, *(entry.path for entry in level.files), *links))
     return f"{root} is not empty: {safe(names[0])}" if names else None

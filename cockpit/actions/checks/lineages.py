@@ -24,7 +24,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.model.run import RunSpec
-from cockpit.model.shared_facts import SharedFact, stop_in
+from cockpit.model.shared_facts import stop_in
 from cockpit.platforms.command import places_in
 from cockpit.rules.jobs.restarts import created_at, failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
@@ -47,7 +47,10 @@ def recoverable(context: ActionContext) -> list[Check]:
         when = wording.moment(ordered.begun_at)
         text = f"stopped by {ordered.operator} through the cockpit at {when}"
         return [passed(rows.CAUSE, text, Basis.RECORDED, ordered.operator)]
-    told = _stop_by_another(context, job)
+    # The order to stop this very job that another account gave, if one was told
+    records = context.report.facets.records.value
+    since = (job.started_at or 0.0) - SLACK
+    told = None if records is None else stop_in(records.told, job.id or "", since)
     if told is not None:
         text = f"stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
         return [passed(rows.CAUSE, text, Basis.RECORDED, told.typed_by)]
@@ -110,13 +113,6 @@ def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
         if ordered and entry.begun_at >= since and stopped(entry, job.id or ""):
             return entry
     return None
-
-
-def _stop_by_another(context: ActionContext, job: JobValue) -> SharedFact | None:
-    """Return the order to stop this very job that another account gave, if one was told."""
-    records = context.report.facets.records.value
-    since = (job.started_at or 0.0) - SLACK
-    return None if records is None else stop_in(records.told, job.id or "", since)
 
 
 def no_numbers_lost(context: ActionContext) -> list[Check]:

@@ -111,7 +111,12 @@ async def archive(
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or str(error)
         return Archived(path=None, missing=(*missing, f"cannot write under {base}: {why}"))
-    missing += _not_had(files)
+    # What the files themselves say that could not be had
+    missing += [
+        f"{name}: {data.split(b': ', 1)[-1].splitlines()[0].decode('utf-8', 'replace')}"
+        for name, data in files.items()
+        if data.startswith(b"missing: ")
+    ]
     return Archived(
         path=str(path), files=tuple(sizes), size=sum(sizes.values()), missing=tuple(missing),
         log="" if log is None else log.text,
@@ -262,12 +267,3 @@ def _placed(fresh: Path, base: Path, name: str) -> Path:
             continue
         return place
     raise OSError(17, f"too many folders {name}")
-
-
-def _not_had(files: Mapping[str, bytes]) -> list[str]:
-    """Return what the files themselves say that could not be had."""
-    return [
-        f"{name}: {data.split(b': ', 1)[-1].splitlines()[0].decode('utf-8', 'replace')}"
-        for name, data in files.items()
-        if data.startswith(b"missing: ")
-    ]

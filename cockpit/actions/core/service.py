@@ -166,7 +166,10 @@ class ActionService:
             approved = meant.plan.approved(meant.approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
-            turn = self._turn(request, approved, on_step)
+            spec, over = self._spec(request.run), self._over(request)
+            told = forbidden(self._file(), spec, request.operator, request.action)
+            grace = agents_of(self._file(), spec).grace
+            turn = Turn(self._key(request.run), spec, request, approved, told, grace, over, on_step)
             begin = partial(self._begin, request, meant.plan, meant.approvals, on_step)
             result = await (begin() if approved.blocked else self._agents.attended(turn, begin))
             said_so = "; ".join(filter(None, (result.message, *meant.uncounted)))
@@ -206,12 +209,6 @@ class ActionService:
             why = result.message or result.text
         other = f'cockpit standing {run} --off yes --confirm "standing {run}"'
         return f"orders on other machines may still hold ({why}); {other} ends them"
-
-    def _turn(self, request: Request, plan: Plan, on_step: StepListener) -> Turn:
-        spec, over = self._spec(request.run), self._over(request)
-        told = forbidden(self._file(), spec, request.operator, request.action)
-        grace = agents_of(self._file(), spec).grace
-        return Turn(self._key(request.run), spec, request, plan, told, grace, over, on_step)
 
     def _over(self, request: Request) -> str | None:
         """Return who takes the run over by this, if they are a person."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, looking_first
 from cockpit.actions.core.recording import (
@@ -181,6 +181,8 @@ def _number(execution: Execution, name: str) -> int | None:
 
 
 def _followup(execution: Execution, run: RunSpec) -> Followup:
+    # How a launch stands that is over already: its end is in its own entry
+    text = execution.facts.get(DIED)
     return Followup(
         run=run.name,
         launch_id=execution.launch_id,
@@ -191,14 +193,8 @@ def _followup(execution: Execution, run: RunSpec) -> Followup:
         entry=execution.entry.number,
         resumes_from=_number(execution, RESUMES_FROM),
         failed_step=_number(execution, FAILED_STEP),
-        **_dead(execution),
+        **{} if text is None else {"state": Progressed.DIED, "text": text, "recorded": True},
     )
-
-
-def _dead(execution: Execution) -> dict[str, Any]:
-    """Return how a launch stands that is over already: its end is in its own entry."""
-    text = execution.facts.get(DIED)
-    return {} if text is None else {"state": Progressed.DIED, "text": text, "recorded": True}
 
 
 def _instance(execution: Execution) -> InstanceEntry:

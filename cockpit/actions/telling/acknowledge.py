@@ -359,15 +359,11 @@ def _escalation_facts(execution: Execution) -> tuple[SharedFact, ...]:
 
 def _escalation(execution: Execution) -> EventText:
     plan = execution.plan
+    dri = execution.context.spec.dri
     return EventText(
         title=f"escalated to {execution.context.spec.dri}",
         status=plan.facts["title"],
         evidence=plan.page or "",
         decision=plan.facts["note"] or f"escalated by {execution.entry.operator}",
-        next=_next(execution),
+        next=f"wait for {dri}" if TOLD in execution.facts else f"tell {dri}: {NOBODY_YET}",
     )
-
-
-def _next(execution: Execution) -> str:
-    dri = execution.context.spec.dri
-    return f"wait for {dri}" if TOLD in execution.facts else f"tell {dri}: {NOBODY_YET}"

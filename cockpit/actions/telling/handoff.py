@@ -70,7 +70,9 @@ class Handoff(PageAction):
         nobody = "nobody" if is_agent(context.operator) else context.operator
         of = context.spec.dri or nobody
         by = of if context.is_word_of(of) else worded(of, context.typed_by)
-        draft = await _draft(context)
+        # What is known of an entry that was begun and not saved
+        folder = context.parts.drafts
+        draft = None if folder is None else await unfinished(Drafts(folder), context.report)
         checks = (_owner(context, of, to), logbook_check(context.spec), issue_check(context.spec))
         return Draft(
             words=f"handoff {context.spec.name}",
@@ -126,10 +128,13 @@ async def _transfer(execution: Execution) -> str | None:
 
 def _entry(execution: Execution) -> EventText:
     facts = execution.plan.facts
+    # The page without its headings' marks, so that it does not break the logbook up
+    lines = (line.lstrip("#").strip() if line.startswith("#") else line for line in
+             (execution.plan.page or "").splitlines()[4:])  # fmt: skip
     return EventText(
         title=f"handoff to {facts['to']}",
         status=_handed(facts, execution.entry.operator),
-        evidence=_body(execution.plan.page or ""),
+        evidence="\n".join(line for line in lines if line.strip()),
         decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",
     )
 
@@ -138,19 +143,6 @@ def _handed(facts: Mapping[str, str], operator: str) -> str:
     if same_person(facts["of"], facts["to"]):
         return f"{facts['to']} keeps the run"
     return f"handed from {worded(facts['of'], operator)} to {facts['to']}"
-
-
-def _body(text: str) -> str:
-    """Return the page without its headings' marks, so that it does not break the logbook up."""
-    lines = (line.lstrip("#").strip() if line.startswith("#") else line for line in
-             text.splitlines()[4:])  # fmt: skip
-    return "\n".join(line for line in lines if line.strip())
-
-
-async def _draft(context: ActionContext) -> Unfinished | None:
-    """Return what is known of an entry that was begun and not saved."""
-    folder = context.parts.drafts
-    return None if folder is None else await unfinished(Drafts(folder), context.report)
 
 
 def page(
@@ -215,16 +207,12 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}{doubt}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
-    yield _progress(report)
-    yield from _final_step(report)
-
-
-def _progress(report: RunReport) -> str:
     found = report.progress
     known = found.step is not None and found.final_step
     part = f", {share((found.step or 0) / (found.final_step or 1))}" if known else ""
     left = "" if found.eta_s is None else f", {duration(found.eta_s)} to go"
-    return f"Progress: {found.words}{part}{left}"
+    yield f"Progress: {found.words}{part}{left}"
+    yield from _final_step(report)
 
 
 def _goodput(report: RunReport) -> Iterator[str]:

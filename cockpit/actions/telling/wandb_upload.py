@@ -175,7 +175,8 @@ class Uploader:
 
     async def look(self, base_url: str | None) -> Offline:
         """Return what lies there; raises ``RemoteError``."""
-        mark = _new_mark()
+        # What tells the marks of one script from all other text
+        mark = secrets.token_hex(12)
         script = "\n".join((
             "LC_ALL=C; export LC_ALL", LIMITED, _marking(mark),
             f"d={word_of(self.place.path)}; id={quote(self.run_id)}",
@@ -314,11 +315,6 @@ def _read(text: str) -> dict[str, int | None]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _new_mark() -> str:
-    """Return what tells the marks of one script from all other text."""
-    return secrets.token_hex(12)
 
 
 def _marking(mark: str) -> str:

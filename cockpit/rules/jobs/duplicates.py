@@ -117,13 +117,9 @@ def _duplicate(
         title=f"{len(others) + recorded} running jobs write to {what}",
         since=min(began, default=seen_at(history.facets.job, history.now)),
         evidence=tuple(lines),
-        confidence=_confidence(others),
+        confidence="sure" if any(other.sure for other in others) else "likely",
         next_action=advice,
     )
-
-
-def _confidence(others: Sequence[_OtherWriter]) -> Literal["sure", "likely"]:
-    return "sure" if any(other.sure for other in others) else "likely"
 
 
 def _perhaps(
@@ -157,7 +153,9 @@ def _of_doubt(others: Sequence[_OtherWriter]) -> Literal["likely", "guess"]:
 
 def _rivals(job: JobValue) -> Iterator[_OtherWriter]:
     for rival in job.rivals:
-        yield _rival_writer(rival, job.rivals_source)
+        text = f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})"
+        line = Evidence(text=text, source=job.rivals_source)
+        yield _OtherWriter(rival.id, rival.started_at, line, sure=rival.proven)
 
 
 def _possible(job: JobValue | None) -> Iterator[_OtherWriter]:
@@ -174,12 +172,6 @@ def _after_end(run: RunSpec, history: History) -> Iterator[_OtherWriter]:
     if found is not None and found.still is not None:
         line = Evidence(text=f"{found.text}, after the job's end", source=found.source)
         yield _OtherWriter("an unseen writer", found.at, line, likely=True)
-
-
-def _rival_writer(rival: LiveJob, source: str) -> _OtherWriter:
-    text = f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})"
-    line = Evidence(text=text, source=source)
-    return _OtherWriter(rival.id, rival.started_at, line, sure=rival.proven)
 
 
 def _sharers(job: JobValue, history: History) -> Iterator[_OtherWriter]:

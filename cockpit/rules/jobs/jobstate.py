@@ -11,7 +11,7 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History, Outage
 from cockpit.model.lineage import named, newest_good, newest_of
-from cockpit.model.observed import STARTING, UNCLEAR, Checkpoint, JobValue, MonitorValue, Phase
+from cockpit.model.observed import STARTING, UNCLEAR, JobValue, MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.restarts import identity
@@ -324,19 +324,15 @@ def walltime_short(run: RunSpec, history: History) -> Iterator[Alert]:
     if listing.value is None or listing.value.unlisted:
         return
     saved = newest_of(item for item in listing.value.items if item.complete and item.own)
-    last = _last(saved, job)
+    # When the present job last saved, else when it began
+    times = (job.started_at, saved.saved_at if saved is not None else None)
+    last = max((at for at in times if at is not None), default=None)
     seen = seen_at(history.facets.job, history.now)
     if last is None or last + every <= job.ends_by or _done_before(run, history, job.ends_by, seen):
         return
     if last + 2 * every <= seen:
         return  # saves are late or fewer than told: C-07 says so, and when the next comes is open
     yield _alert(run, history, job, last + every)
-
-
-def _last(saved: Checkpoint | None, job: JobValue) -> float | None:
-    """Return when the present job last saved, else when it began."""
-    times = (job.started_at, saved.saved_at if saved is not None else None)
-    return max((at for at in times if at is not None), default=None)
 
 
 def _done_before(run: RunSpec, history: History, ends_by: float, seen: float) -> bool:

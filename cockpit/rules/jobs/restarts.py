@@ -57,12 +57,17 @@ def failure_of(run: RunSpec, history: History) -> FormerFailure | None:
     found = diagnosis(history)
     if found is not None and found.name in _NO_FAILURES:
         return None
+    # The last step that the job reached, by the log and by the tracker's rows
+    log, tracker = history.facets.log.value, history.facets.tracker.value
+    steps = [row.step for row in log.rows[-1:]] if log is not None else []
+    steps += [found.step] if found is not None else []
+    steps += [tracker.step] if tracker is not None else []
     return FormerFailure(
         at=phase_since(history),
         job_id=identity(job),
         name="unknown" if found is None else found.name,
         signature=None if found is None or found.name == "unknown" else signature(found),
-        step=_last_step(history, found),
+        step=max((step for step in steps if step is not None), default=None),
     )
 
 
@@ -92,15 +97,6 @@ def identity(job: JobValue) -> str:
     if job.launch_id is not None and not job.restarts:
         return job.launch_id
     return f"{job.launch_id or job.id}@{job.started_at or job.ended_at or 0:.0f}"
-
-
-def _last_step(history: History, found: Triage | None) -> int | None:
-    """Return the last step that the job reached, by the log and by the tracker's rows."""
-    log, tracker = history.facets.log.value, history.facets.tracker.value
-    steps = [row.step for row in log.rows[-1:]] if log is not None else []
-    steps += [found.step] if found is not None else []
-    steps += [tracker.step] if tracker is not None else []
-    return max((step for step in steps if step is not None), default=None)
 
 
 def window(step: int) -> int:

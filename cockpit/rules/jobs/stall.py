@@ -64,7 +64,11 @@ def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
     if clock.last is None or clock.last < started:
         yield from _no_first_step(run, history, clock, started)
     elif clock.until is not None and clock.until - clock.last > patience(run, history):
-        yield _stalled(run, history, clock.last)
+        step, tracker = current_step(history), history.facets.tracker
+        source = tracker.source if tracker.value is not None else history.facets.log.source
+        when = f"last training step ({wording.step(step)}) at {wording.moment(clock.last)}"
+        seen = Evidence(text=f"{when}; limit {wording.span(patience(run, history))}", source=source)
+        yield _alert(run, history, clock.last, "No new training steps", seen, "sure")
 
 
 def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
@@ -80,14 +84,6 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
         evidence=present.evidence(job_source(history), *reason),
         next_action=f"{advice}; do not relaunch",
     )
-
-
-def _stalled(run: RunSpec, history: History, last: float) -> Alert:
-    step, tracker = current_step(history), history.facets.tracker
-    source = tracker.source if tracker.value is not None else history.facets.log.source
-    when = f"last training step ({wording.step(step)}) at {wording.moment(last)}"
-    seen = Evidence(text=f"{when}; limit {wording.span(patience(run, history))}", source=source)
-    return _alert(run, history, last, "No new training steps", seen, "sure")
 
 
 def _no_first_step(

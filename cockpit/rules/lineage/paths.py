@@ -100,17 +100,13 @@ def shared_folders(words: Sequence[str]) -> dict[str, str]:
         parts = (match[2] or following).split(",")
         named = dict(part.split("=", 1) for part in parts if "=" in part)
         pairs = [part.split(":") for part in parts if "=" not in part]
-        pairs.append([_first(named, keys) for keys in _MOUNT])
+        pairs.append([next((named[key] for key in keys if key in named), "") for keys in _MOUNT])
         for here, *more in pairs:
             there = more[0] if more else here if match[1] in _BY_ONE_NAME else ""
             if there.startswith("/"):
                 known = here.startswith("/") and "$" not in here
                 found[posixpath.normpath(there)] = posixpath.normpath(here) if known else ""
     return found
-
-
-def _first(named: Mapping[str, str], keys: Sequence[str]) -> str:
-    return next((named[key] for key in keys if key in named), "")
 
 
 _MOUNT: Final = (("source", "src"), ("target", "dst", "destination"))
@@ -474,13 +470,9 @@ def _foreign(run: RunSpec, history: History, path: str) -> bool:
         return True
     if any(root.startswith(f"{SSH}://") for root in own):
         return False  # another machine's: the job may see the same folder under another path
-    alike = [root for root in own if _last(root) in there.split("/")]
+    alike = [root for root in own if root.rstrip("/").rpartition("/")[2] in there.split("/")]
     siblings = bool(alike) and all(_siblings(there, root) for root in alike)
     return not alike or (siblings and not _writes_to(run, history, there))
-
-
-def _last(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]
 
 
 def _siblings(path: str, root: str) -> bool:

@@ -164,7 +164,11 @@ class SeamFold:
         self.block = []
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
-        seam, line = self.seam, self._trend_so_far()
+        # The trend of what was logged so far, None where that is too little
+        points = [*self.levels]
+        if len(self.block) >= BLOCK // 2:
+            points = [*points, _point(self.block)][-POINTS:]
+        seam, line = self.seam, (None if len(points) < FEWEST else line_through(points))
         if not back and seam is not None and former <= seam.last + self._window:
             return  # the one before is still looked at
         if back:
@@ -276,13 +280,6 @@ class SeamFold:
             return
         others = tuple(each for each in self.shifts if each.at != seam.at)
         self.shifts = (*others, seam)[-SHIFTS:] if wrong else others
-
-    def _trend_so_far(self) -> Line | None:
-        """Return the trend of what was logged so far, ``None`` where that is too little."""
-        points = [*self.levels]
-        if len(self.block) >= BLOCK // 2:
-            points = [*points, _point(self.block)][-POINTS:]
-        return None if len(points) < FEWEST else line_through(points)
 
     def freeze(self) -> Resumption:
         """Return the value."""

@@ -147,7 +147,10 @@ class StepFold:
         stretches = (window[at : at + NEWEST] for at in range(0, FORMER, NEWEST))
         rows = sorted(abs(loss - median(each)) for each in stretches for loss in each)
         noise = OF_MEDIAN * rows[FORMER // 2]
-        levels = sorted(_without_fall(former))
+        # Levels without the fall of a loss that is learned: what is left is how they wander
+        half = len(former) // 2
+        fall = min(0.0, median(former[half:]) - median(former[:half])) / half
+        levels = sorted([level - fall * at for at, level in enumerate(former)])
         drift = deviation(levels, median(levels))
         least = self._share * max(abs(usual), FLOOR * abs(self.first or 0.0))
         far = DEVIATIONS * NORMAL * max(noise, drift)
@@ -174,13 +177,6 @@ class StepFold:
         """Return the value."""
         sway = self._sway
         return frozen(LossStep, self, sway=sway.far, trough=sway.trough, peak=sway.peak)
-
-
-def _without_fall(levels: Sequence[float]) -> list[float]:
-    """Return levels without the fall of a loss that is learned: what is left is how they wander."""
-    half = len(levels) // 2
-    fall = min(0.0, median(levels[half:]) - median(levels[:half])) / half
-    return [level - fall * at for at, level in enumerate(levels)]
 
 
 def stepped_up(run: RunSpec, history: History) -> Iterator[Alert]:
