@@ -12,9 +12,9 @@ from functools import cache, partial
 from typing import Any, Final
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.agents import OVER
 from cockpit.actions.core.recovery import looked_up
 from cockpit.actions.core.service import ActionService
-from cockpit.actions.core.standing import OVER
 from cockpit.actions.core.wiring import build_service
 from cockpit.model import check_rows as rows
 from cockpit.model.acts import Outcome

@@ -28,7 +28,7 @@ from cockpit.actions.core.action import (
     masked_request,
     people_of,
 )
-from cockpit.actions.core.agents import AgentGuard, Turn, Vetoed
+from cockpit.actions.core.agents import USED, AgentGuard, Turn, Vetoed, forbidden, standing_check
 from cockpit.actions.core.confirming import (
     NO_JOURNAL,
     READ_ONLY,
@@ -55,7 +55,6 @@ from cockpit.actions.core.guards import (
 )
 from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
-from cockpit.actions.core.standing import USED, forbidden, standing_check
 from cockpit.hosts.notes import next_launch_id
 from cockpit.model.acts import Outcome, Records
 from cockpit.model.jobs import Live

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, looking_first
+from cockpit.actions.core.agents import USED
 from cockpit.actions.core.recording import (
     RUN_LOG,
     approvals_text,
@@ -23,7 +24,6 @@ from cockpit.actions.core.recording import (
     stored,
 )
 from cockpit.actions.core.recovery import DIED
-from cockpit.actions.core.standing import USED
 from cockpit.actions.launching.compared import instance_fields, recorded_code
 from cockpit.actions.launching.submitting import (
     BUNDLE,

@@ -13,9 +13,7 @@ from cockpit.actions.checks.jobs import (
     written_after_end,
 )
 from cockpit.actions.core.action import ActionContext, asked, safe
-from cockpit.actions.retention.bucket import StoreWays
-from cockpit.actions.retention.folders import FolderWays
-from cockpit.actions.retention.ways import RootError, Ways
+from cockpit.actions.retention.ways import FolderWays, RootError, StoreWays, Ways
 from cockpit.hosts.here import host_of
 from cockpit.model import check_rows as rows
 from cockpit.model.observed import CheckpointsValue, Phase

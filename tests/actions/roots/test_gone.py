@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.retention.folders import FolderWays
-from cockpit.actions.retention.ways import RootError, ToReject, Ways
+from cockpit.actions.retention.ways import FolderWays, RootError, ToReject, Ways
 from tests.machines import Machine
 from tests.machines import machine as machine
 from tests.sources.checkpoints.trees import levanter

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.retention.folders import FolderWays
-from cockpit.actions.retention.ways import RootError
+from cockpit.actions.retention.ways import FolderWays, RootError
 from cockpit.hosts import notes
 from cockpit.hosts.folders import read_claim
 from cockpit.hosts.here import call
