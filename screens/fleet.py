@@ -487,7 +487,7 @@ class FleetScreen(ActingScreen):
 
     def action_happened(self) -> None:
         """Show what happened to all runs."""
-        from screens.happened import HappenedScreen
+        from screens.past import HappenedScreen
 
         self.app.push_screen(HappenedScreen(self.cockpit))
 

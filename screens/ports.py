@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.recovery import InterruptedAction
-    from cockpit.actions.core.service import ActionService
     from cockpit.model.curve import Curves, Span
     from cockpit.model.described import Description
     from cockpit.model.history import Backtested, PastLog, Then, Timeline
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
-    from cockpit.model.records import Unfinished
     from cockpit.model.report import RunReport, View
-    from screens.acting.running import RunningActions
+    from screens.acting.guarded import GuardedActions
     from screens.bookmarks import Bookmarks
     from screens.keys import Keys
     from widgets.fleet_header import Watch
@@ -93,46 +90,6 @@ class PastsPort(Protocol):
         """
 
 
-class Acting(Protocol):
-    """The guarded actions: what may be done to a run, and what is under way."""
-
-    running_actions: RunningActions
-    interrupted: tuple[InterruptedAction, ...]
-    """Actions that were under way when a cockpit crashed."""
-
-    @property
-    def reading_only(self) -> str:
-        """Why nothing may be changed here, or nothing."""
-
-    @property
-    def news(self) -> Sequence[tuple[str, bool]]:
-        """What the last cockpit left, a line each, and whether it is bad: for the head."""
-
-    async def service(self) -> ActionService:
-        """Return the service, made when it is first asked for; raises ``TimeoutError``."""
-
-    async def unfinished(self, report: RunReport) -> Unfinished | None:
-        """Return what is known of a logbook entry that was begun and not saved."""
-
-    def act(self, verb: str, run: str | None = None) -> None:
-        """Begin an action on a run, show the one that is under way, or say why not."""
-
-    def show(self, what: str) -> None:
-        """Show a page of the selected run: ``journal``, ``points`` or one of ``PAGES``."""
-
-    def veto(self) -> None:
-        """Veto what agents plan or wait to do."""
-
-    def settled(self, runs: Collection[str], found: Iterable[InterruptedAction]) -> None:
-        """Know what is interrupted by now on these runs."""
-
-    def seen(self) -> None:
-        """Forget what was only being planned: a person has read it."""
-
-    def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work that goes on when the screen that began it is left."""
-
-
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
@@ -142,7 +99,7 @@ class Cockpit(Protocol):
     """Places in logs that a person keeps."""
 
     @property
-    def actions(self) -> Acting:
+    def actions(self) -> GuardedActions:
         """The guarded actions."""
 
     @property

@@ -108,7 +108,7 @@ CONDITIONS: Final = (
         "`loss_climb` above its best level for `climb_rows`; a step up by more than `loss_step` "
         "and 6 robust deviations that stays for `step_rows`",
         "alert; warning for a step",
-        rules=("metrics.loss:loss_spike", "metrics.stepped:stepped_up"),
+        rules=("metrics.loss:loss_spike", "metrics.loss:stepped_up"),
         consequence_of=("C-09",)),  # what led up to a NaN is the same trouble
     Condition("C-12", "resume mismatch",
         "the first step is not the expected one; replayed steps differ by `resume_catchup`,"

@@ -13,9 +13,15 @@ from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules.accelerators import accelerators_of
 from cockpit.rules.goodput import Held, held_in
-from cockpit.rules.present import job_of, phase_of, phase_since, seen_after_end, seen_at
+from cockpit.rules.present import (
+    accelerators_of,
+    job_of,
+    phase_of,
+    phase_since,
+    seen_after_end,
+    seen_at,
+)
 
 BURNS = frozenset(name for row in CONDITIONS if row.burns for name in row.ids)
 

@@ -27,15 +27,17 @@ from cockpit.model.goodput import (
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules.accelerators import TASKS_CHANGED, accelerators_of, tasks_changed
 from cockpit.rules.metrics.progress import current_step
 from cockpit.rules.present import (
     CLOCK_SKEW,
+    TASKS_CHANGED,
+    accelerators_of,
     job_of,
     patience,
     phase_of,
     seen_after_end,
     seen_at,
+    tasks_changed,
 )
 
 HOUR = 3600.0

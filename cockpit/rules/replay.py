@@ -14,12 +14,11 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.stall import step_stalled
 from cockpit.rules.metrics.limits import past_limit
-from cockpit.rules.metrics.loss import loss_spike
+from cockpit.rules.metrics.loss import loss_spike, stepped_up
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.rules.metrics.resume import resume_mismatch
 from cockpit.rules.metrics.stability import unstable
-from cockpit.rules.metrics.stepped import stepped_up
 from cockpit.rules.metrics.throughput import throughput_collapse
 from cockpit.rules.metrics.usual import BLOCK, FEWEST
 

@@ -11,24 +11,33 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from cockpit import __version__
 from cockpit.actions.core.wiring import build_records
+from cockpit.app.for_verbs import key_problems
 from cockpit.app.output.stage import in_gnu_screen
 from cockpit.config.advice import shared_places, unaddressed_paths, unread_settings
 from cockpit.config.file import find, store_path
 from cockpit.hosts.link import know_pythons
 from cockpit.model.alert import Severity
+from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import address_of
+from cockpit.model.plan import Level
 from cockpit.model.report import FleetReport, RunReport
-from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
+from cockpit.model.run import CockpitFile, JobSpec, RunSpec, pythons_of, remedies_of
 from cockpit.notify.answers import Reader, desk_of
 from cockpit.notify.message import Message
 from cockpit.notify.readers import readers_of
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
+from cockpit.records.lease.folder_seat import RootSeats
+from cockpit.records.lease.lease import Lease
+from cockpit.runtime.account import login_name
+from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies
 from cockpit.services.notifying import Heartbeat
@@ -47,17 +56,124 @@ from cockpit.verbs.common import (
     put,
     run_file,
 )
-from cockpit.verbs.findings import (
-    DoctorFinding,
-    FindingLevel,
-    claim_findings,
-    contradictions,
-    facet_findings,
-    key_findings,
-    note,
-    problem,
-)
 from cockpit.watch.asking import real_sources
+
+REMEDIES = {
+    ErrorKind.UNSUPPORTED: "check it yourself: this version cannot read it",
+    ErrorKind.UNAUTHORIZED: "log in again, or set the variable named in cockpit.toml",
+    ErrorKind.FORBIDDEN: "ask for access: the credentials work, the permission is missing",
+    ErrorKind.NOT_FOUND: "check the path or id in cockpit.toml against what exists",
+    ErrorKind.RATE_LIMITED: "wait: it is polled less often automatically",
+    ErrorKind.TIMEOUT: "check whether the file system or host responds at all",
+    ErrorKind.REFUSED: "check that the service is running, and its address in cockpit.toml",
+    ErrorKind.DNS: "check the host name in cockpit.toml and the network",
+    ErrorKind.TLS: "check the certificate and the machine's clock",
+    ErrorKind.BAD_ANSWER: "check the file or service itself: its answer makes no sense",
+    ErrorKind.PERMISSION: "give this user read permission",
+    ErrorKind.NOT_CONFIGURED: "add it to cockpit.toml to see this facet",
+}
+ITS_JOB: Final = "its job"
+"""In what a facet says that could be asked for only if the job were known."""
+FindingLevel = Literal["ok", "note", "problem"]
+
+
+class DoctorFinding(Frozen):
+    """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
+
+    name: str
+    level: FindingLevel
+    text: str
+    remedy: str | None = None
+    run: str | None = None
+
+
+def note(name: str, text: str, remedy: str | None, run: str | None = None) -> DoctorFinding:
+    """Return what is worth knowing and no problem."""
+    return DoctorFinding(name=name, level="note", text=text, remedy=remedy, run=run)
+
+
+def problem(name: str, text: str, remedy: str | None, run: str | None = None) -> DoctorFinding:
+    """Return what is wrong, and what helps."""
+    return DoctorFinding(name=name, level="problem", text=text, remedy=remedy, run=run)
+
+
+def facet_findings(
+    run: RunReport, endpoints: Sequence[DoctorFinding], *, named: bool
+) -> Iterator[DoctorFinding]:
+    """Yield a finding for each facet; ``named`` says that the run file names a job of the run.
+
+    What its endpoint or its job failed of has that one's remedy.
+    """
+    of_job = None
+    for name, facet in run.facets.items():
+        if facet.error is None:
+            yield DoctorFinding(name=name, level="ok", text=facet.source, run=run.name)
+            continue
+        message = facet.error.message
+        remedy = of_job if of_job is not None and ITS_JOB in message else None
+        remedy = remedy or _of_endpoint(message, endpoints) or REMEDIES[facet.error.kind]
+        asked = facet.configured or (name == "job" and named)
+        text = f"{facet.error.kind.value}: {message}"
+        yield (problem if asked else note)(name, text, remedy, run.name)
+        if name == "job":
+            of_job = remedy
+
+
+def _of_endpoint(message: str, endpoints: Sequence[DoctorFinding]) -> str | None:
+    """Return what helps with the endpoint that a message tells the trouble of."""
+    bad = (each for each in endpoints if each.remedy is not None)
+    told = (each.remedy for each in bad if each.text.startswith(message) or _repeats(message, each))
+    return next(told, None)
+
+
+def _repeats(message: str, finding: DoctorFinding) -> bool:
+    return message.startswith(f"{finding.text}; {finding.remedy}")
+
+
+def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name the runs whose W&B address and W&B id are of two runs."""
+    for run in file.runs:
+        if run.wandb is None or run.wandb.id is None:
+            continue
+        other = address_of(run.wandb.url).run
+        if other is not None and other != run.wandb.id:
+            text = f"wandb.id is {run.wandb.id}, but wandb.url points to {other}: the id is used"
+            yield problem("run file", text, "remove the wrong one", run.name)
+
+
+def key_findings(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name what is wrong in ``[keys]``: the UI does not open with it."""
+    remedy = "correct [keys]; `cockpit schema` and docs/keys.md have the action ids"
+    return (problem("keys", text, remedy) for text in key_problems(file.keys))
+
+
+NO_CLAIM: Final = (
+    "until then only the logbook's remote keeps other machines out: set records.logbook in a"
+    " repository with a remote, or fix this"
+)
+
+
+async def claim_findings(
+    file: CockpitFile, names: Sequence[str], clock: Clock
+) -> list[DoctorFinding]:
+    """Return a finding for each run whose output root lies in a bucket; all are asked at once."""
+    runs = [run for run in file.runs if not names or run.name in names]
+    asked = [run for run in runs if run.output_root and run.output_root.scheme in BUCKETS]
+    seats = RootSeats(clock)
+    lease = Lease(clock, seats, lambda: login_name() or "unknown")
+    return list(await asyncio.gather(*(_found(lease, seats, run) for run in asked)))
+
+
+async def _found(lease: Lease, seats: RootSeats, run: RunSpec) -> DoctorFinding:
+    claim = await lease.survey(run)
+    if claim.level == Level.WARN.value:
+        return note("claim", claim.text, NO_CLAIM, run.name)
+    heeds = seats.in_bucket(run).heeds
+    seen = "the store honours conditional puts (seen)" if heeds else (
+        "whether the store honours conditional puts shows when the first claim is taken"
+    )  # fmt: skip
+    return DoctorFinding(name="claim", level="ok", text=f"{claim.text}; {seen}", run=run.name)
+
 
 PACKAGES = (
     *("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise", "shtab"),

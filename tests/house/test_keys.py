@@ -18,10 +18,9 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
-from screens.happened import HappenedScreen
 from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
-from screens.past import PastScreen
+from screens.past import HappenedScreen, PastScreen
 from screens.run import RunScreen
 from screens.sheet import HandoffPage
 from screens.welcome import WelcomeScreen

@@ -25,9 +25,8 @@ from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
-from screens.happened import HappenedScreen
 from screens.help import HelpScreen
-from screens.past import PastScreen
+from screens.past import HappenedScreen, PastScreen
 from screens.run import TABS, RunScreen
 from screens.sheet import BacktestScreen, DescribeScreen, HandoffPage, TasksScreen
 from screens.welcome import WelcomeScreen

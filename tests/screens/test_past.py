@@ -12,8 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.model.report import RunReport
-from screens.happened import HappenedScreen
-from screens.past import IS_PAST, PastScreen
+from screens.past import IS_PAST, HappenedScreen, PastScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import LONG, StandIn, cockpit, screen_of, text_of

@@ -17,7 +17,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend, timed_steps
 from cockpit.rules.metrics.limits import Limits
-from cockpit.rules.metrics.loss import ClimbFold, SpikeFold
+from cockpit.rules.metrics.loss import ClimbFold, SpikeFold, StepFold
 from cockpit.rules.metrics.nonfinite import (
     KEY_METRIC_ROWS,
     LOSS_ROWS,
@@ -27,7 +27,6 @@ from cockpit.rules.metrics.nonfinite import (
 )
 from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.stability import Stabilities
-from cockpit.rules.metrics.stepped import StepFold
 from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
 from cockpit.rules.metrics.usual import FEWEST, SoundColumns, frozen, sound_columns
 from cockpit.rules.metrics.writers import WriterFold

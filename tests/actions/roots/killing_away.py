@@ -22,7 +22,7 @@ from typing import Any
 from xml.sax.saxutils import unescape
 
 from cockpit.actions.core.action import Action
-from cockpit.actions.retention import folders as acting
+from cockpit.actions.retention import ways as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.hosts.here import call

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import Action
-from cockpit.actions.retention import folders as acting
+from cockpit.actions.retention import ways as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.retention.ways import Move, RootError
 from cockpit.actions.stopping.rollback import Rollback

@@ -17,7 +17,7 @@ from cockpit.records.lease.folder_seat import BELOW, RootSeats
 from cockpit.records.lease.lease import Lease
 from cockpit.runtime import buckets
 from cockpit.store.journal import Holder
-from cockpit.verbs.findings import claim_findings
+from cockpit.verbs.doctor import claim_findings
 from tests.records.lease.rigs import DEAD, holder_of
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving, variables
 
