@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,18 @@ def read_arguments(argv: Sequence[str]) -> tuple[Path, Faults]:
     return config, Faults(learning_rate_jump=pair, **given)
 
 
+_FAULTS: Final[tuple[tuple[str, Callable[[str], float], str, str | None], ...]] = (
+    ("--input-slows-after", int, "STEP", None),
+    ("--input-bytes-per-second", float, "N", None),
+    ("--break-at", int, "STEP", "at STEP evaluate on a part of the text that does not exist"),
+    ("--shard-seconds", float, "S", "each data file of a checkpoint takes S seconds to write"),
+    ("--killed-in-save", int, "N",
+     "in the middle of its Nth save it is killed with -9, unless it resumed"),
+    ("--time-limit", int, "S", "leave after S seconds as if told to by SIGTERM"),
+)  # fmt: skip
+"""Options: what they are, their kind of number, what stands for it in the help, and their help."""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m cockpit.demo.trainer",
@@ -109,37 +121,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: python -m cockpit.demo.trainer --config runs/mine/config.json",
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--input-slows-after", type=int, metavar="STEP")
-    parser.add_argument("--input-bytes-per-second", type=float, default=200.0, metavar="N")
-    parser.add_argument(
-        "--learning-rate-jump",
-        nargs=2,
-        metavar=("STEP", "FACTOR"),
-        help="after STEP the learning rate is multiplied by FACTOR at every step",
-    )
-    parser.add_argument(
-        "--break-at",
-        type=int,
-        metavar="STEP",
-        help="at STEP evaluate on a part of the text that does not exist",
-    )
-    parser.add_argument(
-        "--shard-seconds",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="each data file of a checkpoint takes S seconds to write",
-    )
-    parser.add_argument(
-        "--killed-in-save",
-        type=int,
-        metavar="N",
-        help="in the middle of its Nth save it is killed with -9, unless it resumed",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=int,
-        metavar="S",
-        help="leave after S seconds as if told to by SIGTERM",
-    )
+    jump = "after STEP the learning rate is multiplied by FACTOR at every step"
+    parser.add_argument("--learning-rate-jump", nargs=2, metavar=("STEP", "FACTOR"), help=jump)
+    for name, kind, metavar, said in _FAULTS:
+        default = getattr(Faults, name[2:].replace("-", "_"))
+        parser.add_argument(name, type=kind, default=default, metavar=metavar, help=said)
     return parser

@@ -43,8 +43,8 @@ from cockpit.verbs.common import (
     OK,
     UsageError,
     opened_store,
-    print_document,
     put,
+    put_answer,
     run_file,
     run_named,
     say,
@@ -67,6 +67,12 @@ TAKES = """
 """
 
 
+PAGE = """
+--page: only print the page; nothing is handed over, --to is not needed
+--format: of --page: Markdown, a picture, or text (default: md)
+"""
+
+
 def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     """Add what one guarded verb takes."""
     parser.description = (
@@ -84,7 +90,7 @@ def add_row_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None
     _add_params(parser, row)
     _add_approvals(parser, row)
     if row.verb == "handoff":
-        _add_page(parser)
+        takes(parser, PAGE, format={"choices": FORMATS, "default": FORMATS[0]})
     takes(parser, TAKES)
 
 
@@ -119,16 +125,6 @@ def _add_params(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
             dest=PARAMS,
             default=argparse.SUPPRESS,
         )
-
-
-def _add_page(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--page",
-        action="store_true",
-        help="only print the page; nothing is handed over, --to is not needed",
-    )
-    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0],
-                        help="of --page: Markdown, a picture, or text (default: md)")  # fmt: skip
 
 
 def _add_approvals(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
@@ -246,10 +242,7 @@ async def _run(
         return await _plan(service, request, approvals, args)
     on_step = (lambda step: None) if args.json else _print_step
     result = await service.act(request, args.confirm, approvals, shown=args.plan, on_step=on_step)
-    if args.json:
-        print_document(result.document())
-    else:
-        put("\n".join(result_lines(request, result)))
+    put_answer(args.json, result.document, lambda: result_lines(request, result))
     return exit_code(result)
 
 
@@ -260,10 +253,7 @@ async def _plan(
     args: argparse.Namespace,
 ) -> int:
     plan = await service.plan(request, approvals)
-    if args.json:
-        print_document(plan.document())
-    else:
-        put("\n".join(plan_lines(plan)))
+    put_answer(args.json, plan.document, lambda: plan_lines(plan))
     if args.plan is not None and plan.plan_id != args.plan:
         say(f"changed since plan {args.plan}; this is plan {plan.plan_id}")
         return BLOCKED

@@ -16,8 +16,7 @@ from cockpit.verbs.common import (
     exit_code,
     helps,
     opened_store,
-    print_document,
-    put,
+    put_answer,
     run_file,
     say,
 )
@@ -50,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
     file = run_file(args.config)
     clock = SystemClock() if args.now is None else FixedClock(args.now)
     report = asyncio.run(checked(file, args.runs, clock))
-    if args.json:
-        print_document(report.document())
-    else:
-        put("\n".join(fleet_lines(report)))
+    put_answer(args.json, report.document, lambda: fleet_lines(report))
     return exit_code(report)
 
 

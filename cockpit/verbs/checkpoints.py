@@ -22,7 +22,7 @@ from cockpit.sources.checkpoints.judge import NAMES
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
-from cockpit.verbs.common import BLIND, OK, UsageError, helps, print_document, put, run_file, say
+from cockpit.verbs.common import BLIND, OK, UsageError, helps, put_answer, run_file, say
 from cockpit.verbs.reading import run_meant
 
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
@@ -75,10 +75,9 @@ def run(args: argparse.Namespace) -> int:
         return BLIND
     if known is not None:
         value = _marked(value, known)
-    if args.json:
-        print_document({"schema": 1, **value.to_json()})
-    else:
-        put("\n".join(table(value, now, runs=1 if known is None else len(known.runs))))
+    runs = 1 if known is None else len(known.runs)
+    document = {"schema": 1, **value.to_json()}
+    put_answer(args.json, lambda: document, lambda: table(value, now, runs=runs))
     return OK
 
 

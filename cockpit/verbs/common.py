@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -187,6 +187,16 @@ def encoded(stream: TextIO, text: str) -> bytes:
 def print_document(document: dict[str, Any], *, one_line: bool = False) -> None:
     """Print one JSON document on stdout."""
     _put(document_text(document, one_line=one_line))
+
+
+def put_answer(
+    as_json: bool, document: Callable[[], dict[str, Any]], lines: Callable[[], Iterable[str]]
+) -> None:
+    """Print what was found: one JSON document, or lines; the other one is not even made."""
+    if as_json:
+        print_document(document())
+    else:
+        put("\n".join(lines()))
 
 
 def document_text(document: dict[str, Any], *, one_line: bool = False) -> str:

@@ -23,8 +23,7 @@ from cockpit.verbs.common import (
     UsageError,
     check_screen,
     is_terminal,
-    print_document,
-    put,
+    put_answer,
     say,
     takes,
 )
@@ -268,10 +267,7 @@ def _headless(
 ) -> int:
     patience = PATIENCE if args.on is None else AWAY_PATIENCE
     report, missing = asyncio.run(_until_made(layout, fleet, patience, SystemClock(), ending))
-    if args.json:
-        print_document(report.document())
-    else:
-        put("\n".join(fleet_lines(report)))
+    put_answer(args.json, report.document, lambda: fleet_lines(report))
     for line in missing if fleet.trouble is None else ():
         say(line)
     return NOT_MADE if missing else OK

@@ -52,8 +52,7 @@ from cockpit.verbs.common import (
     UsageError,
     helps,
     is_terminal,
-    print_document,
-    put,
+    put_answer,
     run_file,
 )
 from cockpit.watch.asking import real_sources
@@ -220,10 +219,8 @@ def run(args: argparse.Namespace) -> int:
     """Look at everything, print the findings; return 0, 1 or 2."""
     findings = [*_installation(), *_terminal(), _store()]
     findings += about_run_file(args.config, args.runs, send=args.notify)
-    if args.json:
-        print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
-    else:
-        put("\n".join(_finding_lines(findings)))
+    document = {"schema": 1, "findings": [finding.to_json() for finding in findings]}
+    put_answer(args.json, lambda: document, lambda: _finding_lines(findings))
     if any(finding.name == "run file" and finding.level == "problem" for finding in findings):
         return USAGE
     return ATTENTION if any(finding.level == "problem" for finding in findings) else OK

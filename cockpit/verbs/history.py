@@ -41,8 +41,7 @@ from cockpit.verbs.common import (
     UsageError,
     helps,
     opened_store,
-    print_document,
-    put,
+    put_answer,
     run_file,
     run_named,
 )
@@ -104,10 +103,7 @@ def run(args: argparse.Namespace) -> int:
             past = asyncio.run(known_past(store, file, spec, args.at))
     except (StoreError, TimeoutError) as error:
         raise UsageError(str(error)) from error
-    if args.json:
-        print_document(document(past))
-    else:
-        put("\n".join(_history_lines(past)))
+    put_answer(args.json, partial(document, past), lambda: _history_lines(past))
     return OK
 
 

@@ -18,7 +18,7 @@ from cockpit.rules.triage.speakers import speaker_of
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_stream
 from cockpit.text.safe import clean
-from cockpit.verbs.common import OK, UsageError, helps, print_document, put
+from cockpit.verbs.common import OK, UsageError, helps, put_answer
 from cockpit.verbs.reading import log_of, opened, run_meant
 
 UNKNOWN: Final = "unknown"
@@ -76,10 +76,8 @@ def _of_run(file: CockpitFile, spec: RunSpec, as_json: bool) -> int:
 
 
 def _print(found: Triage, text: PresentLog, as_json: bool, more: Sequence[str] = ()) -> int:
-    if as_json:
-        print_document({"schema": 1, **found.to_json()})
-    else:
-        put("\n".join([*_answer_lines(found, text), *more]))
+    document = {"schema": 1, **found.to_json()}
+    put_answer(as_json, lambda: document, lambda: [*_answer_lines(found, text), *more])
     return OK
 
 
