@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
@@ -27,6 +28,7 @@ from cockpit.rules.triage.log_text import (
     steps_of,
     tells_loss,
 )
+from cockpit.rules.triage.measures import MEASURE, Measures, is_row, named, shape_of, tabled
 from cockpit.rules.triage.patterns import NETWORK, STARTED_AGAIN, STARTS
 from cockpit.rules.triage.phrases import INTRODUCES, LONGEST_LINE, certain, listed, unquoted
 from cockpit.rules.triage.signs import Action
@@ -122,6 +124,10 @@ BEFORE = 60
 PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
 may log one more, or two."""
+
+LOOKED_BACK: Final = 2000
+"""Lines at the end in which measures are looked for; and before the last line of work, what came
+between such lines before."""
 
 LOOKED = 20
 """Newest lines of training among which a stamp is looked for."""
@@ -324,6 +330,25 @@ class Log:
         """The (index, count) of every state of a progress bar, whatever it counts."""
         return bars_of(self.lines)
 
+    @cached_property
+    def measures(self) -> Measures:
+        """What is measured again and again in the last lines, whatever a step is called."""
+        since = max(0, len(self.lines) - LOOKED_BACK)
+        told_so = [index for index in self.matching(MEASURE) if index >= since]
+        table = [index for index in range(since, len(self.lines)) if is_row(self.lines[index])]
+        found: dict[str, list[tuple[int, str]]] = {}
+        for told in (named(self.lines, told_so), tabled(self.lines, table)):
+            for index, shape, figure in told:
+                found.setdefault(shape, []).append((index, figure))
+        return {shape: each for shape, each in found.items() if len({f for _, f in each}) > 1}
+
+    def _measured(self, since: int, enough: int) -> bool:
+        """Tell whether a line that tells a measure came so often after one, each time another."""
+        return any(
+            len({figure for index, figure in each if index > since}) >= enough
+            for each in self.measures.values()
+        )
+
     def _marks_after(self, index: int, enough: int) -> bool:
         """Tell whether ``enough`` marks are logged after a line, the one before it not counted.
 
@@ -374,7 +399,29 @@ class Log:
     def progresses(self, since: int) -> bool:
         """Tell whether what is counted moved on past a line, or moved at all (-1)."""
         moved = self.went_on(since) if since < 0 else self.outlived(since)
-        return moved or len({bar for at, bar in self.bars if at > since}) > 1
+        moved = moved or len({bar for at, bar in self.bars if at > since}) > 1
+        return moved or self._measured(since, 2 if since < 0 else PROOF)
+
+    @cached_property
+    def moves(self) -> list[int]:
+        """The lines that show work of any kind, ascending: a step, a bar, a measure."""
+        measured = (index for each in self.measures.values() for index, _ in each)
+        return sorted({*measured, *(index for index, _ in (*self.marks, *self.bars))})
+
+    def as_before(self, indexes: Sequence[int]) -> set[int]:
+        """Return which of the lines ``indexes``, behind all work, came so between it before, too.
+
+        Of a shape there may be twice as many as there were at most: a pulse beats on in a hang.
+        """
+        asked = Counter(shape_of(self.lines[index]) for index in indexes)
+        seen: dict[str, Counter[int]] = {}
+        last = self.moves[-1] if self.moves else 0
+        for index in range(max(0, last - LOOKED_BACK), last):
+            shape = shape_of(self.lines[index])
+            if shape in asked:
+                seen.setdefault(shape, Counter())[bisect_right(self.moves, index)] += 1
+        most = {shape: 2 * max(each.values()) for shape, each in seen.items()}
+        return {i for i in indexes if asked[at := shape_of(self.lines[i])] <= most.get(at, 0)}
 
     def incidents(self, indexes: Sequence[int]) -> int:
         """Return how many times it happened: lines with training at work between them."""

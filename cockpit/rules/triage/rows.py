@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.model.late_regex import late
 
 _PART: Final = re.compile(r"<<(\w+)>>")
-_WORDS: Final = ("words", "orders", "doubts", "data")
+_WORDS: Final = ("words", "orders", "doubts", "data", "measures")
 """The files of words."""
 NEAR: Final = 60
 """Characters that may stand between a thing and its trouble."""

@@ -54,9 +54,8 @@ def stands_still(log: Log) -> list[int]:
 
     Only stamps of one look are held against each other: those of two writers may be of two zones.
     """
-    moved = sorted({index for index, _ in (*log.marks, *log.bars)})
-    last = moved[-1] if moved else 0
-    known = frozenset(moved[-KEPT:])
+    last = log.moves[-1] if log.moves else 0
+    known = frozenset(log.moves[-KEPT:])
     stamps = list(stamps_of(log, min(known, default=0)))
     usual = [
         other.at - one.at for one, other in pairwise(stamps) if {one.line, other.line} <= known
@@ -181,15 +180,17 @@ def _unusual_since(log: Log) -> list[int]:
     """Return the lines after all progress, if ``SAID`` of them tell of no usual work.
 
     Where no word is known, that training was seen before them proves nothing of now (SPEC T).
-    A pulse that differs in its figures alone counts once. What tells of a stand or of a failure is
-    no usual work, whoever writes it.
+    A pulse that differs in its figures alone counts once, and what came so between two steps before
+    is usual. What tells of a stand or of a failure is no usual work, whoever writes it.
     """
-    last = max((index for index, _ in (*log.marks, *log.bars)), default=len(log.lines))
+    last = log.moves[-1] if log.moves else len(log.lines)
     serious = {*log.matching(STUCK), *log.matching(FATAL)} - {*log.matching(COUNTS)}
     usual = {*log.matching(USUAL)} - serious
     usual |= {*log.matching(NETWORK), *log.matching(TRACKER)}
     said = [i for i in range(last + 1, len(log.lines)) if log.lines[i].strip() and i not in usual]
     said = [index for index in said if not log.lines[index][:1].isspace()]
+    again = log.as_before(said) - serious
+    said = [index for index in said if index not in again]
     return said if log.kinds(said) >= SAID else []
 
 
