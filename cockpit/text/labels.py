@@ -187,6 +187,9 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     if best is not None and _step_rank(best):
         within = epoch is not None and epoch.at < best.at and _of_an_epoch(best)
         return best, "epoch" if within else "run"
+    counted = next((field for field in found if _counts_beside_a_loss(field, found)), None)
+    if epoch is None and counted is not None:
+        return counted, "run"
     named = epoch or next((field for field in found if _names_training(field)), None)
     if named is None:
         return None
@@ -200,6 +203,13 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
         whole = named.bracketed and named.maximum and named.is_count
         return (named, "run") if whole and named.words[-1:] in _TRAINED_ALONE else None
     return epoch, "epochs"
+
+
+def _counts_beside_a_loss(field: LabelledNumber, found: Sequence[LabelledNumber]) -> bool:
+    """Tell ``iterations:16346, train loss:440.9``; else ``iterations: 20000`` is the maximum."""
+    loss = find_loss([each for each in found if each.at > field.at])
+    told = loss is not None and not _TRAINED.isdisjoint(loss.words)
+    return told and field.words in _ALONE_THE_MAXIMUM and field.is_count
 
 
 def head_step(found: Sequence[LabelledNumber], end: int) -> tuple[LabelledNumber, Scope] | None:
@@ -224,8 +234,15 @@ def is_bare_count(field: LabelledNumber) -> bool:
 
 
 def _follows_epoch(field: LabelledNumber) -> bool:
-    """Tell ``2000 / 8223`` behind an epoch, as fairseq and OpenNMT have it, from other figures."""
-    return not (field.words or field.unit) and field.is_count and field.maximum is not None
+    """Tell ``2000 / 8223`` behind an epoch, as fairseq and OpenNMT have it, from other figures.
+
+    Of a name, one that a loop gives its count: ``epoch=0 i=378/530``.
+    """
+    named = field.words and field.words not in _OF_A_LOOP
+    return not (named or field.unit) and field.is_count and field.maximum is not None
+
+
+_OF_A_LOOP: Final = frozenset((("i",), ("j",), ("b",), ("n",), ("idx",)))
 
 
 def is_epoch(field: LabelledNumber) -> bool:
@@ -253,6 +270,7 @@ _EXACT: Final = 4
 
 _OFTEN_THE_MAXIMUM: Final = frozenset(("iters", "iterations"))
 """``iters: 20000`` is how many there will be; ``Iters: 10/20000`` is how many there were."""
+_ALONE_THE_MAXIMUM: Final = frozenset((word,) for word in _OFTEN_THE_MAXIMUM)
 
 
 _MOST: Final = (("max", "steps"), ("total", "steps"))

@@ -106,7 +106,7 @@ _ONLY_METRICS = late_regex(r"\s*(?:[A-Za-z][\w/ ]{0,20}[:=] ?[-+]?0\.0[;,:| ]{0,
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
 _WORD = late_regex(r"[A-Za-z]{3}")
 _LOSS_AT = late_regex(
-    r"(?i:(?:(?:train(?:ing)?|(?:mini-?)?batch|average|avg|mean|running)[ _])?loss"
+    r"(?i:(?:(?:train(?:ing)?|(?:mini-?)?batch|average|avg|mean|running)[ _])?(?:loss|score)"
     r"(?: \([a-z ]{1,30}\))? (?:at|after|for|in) "
     r"(?P<word>(?:(?:global[ _])?(?:step|iter|iteration|batch|update)|(?P<epoch>epoch)) {1,3}#?)?"
     r"(?P<step>0)(?:/(?P<most>0))?(?P<counted> (?:steps|iterations|iters|batches|updates))?"
@@ -215,7 +215,7 @@ def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
 
 def _may_tell_loss_at(shape: str) -> bool:
     low = shape.lower()
-    return "loss" in low and any(map(low.__contains__, _PLACES))
+    return ("loss" in low or "score" in low) and any(map(low.__contains__, _PLACES))
 
 
 def _loss_at(shape: str) -> Meaning | None:

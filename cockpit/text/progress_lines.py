@@ -31,6 +31,7 @@ from cockpit.text.progress import (
     progress_of,
 )
 from cockpit.text.safe import LINE_LIMIT
+from cockpit.text.tables import Tables
 
 ProgressAt = tuple[int, LineProgress]
 """A line's number, from 1, and what it says."""
@@ -198,7 +199,8 @@ def read_raw(lines: Iterable[bytes]) -> Iterator[ProgressAt]:
 def read_more(lines: Sequence[bytes], nesting: Nesting) -> Iterator[ProgressAt]:
     """Do the same for lines that a log has got since the last call, without inner bars."""
     states = map(_state, lines)
-    yield from _each(without_inner_bars(_read(_some(states)), nesting))
+    found = _read(_some(states), nesting.tables)
+    yield from _each(without_inner_bars(found, nesting))
     nesting.passed(len(lines))
 
 
@@ -266,10 +268,12 @@ def _last_state(line: bytes) -> bytes:
     return b""
 
 
-def _read(chunks: Iterable[_Keyed]) -> Iterator[ProgressAt | Run]:
-    reader = _Reader()
+def _read(chunks: Iterable[_Keyed], tables: Tables | None = None) -> Iterator[ProgressAt | Run]:
+    reader, tables = _Reader(), tables or Tables()
     for lines, keys in chunks:
-        yield from reader.read(lines, keys)
+        named = tables.written_out(lines, keys)
+        keys = keys if named is lines else [line.translate(None, _LEFT_OUT) for line in named]
+        yield from reader.read(named, keys)
     yield from reader.close()
 
 
@@ -512,6 +516,8 @@ class Nesting:
     """
 
     def __init__(self) -> None:
+        self.tables = Tables()
+        """The table that is open at the end of what was read."""
         self._outer: LineProgress | None = None
         self._line = 0
         self._inner: int | None = None

@@ -28,7 +28,17 @@ from cockpit.rules.triage.log_text import (
     steps_of,
     tells_loss,
 )
-from cockpit.rules.triage.measures import MEASURE, Measures, is_row, named, shape_of, tabled
+from cockpit.rules.triage.measures import (
+    MEASURE,
+    Measures,
+    counted,
+    is_row,
+    moving,
+    named,
+    of_training,
+    shape_of,
+    tabled,
+)
 from cockpit.rules.triage.patterns import NETWORK, STARTED_AGAIN, STARTS
 from cockpit.rules.triage.phrases import INTRODUCES, LONGEST_LINE, certain, listed, unquoted
 from cockpit.rules.triage.signs import Action
@@ -336,17 +346,20 @@ class Log:
         since = max(0, len(self.lines) - LOOKED_BACK)
         told_so = [index for index in self.matching(MEASURE) if index >= since]
         table = [index for index in range(since, len(self.lines)) if is_row(self.lines[index])]
-        found: dict[str, list[tuple[int, str]]] = {}
-        for told in (named(self.lines, told_so), tabled(self.lines, table)):
-            for index, shape, figure in told:
-                found.setdefault(shape, []).append((index, figure))
-        return {shape: each for shape, each in found.items() if len({f for _, f in each}) > 1}
+        found = moving((*named(self.lines, told_so), *tabled(self.lines, table)))
+        if found or self.marks or self.bars:
+            return found
+        return moving(counted(self.lines, range(since, len(self.lines))))
 
     def _measured(self, since: int, enough: int) -> bool:
-        """Tell whether a line that tells a measure came so often after one, each time another."""
+        """Tell whether a line that tells a measure came so often after one, each time another.
+
+        Behind a trouble it is one of training: what failed may still be evaluated.
+        """
         return any(
             len({figure for index, figure in each if index > since}) >= enough
-            for each in self.measures.values()
+            for shape, each in self.measures.items()
+            if since < 0 or of_training(shape)
         )
 
     def _marks_after(self, index: int, enough: int) -> bool:

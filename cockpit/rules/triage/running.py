@@ -264,12 +264,13 @@ def _by_tracker(raised: Raised) -> bool:
 
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
-    alarming = log.matching(ALARM)
+    figures = set(log.matching(COUNTS))  # of which one may be named an error
+    alarming = [index for index in log.matching(ALARM) if index not in figures]
     kills = log.naming(KILLED)
     if kills and not log.progresses(kills[-1]):
         return answer(log, "killed", "escalate", "likely", kills)
     told = {*log.naming(FATAL, EVENTS - {"warning"}), *log.naming(STUCK)}
-    serious = sorted(told - set(log.matching(COUNTS)))
+    serious = sorted(told - figures)
     since = [*serious[-1:], *alarming[-IN_VAIN : 1 - IN_VAIN]]
     if log.progresses(max(since, default=-1)):
         return answer(log, "harmless_noise", "none", "guess", alarming)

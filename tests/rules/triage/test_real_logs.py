@@ -47,7 +47,9 @@ def test_a_loss_with_a_path_shows_training_at_work(path: str) -> None:
     lines = [f"{{'{path}': 0.1{at}, 'epoch': 0.9{at}, 'lr': 1e-05}}" for at in range(4)]
     assert triage(lines, "running", None).name == "harmless_noise"
     tested = [line.replace(path, "loss/eval/total") for line in lines]
-    assert triage(tested, "running", None).name == "unknown"
+    failed = "RuntimeError: the solver gave up"
+    assert triage([failed, *lines], "running", None).action == "none"
+    assert triage([failed, *tested], "running", None).action == "escalate"
 
 
 def test_an_average_that_never_was_a_number_is_the_loss() -> None:
