@@ -11,6 +11,7 @@ without ``Run``). Without shapes it takes many times as long (``bench.progress_l
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -238,14 +239,19 @@ def _keyed(chunk: bytes) -> _Keyed:
     if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", b"\n")
     lines = chunk.split(b"\n")
-    if b"\t" in chunk or b"\r" in chunk or b"^M" in chunk:
+    if any(map(chunk.__contains__, (b"\t", b"\r", b"\0", b"^M"))):
         lines = [_state(line) for line in lines]
         chunk = b"\n".join(lines)
     return lines, chunk.translate(None, _LEFT_OUT).split(b"\n")
 
 
 def _state(line: bytes) -> bytes:
-    r"""Return the last of a line's ``\r`` states that shows something, its tabs as spaces."""
+    r"""Return the last of a line's ``\r`` states that shows something, its tabs as spaces.
+
+    Without NUL bytes: of UTF-16 each other byte is one.
+    """
+    if b"\0" in line:
+        line = line.replace(b"\0", b"").removeprefix(codecs.BOM_UTF16_LE)
     if b"^M" in line:
         line = _SPELLED_BREAK.sub(b"\r", line)
     if b"\r" in line:

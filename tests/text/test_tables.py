@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.text.progress_lines import Nesting, read_chunks, read_lines, read_more
+from cockpit.text.progress_lines import Nesting, read_chunks, read_lines, read_more, read_raw
 
 FASTAI = """epoch     train_loss  valid_loss  accuracy  time
 0         0.513122    0.400012    0.812000  00:03
@@ -60,3 +60,10 @@ def test_a_table_goes_on_in_the_next_piece_of_a_log() -> None:
     assert [(number, one.step) for number, one in read_more([b"7  0.5"], nesting)] == [(1, 7)]
     chunks = [b"step  train_loss\n7  0.5", b"8  0.4"]
     assert [(number, one.step) for number, one in read_chunks(chunks)] == [(2, 7), (3, 8)]
+
+
+def test_a_table_of_a_windows_shell_is_read() -> None:
+    text = NOTEBOOK.replace("\n", "\r\n").encode("utf-16")
+    assert [(number, one.step) for number, one in read_chunks([text])] == [(2, 10), (3, 20)]
+    lines = text.split(b"\n")
+    assert [number for number, _ in read_raw(lines)] == [2, 3]

@@ -13,6 +13,7 @@ MOVING = [
     [f"2022-03-03 12:1{at}:14 next: psnr 25.{at}" for at in range(3)],
     [f"fold 0: Training: 0.5 Validation: 0.6 Acc: 51.{at}" for at in range(3)],
     [f"pass {at}, all of it, validation error 5.{at} %" for at in range(30)],
+    [f"pass {at}, all of it, test error of best model 5.{at} %" for at in range(30)],
     [f"pass {at}: Train error 0.3{at} | Test error 0.45" for at in range(3)],
     [NOTEBOOK, *(f"{at}         0.51312{at}    0.400012    0.812000  00:03" for at in range(3))],
     ["Step\tTraining Loss", *(f"{at}0\t1.2{at}00" for at in range(3))],
