@@ -14,6 +14,8 @@ from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 from textual.worker import Worker, WorkerState
 
+from cockpit.model.report import RunReport
+from cockpit.text.safe import Charset
 from screens.ports import Cockpit
 from widgets.fleet_header import KeyLine
 
@@ -34,8 +36,22 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     typed = event.is_printable and (edits_line(node) or edits_lines(node))
     if typed or not await node.app._check_bindings(event.key):
         return False
+    consume(event)
+    return True
+
+
+def consume(event: events.Event) -> None:
+    """Let nobody else hear of an event."""
     event.stop()
     event.prevent_default()
+
+
+def typed_into(line: Input, event: events.Key) -> bool:
+    """Type a letter into a line, now; return whether the key is one."""
+    if not event.is_printable or event.character is None:
+        return False
+    consume(event)
+    line.insert_text_at_cursor(event.character)
     return True
 
 
@@ -174,12 +190,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         if line is None:
             await acted(self, event)
             return
-        if not _is_a("Prompt", line) or await acted(line, event):
-            return
-        if event.is_printable and event.character is not None:
-            event.stop()
-            event.prevent_default()
-            cast("Input", line).insert_text_at_cursor(event.character)
+        if _is_a("Prompt", line) and not await acted(line, event):
+            typed_into(cast("Input", line), event)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the empty ground below the widgets: one line, rendered once."""
@@ -197,6 +209,16 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
 class ActingScreen(CockpitScreen):
     """A screen with a selected run, on which the keys of the guarded actions work."""
+
+    def show_figures(self, enlarged: bool, report: RunReport | None) -> None:
+        """Show a run's figures enlarged, for those who look on, or take them away."""
+        from widgets.run_header import BigFigures  # few sessions do
+
+        figures = self.query_one(BigFigures)
+        figures.display = enlarged
+        if enlarged:
+            charset = getattr(self.app, "charset", Charset.UNICODE)
+            figures.show(report, self.cockpit.now(), plain=charset is not Charset.UNICODE)
 
     def action_act(self, verb: str) -> None:
         """Begin a guarded action on the selected run."""

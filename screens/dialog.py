@@ -21,7 +21,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
-from screens.base import ActingScreen, KeyedModal, acted, pressed_at
+from screens.base import ActingScreen, KeyedModal, acted, consume, pressed_at
 from screens.keys import Keys, bindings
 from widgets.fleet_header import KeyLine, paint_key
 from widgets.painted import KeyClicked
@@ -503,22 +503,20 @@ class WordsLine(TextLine):
         self.blur()
 
     async def _on_key(self, event: events.Key) -> None:
+        message: Message
         if event.key in self._enter:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Entered(self.arming.refusal(event.time)))
+            message = self.Entered(self.arming.refusal(event.time))
         elif event.key in self._turns:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Turned(self._turns[event.key]))
+            message = self.Turned(self._turns[event.key])
         elif event.key not in _PASSED and not self.arming.takes(event.time):
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Dropped(TOO_EARLY))
+            message = self.Dropped(TOO_EARLY)
+        else:
+            return
+        consume(event)
+        self.post_message(message)
 
     def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
+        consume(event)
         self.post_message(self.Dropped(NO_PASTE))
 
     def action_paste(self) -> None:

@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
 from cockpit.model.report import GROUPS, SORTS, URGENCY, RunReport, Verdict, View
-from cockpit.text.safe import Charset
 from screens.base import ActingScreen
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -325,7 +324,8 @@ class FleetScreen(ActingScreen):
         if about != self._tiled_for:
             self._tiled_for = about
             self._tiling = self._tiles(shown, self._shown.groups, len(news))
-        self._show_figures()
+        if self.cockpit.presenting:
+            self.show_figures(self._enlarged > 0, self.cockpit.report_of(self.selected))
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
         now, liked = self.cockpit.now(), frozenset(self._view.favourites)
@@ -345,18 +345,6 @@ class FleetScreen(ActingScreen):
         """Return whether an age in a panel may read otherwise by now; of a list always."""
         panels = self._tiling is not None and not self.cockpit.presenting
         return not panels or self.query_one(PanelGrid).aged(now)
-
-    def _show_figures(self) -> None:
-        if not self.cockpit.presenting:
-            return
-        from widgets.run_header import BigFigures
-
-        figures = self.query_one(BigFigures)
-        figures.display = self._enlarged > 0
-        if self._enlarged:
-            charset = getattr(self.app, "charset", Charset.UNICODE)
-            report = self.cockpit.report_of(self.selected)
-            figures.show(report, self.cockpit.now(), plain=charset is not Charset.UNICODE)
 
     @property
     def _enlarged(self) -> int:

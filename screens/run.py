@@ -12,15 +12,13 @@ from textual.containers import Container, Vertical
 from textual.worker import Worker
 
 from cockpit.model.report import RunReport
-from cockpit.text.safe import Charset
 from screens.base import Work, spawn
 from screens.bookmarks import RunMarks
 from screens.dialog import Prompt
 from screens.keys import bindings
-from screens.log_keys import LABELS
 from screens.log_reader import LogbookText, read_book
 from screens.ports import Cockpit
-from screens.run_charts import ChartKeys, ChartsTab
+from screens.run_keys import LABELS, ChartKeys, ChartsTab
 from screens.run_layout import Shape, Want, has_room, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import NONE, AlertList, TimelineView
@@ -140,11 +138,7 @@ class RunScreen(ChartKeys):
             self._run, report, now, TABS.index(self._tab), hint, figures=shape is Shape.ALONE
         )
         enlarged = self.cockpit.presenting and has_room(*self.app.size)
-        figures = self.query_one(BigFigures)
-        figures.display = enlarged
-        if enlarged:
-            charset = getattr(self.app, "charset", Charset.UNICODE)
-            figures.show(report, now, plain=charset is not Charset.UNICODE)
+        self.show_figures(enlarged, report)
         for name, view in self._views.items():
             view.display = name == self._tab
         if report is not None:

@@ -19,7 +19,7 @@ from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.entry_text import TEMPLATES
 from cockpit.records.logbook.reading import meant
-from screens.base import CockpitScreen, acted, spawn
+from screens.base import CockpitScreen, acted, consume, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.fleet_header import KeyLine
@@ -63,8 +63,7 @@ class EntryArea(TextArea, inherit_bindings=False):
 
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "tab" and not self.read_only:
-            event.stop()
-            event.prevent_default()
+            consume(event)
             self.insert("  ")
         elif event.key != "enter":
             await acted(self, event)
@@ -175,8 +174,7 @@ class EditorScreen(CockpitScreen):
         """Take no letter for a command while there is no text to type in: it was meant for that."""
         opening = not self._is_open.is_set()
         if event.is_printable and (opening or self._diff is not None):
-            event.stop()
-            event.prevent_default()
+            consume(event)
             said = "the entry is not here yet   esc cancel" if opening else "esc for the text"
             self.query_one(SaveState).show_text(said, bad=True)
 

@@ -21,7 +21,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import age
 from cockpit.store.store import StoreError
 from screens.acting.running import RunningAction
-from screens.base import acted, pressed_at, spawn
+from screens.base import acted, pressed_at, spawn, typed_into
 from screens.dialog import TOO_SOON, Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -137,11 +137,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order: what comes behind a tab in one burst belongs to its line."""
         line = self.focused
-        if isinstance(line, TextLine) and event.is_printable and event.character is not None:
-            event.stop()
-            event.prevent_default()
-            line.insert_text_at_cursor(event.character)
-        else:
+        if not (isinstance(line, TextLine) and typed_into(line, event)):
             await acted(self, event)
 
     @on(Input.Submitted)

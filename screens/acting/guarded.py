@@ -215,7 +215,7 @@ class GuardedActions:
         elif what == "page" and self._means.service is None:
             self._cockpit.say(NO_SERVICE)
         elif what == "points":
-            from screens.acting.points import PointsScreen
+            from screens.acting.journal import PointsScreen
 
             marks = self._marks.setdefault(report.name, {})
             screen, run = PointsScreen(self._cockpit, report.name, marks), report.name

@@ -12,9 +12,8 @@ from textual.pilot import Pilot
 from cockpit.app.application import CockpitApp
 from screens.acting.editor import EditorScreen
 from screens.acting.form import AckScreen, FormScreen
-from screens.acting.journal import JournalScreen
+from screens.acting.journal import JournalScreen, PointsScreen
 from screens.acting.plan import PlanScreen
-from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen

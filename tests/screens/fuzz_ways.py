@@ -18,10 +18,9 @@ from cockpit.model.plan import Request
 from cockpit.model.report import RunReport
 from screens.acting.editor import EditorScreen
 from screens.acting.form import AckScreen, ApproveScreen, FormScreen
-from screens.acting.journal import JournalScreen
+from screens.acting.journal import JournalScreen, PointsScreen
 from screens.acting.offers import PaletteScreen
 from screens.acting.plan import PlanScreen
-from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen

@@ -17,7 +17,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.curve import USUAL, Curve, Part
 from cockpit.model.report import RunReport
 from cockpit.verbs.check import checked
-from screens.run_charts import metrics_like
+from screens.run_keys import metrics_like
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.verbs.seen_run import SeenRun, living
 from tests.widgets import reports as made

@@ -17,8 +17,8 @@ from textual.content import Content
 from cockpit.model.logtext import LogMark, LogPage
 from cockpit.model.report import RunReport
 from cockpit.text.safe import safe_line
-from screens.log_keys import just, page_through, place_of, save
 from screens.log_reader import Share, Target, begin_of, quotes_of, target_of
+from screens.run_keys import just, page_through, place_of, save
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.screens.test_run import opened, steps_log, until, with_log, write_log
 from tests.widgets import reports as made

@@ -10,7 +10,7 @@ from cockpit.model.alert import Evidence
 from cockpit.model.records import PointMark, note_of, points_of
 from cockpit.model.report import RunReport
 from screens.acting.form import FormScreen
-from screens.acting.points import PointsScreen
+from screens.acting.journal import PointsScreen
 from screens.fleet import FleetScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
