@@ -15,9 +15,9 @@ from cockpit.verbs.common import BLIND, OK, helps, print_document, put, run_file
 
 HELP = """
 Asks the run's own system about its job and prints what it says, secrets masked: Slurm's `scontrol
-show job`, expected start, priority, accounting, drained nodes and the tasks of an array; a
-Kubernetes object with its pods and events; a Ray or Iris job; a process with its memory, files and
-machine. Only looks. Exit code: 0 described, 3 no answer.
+show job`, expected start, priority, accounting, drained nodes and the tasks of an array, each with
+the step and loss of its own log; a Kubernetes object with its pods and events; a Ray or Iris job; a
+process with its memory, files and machine. Only looks. Exit code: 0 described, 3 no answer.
 
 run_name
 --job ID: another job of the same system

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -237,6 +237,20 @@ def nodes_script(mark: str, nodes: Iterable[str]) -> str:
     names = sorted({each for each in nodes if re.fullmatch(r"[A-Za-z0-9][\w.-]{0,100}", each)})
     asked = f"limited {CONTROLLER} scontrol show node {','.join(names)} 2>&1; rc=$?"
     return f"mark={mark}\n{_BEFORE}say nodes.out\n{asked}\nsay nodes.rc; echo $rc\nsay end\n"
+
+
+TAIL: Final = 8192
+"""Bytes of a task's log that are read for its newest step."""
+
+
+def tails_script(mark: str, paths: Sequence[str]) -> str:
+    """Return the script that tells when each file was last written, and its end, part by part."""
+    each = "".join(
+        f"say {number}; limited 5 stat -L -c %Y -- {quote(path)} 2>/dev/null || echo\n"
+        f"limited 5 tail -c {TAIL} -- {quote(path)} 2>/dev/null\n"
+        for number, path in enumerate(paths)
+    )
+    return f"mark={mark}\n{_BEFORE}{each}say end\n"
 
 
 def parts_of(out: str, mark: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
@@ -27,6 +28,7 @@ from cockpit.platforms.slurm.ask import (
     ACCOUNTING,
     CONTROLLER,
     PATHS,
+    TAIL,
     Run,
     ask,
     checkup_script,
@@ -35,6 +37,7 @@ from cockpit.platforms.slurm.ask import (
     new_mark,
     nodes_script,
     parts,
+    tails_script,
     trouble_of,
 )
 from cockpit.platforms.slurm.book import Job, book_of
@@ -43,8 +46,10 @@ from cockpit.platforms.slurm.jobs import host_of, where_of
 from cockpit.platforms.slurm.launching import SlurmLaunches
 from cockpit.platforms.slurm.record import Record, count_of
 from cockpit.platforms.slurm.scripts import target_of
+from cockpit.platforms.slurm.value import output_of
 from cockpit.platforms.table import UnansweredError, ask_each, by_place, unanswered
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
+from cockpit.text.progress import read_progress
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
@@ -180,6 +185,8 @@ def _shown(text: str) -> str:
 FILE: Final = "slurm.txt"
 CAP: Final = 2_000_000
 MOST: Final = 8
+TASKS: Final = 100
+"""Tasks of an array whose logs are looked into."""
 STACKS: Final = 12
 """Processes of which a stack dump is tried."""
 DEADLINE: Final = 60.0
@@ -243,8 +250,50 @@ async def describe(run: Run, host: str | None, job_id: str) -> str:
     return done.out.decode("utf-8", "replace")
 
 
-def task_lines(records: Sequence[Record], now: float) -> list[str]:
-    """Return an array's tasks as a table, what failed first; how many are in which state above."""
+async def tasks_progress(
+    run: Run, host: str | None, records: Sequence[Record]
+) -> dict[str, tuple[str, str, float]]:
+    """Return (step, loss, when its log was written) by the task whose own log tells; never raises.
+
+    A log that several tasks write to is no task's own.
+    """
+    begun = [each for each in records if each.started is not None]
+    named = [(e.id, output_of(e)) for e in sorted(begun, key=lambda each: not each.phase.lives)]
+    shared = Counter(path for _, path in named)
+    own = [(task, path) for task, path in named if path is not None and shared[path] == 1]
+    own = own[:TASKS]
+    if not own:
+        return {}
+    mark = new_mark()
+    script = tails_script(mark, [path for _, path in own])
+    try:
+        found = await parts(run, host, where_of(host), mark, script)
+    except UnansweredError:
+        return {}
+    told = {}
+    for number, (task, _) in enumerate(own):
+        written, _, text = found.get(str(number), "").partition("\n")
+        lines = text.splitlines()
+        if len(text) >= TAIL // 2:  # its first line may be the rest of one
+            del lines[:1]
+        rows = filter(None, map(read_progress, reversed(lines)))
+        row = next((each for each in rows if each.scope == "run"), None)
+        if row is not None and written.isdecimal():
+            most = "" if row.max_step is None else f"/{row.max_step:,}"
+            step = row.step_shown if row.step is None else f"{row.step:,}{most}"
+            told[task] = (step or "", "" if row.loss is None else f"{row.loss:.4g}", float(written))
+    return told
+
+
+def task_lines(
+    records: Sequence[Record],
+    now: float,
+    progress: Mapping[str, tuple[str, str, float]] = MappingProxyType({}),
+) -> list[str]:
+    """Return an array's tasks as a table, what failed first; how many are in which state above.
+
+    ``progress`` is what ``tasks_progress`` tells.
+    """
     counts = Counter[str]()
     for each in records:
         counts[each.word] += count_of(each)
@@ -254,6 +303,10 @@ def task_lines(records: Sequence[Record], now: float) -> list[str]:
     twice = [f"{node} ({number} tasks)" for node, number in nodes.most_common() if number > 1]
     order = sorted(records, key=lambda each: (each not in failed, not each.phase.lives, each.id))
     rows = [("task", "state", "exit", "for", "node", "reason"), *(_task(e, now) for e in order)]
+    if progress:
+        heads = ("step", "loss", "logged")
+        ends = [_end_of_log(progress.get(each.id), now) for each in order]
+        rows = [(*r[:4], *e, *r[4:]) for r, e in zip(rows, [heads, *ends], strict=True)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         f"{counts.total()} tasks: {total}",
@@ -269,6 +322,10 @@ def _task(record: Record, now: float) -> tuple[str, ...]:
     code = "" if record.exit is None or record.phase.lives else ":".join(map(str, record.exit))
     reason = "" if record.reason == "None" else record.reason
     return record.id, record.word, code, lasted, record.node, reason
+
+
+def _end_of_log(end: tuple[str, str, float] | None, now: float) -> tuple[str, str, str]:
+    return ("", "", "") if end is None else (*end[:2], f"{age(max(0.0, now - end[2]))} ago")
 
 
 class SlurmPlatform(SlurmLaunches):
@@ -379,8 +436,10 @@ class SlurmPlatform(SlurmLaunches):
         )
         found = book.find(job_id.partition("_")[0])
         several = found is not None and found.grouped and found.records[0].kind == "array"
-        table = task_lines(found.records, self._clock.now()) if found and several else []
-        return "\n".join([*table, text])
+        if found is None or not several:
+            return text
+        progress = await tasks_progress(self._run, host, found.records)
+        return "\n".join([*task_lines(found.records, self._clock.now(), progress), text])
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""

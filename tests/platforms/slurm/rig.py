@@ -100,11 +100,11 @@ class Rig:
         )
         paths = [f"--{option.replace('=', f'={munge}/')}" for option in options]
         self._start("munged", "--foreground", "--force", *paths)
-        self._until(lambda: (munge / "socket").exists())
+        self.until(lambda: (munge / "socket").exists())
         self._start("slurmctld", "-D")
-        self._until(lambda: "is UP" in self.told("scontrol", "ping"))
+        self.until(lambda: "is UP" in self.told("scontrol", "ping"))
         self._start("slurmd", "-D")
-        self._until(lambda: "idle" in self.told("sinfo", "-h", "-o", "%T"))
+        self.until(lambda: "idle" in self.told("sinfo", "-h", "-o", "%T"))
 
     def down(self) -> None:
         """End all jobs, then the daemons."""
@@ -120,7 +120,7 @@ class Rig:
     def clear(self) -> None:
         """End all jobs and wait for it: one that is still ending holds what it had."""
         self.told("scancel", "--user=root")
-        self._until(lambda: not self.told("squeue", "-h", "-t", "PD,R,CG"))
+        self.until(lambda: not self.told("squeue", "-h", "-t", "PD,R,CG"))
 
     def stop(self) -> None:
         """Let the controller hang."""
@@ -137,7 +137,7 @@ class Rig:
 
     def wait_answers(self) -> None:
         """Wait until the controller answers again."""
-        self._until(lambda: "is UP" in self.told("scontrol", "ping"))
+        self.until(lambda: "is UP" in self.told("scontrol", "ping"))
 
     def told(self, *command: str) -> str:
         """Return what a command prints."""
@@ -162,7 +162,7 @@ class Rig:
             seen = self.told("squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r")
             return words in seen.split()
 
-        self._until(there, lambda: f"job {job} is {seen}: {self.told('squeue', '-t', 'all')}")
+        self.until(there, lambda: f"job {job} is {seen}: {self.told('squeue', '-t', 'all')}")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -176,7 +176,7 @@ class Rig:
             stderr=(self.folder / f"{command[0]}.err").open("wb"), start_new_session=True,
         )  # fmt: skip
 
-    def _until(self, true: Callable[[], bool], told: Callable[[], str] | None = None) -> None:
+    def until(self, true: Callable[[], bool], told: Callable[[], str] | None = None) -> None:
         until = time.monotonic() + PATIENCE
         while not true():
             if time.monotonic() > until:

@@ -14,6 +14,29 @@ from cockpit.platforms.table import Platforms, describe
 from tests.platforms.slurm.asking import platform, run_of
 from tests.platforms.slurm.rig import Rig
 
+SWEEP = 'echo "step $((SLURM_ARRAY_TASK_ID + 40))/900 loss=1.25"; exec sleep 600'
+
+
+async def test_each_task_of_a_sweep_has_the_step_and_loss_of_its_own_log(
+    slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    run = run_of("sweep", workdir=place_of(str(tmp_path)))
+    job = slurm.sbatch("--array=0-1", f"--output={tmp_path}/%A_%a.out", wrap=SWEEP)
+    logs = [tmp_path / f"{job}_{task}.out" for task in (0, 1)]
+    try:
+        slurm.until(
+            lambda: all(log.exists() and log.stat().st_size for log in logs),
+            lambda: slurm.told("squeue"),
+        )
+        found = await describe(Platforms(SystemClock(), [platform()]), run, job, SystemClock())
+    finally:
+        slurm.clear()
+    head, *tasks = found.text.splitlines()[1:4]
+    assert " ".join(head.split()) == "task state exit for step loss logged node reason"
+    shown = [(line.split()[0][-2:], *line.split()[3:5]) for line in tasks]
+    assert shown == [("_0", "40/900", "1.25"), ("_1", "41/900", "1.25")]
+
 
 async def test_an_array_is_a_table_of_its_tasks(
     slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
