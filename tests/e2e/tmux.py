@@ -70,7 +70,7 @@ class Tmux:
         return self.see_that(lambda seen: all(word in seen for word in words), ", ".join(words))
 
     def see_that(
-        self, true: Callable[[str], bool], what: str = "that", patience: float = 15.0
+        self, true: Callable[[str], bool], what: str = "that", patience: float = 120.0
     ) -> str:
         """Wait until the screen is as it shall be; return it."""
         seen = [""]
