@@ -90,10 +90,10 @@ _BEFORE = 100
 _LOSS = late_regex(
     r"(?:\b|(?<=\w_))(?P<loss>loss)(?:_step|_epoch|(?P<path>/[\w/]{1,40}))?\b['\"]?"
     r"\s*(?P<is>[:=])?\s*(?:(?:tensor|array)\()?"
-    r"\[?['\"]?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
+    r"\[?['\"]?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?!\.?[\w%])",
     re.I,
 )
-"""Such as ``train_loss: 2.31``."""
+"""Such as ``train_loss: 2.31``; a share (``packet loss 1.5%``) is none."""
 _WHOLE = late_regex(
     r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy|av[gr]|average|mean)_$",
     re.I,

@@ -33,6 +33,9 @@ STANDING = [
     [f"the queue is {share}% full" for share in (40, 38, 43)],
     [f"waiting for rank {at}, score board 1/8" for at in range(3)],
     ["psnr 25.1"],
+    [f"ib0: packet loss {at}.5%" for at in range(5)],
+    [f"loss of link {at}" for at in range(5)],
+    [f"node health score 0.9{at}" for at in range(5)],
 ]
 
 
