@@ -1,17 +1,25 @@
-"""The run file: every bad one gives clear lines, every good one gives resolved values."""
+"""The run file: every bad one gives clear lines, every good one gives resolved values.
+
+A file that the run file names and that hangs keeps nobody waiting (SPEC C-20: unknown).
+
+What is wrong with ``[notify] answers`` is said in one line that tells what was expected.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import threading
+import typing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cockpit.config import file as config
-from cockpit.config import places
-from cockpit.config.file import Reloader, find, load
+from cockpit.config import places, reading
+from cockpit.config.file import ConfigError, Reloader, find, load
+from cockpit.config.quickstart import annotations_compiled_once
 from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
 
@@ -288,3 +296,122 @@ def test_trackers_lie_beside_the_file_or_where_they_say(tmp_path: Path) -> None:
     assert one.trackio.db == place_of(str(tmp_path / "t/p.db"))
     assert (one.trackio.run, one.trackio.metrics.loss) == ("r", "x")
     assert two.tensorboard.dir == Place("ssh", "box", "/runs/b")
+
+
+@pytest.fixture
+def mount(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Every read waits until the event is set: a mount whose server is gone."""
+    answers, really = threading.Event(), reading._read
+
+    def hanging(path: Path, most: int) -> bytes:
+        answers.wait()
+        return really(path, most)
+
+    monkeypatch.setattr(reading, "_read", hanging)
+    monkeypatch.setattr(reading, "PATIENCE", 0.05)
+    yield answers
+    answers.set()
+    _come_back()
+
+
+def _come_back() -> None:
+    for thread in tuple(reading._given_up.values()):
+        thread.join(5)
+
+
+def test_a_config_on_a_hung_mount_is_unknown_and_read_when_it_answers(
+    tmp_path: Path, mount: threading.Event
+) -> None:
+    (tmp_path / "c.json").write_text('{"max_steps": 70}')
+    (tmp_path / "d.json").write_text('{"n": 9}')
+    file = tmp_path / "cockpit.toml"
+    file.write_text(
+        '[[run]]\nname = "a"\nconfig_file = "c.json"\n'
+        '[[run]]\nname = "b"\nconfig_file = "c.json"\n'
+        '[[run]]\nname = "d"\nfinal_step_from = { file = "d.json", key = "n" }\n'
+    )
+    old = load(file)
+    (first,), (second,) = (run.final_step_told for run in old.runs[:2])
+    assert (first.step, first.text) == (
+        None, f"config file: {tmp_path / 'c.json'} did not respond within 0.05 s",
+    )  # fmt: skip
+    assert second.why == f"{tmp_path / 'c.json'} still does not respond"
+    assert old.runs[2].final_step_source == "unknown: d.json: did not respond within 0.05 s"
+    keeper = Reloader(old)
+    assert not keeper.check(), "nothing has answered yet"
+    mount.set()
+    _come_back()
+    assert keeper.check()
+    assert [run.final_step for run in keeper.file.runs] == [70, 70, 9]
+    assert not keeper.check(), "told of once"
+
+
+def code_of(text: str) -> object:
+    return getattr(typing.ForwardRef(text), "__forward_code__")  # noqa: B009 - of typing's own
+
+
+def test_annotations_that_read_alike_are_compiled_once_and_only_inside() -> None:
+    with annotations_compiled_once():
+        assert code_of("dict[str, int]") is code_of("dict[str, int]")
+        assert code_of("dict[str, int]") is not code_of("dict[str, str]")
+        with pytest.raises(SyntaxError):
+            typing.ForwardRef("dict[")
+    assert "compile" not in vars(typing)
+    assert code_of("dict[str, int]") is not code_of("dict[str, int]")
+
+
+RUN_FILE = """
+[notify]
+second = "bob"
+answers = [{{ {entry} }}]
+[[run]]
+name = "toy"
+dri = "ada"
+records = {{ issue = "https://github.com/ada/runs/issues/1" }}
+"""
+
+
+def test_who_answers_is_somebody_who_can_be_told(tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(RUN_FILE.format(entry='kind = "github", people = { a-l = "Ada", bo = "bob" }'))
+    assert load(path).notify.answers[0].people == {"a-l": "Ada", "bo": "bob"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('kind = "githab", people = { a = "ada" }', 'did you mean "github"?'),
+        ('kind = "github"', 'expected people = { "ada-lovelace" = "NAME" }'),
+        ('kind = "github", people = { a = "carl" }', "'carl' answers for no run; expected"),
+        ('kind = "github", people = { a = "agent:x" }', "'agent:x' answers for no run"),
+        ('kind = "github", people = { "a@b.org" = "ada" }', "is no account of GitHub"),
+        ('kind = "github", people = { Ann = "ada", ann = "bob" }', "this account is named twice"),
+        ('kind = "github", people = { a = "ada" }, channel = "C"', "GitHub have no channel"),
+        (
+            'kind = "github", people = { a = "ada" } }, { kind = "github", people = { b = "bob" }',
+            "answers by github are there already",
+        ),
+        ('kind = "ntfy"', 'expected url_env = "VARIABLE"'),
+        ('kind = "ntfy", url_env = "X"', 'expected a route of kind = "ntfy"'),
+        ('kind = "ntfy", url_env = "X", people = { a = "ada" }', 'write to = "NAME" instead'),
+        ('kind = "slack", token_env = "X", people = { U012ABC = "ada" }', 'expected channel = "…"'),
+        ('kind = "slack", token_env = "X", channel = "C", people = { a = "ada" }', "no account of"),
+        ('kind = "pagerduty", people = { "a@b.org" = "ada" }', 'expected token_env = "VARIABLE"'),
+        ('kind = "github", peeple = { a = "ada" }', 'did you mean "people"?'),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_clear_line(tmp_path: Path, entry: str, said: str) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(RUN_FILE.format(entry=entry))
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    (line,) = [each for each in str(error.value).splitlines() if said in each]
+    assert "answers" in line
+
+
+def test_answers_on_github_need_an_issue(tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    text = RUN_FILE.format(entry='kind = "github", people = { a = "ada" }')
+    path.write_text(text.partition("records")[0])
+    with pytest.raises(ConfigError, match="no run has an issue to comment on"):
+        load(path)

@@ -1,16 +1,32 @@
-"""Addresses."""
+"""Addresses.
+
+What a plan says of itself in one sentence: never more than it knows.
+
+What a report tells of the present job, wherever it is written down.
+
+Quiet hours: over midnight, in a zone, and what is none of them.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from cockpit.actions.core.table import TABLE
+from cockpit.actions.telling.handoff import page
 from cockpit.model.base import Frozen
+from cockpit.model.facet import ErrorKind, Facet, Problem
+from cockpit.model.jobs import Stopped
 from cockpit.model.lineage import related, root_key, tag_of, wandb_key
+from cockpit.model.notify import Quiet, QuietHours
+from cockpit.model.observed import JobValue, Phase, Pick
 from cockpit.model.place import (
     DEFAULT,
     FORMER,
@@ -23,7 +39,16 @@ from cockpit.model.place import (
     place_of,
     server_of,
 )
+from cockpit.model.plan import Plan, Request, plan_of
+from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.notify.due import Due, message_of
+from cockpit.records.issue.service import new_critical, state_of
+from cockpit.records.logbook.entry_text import prefill
+from cockpit.watch.headless import _last_signal
+from tests.screens.acting.stand_in_service import BLOCKED, CLEAN, draft, target
+from tests.widgets import reports as made
+from tests.widgets.reports import NOW
 
 NAMES = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=8)
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
@@ -201,3 +226,189 @@ def test_the_page_of_a_run() -> None:
     assert page_of(FORMER, "a", "b", "c") == "https://wandb.ai/a/b/runs/c"
     assert page_of(DEFAULT, "a", "b", "c") == "https://forge.coreweave.com/wandb/a/b/runs/c"
     assert page_of(OWN, "a", "b", "c") == f"{OWN}/a/b/runs/c"
+
+
+DEAD = {"stops": (), "loses": "49 steps since step 46,000 (≈ 10s)"}
+
+
+def plan(action: str = "relaunch", params: dict[str, str] | None = None, **fields: Any) -> Plan:
+    request = Request(action=action, run="toy", operator="ada", params=params or {})
+    return plan_of(request, draft("toy", action, **fields), 0.0)
+
+
+def test_every_action_says_what_it_does_and_blocked_what_it_would_do() -> None:
+    known = {"entity": "e", "project": "p", "send": '["a"]', "kind": "stop", "host": "box",
+             "key": "C-09", "by": "ada", "to": "bob", "step": "9"}  # fmt: skip
+    for row in TABLE:
+        does, would = plan(row.verb, facts=known), plan(row.verb, facts=known, checks=(BLOCKED,))
+        assert does.summary and " would " not in f" {does.summary.lower()} "
+        assert would.summary.startswith("Cannot run now: 1 check blocks it. ")
+        assert " would " in would.summary.lower()
+        assert does.document()["summary"] == does.summary
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (DEAD, "Starts from step 46,000 and loses 49 steps (about 10s). "
+               "Nothing will be stopped."),
+        (DEAD | {"checkpoint": None, "loses": None}, "Starts without a checkpoint that is known. "
+                                                     "Nothing will be stopped."),
+        ({"loses": None}, "Stops /ada/toy (4 tasks). Then it starts from step 46,000."),
+        (DEAD | {"trainer_would_load": None},
+         "Is meant to start from step 46,000 (not known what the trainer picks itself) and loses "
+         "49 steps (about 10s). Nothing will be stopped."),
+        ({"stops": ("a", "b", "c"), "loses": None, "facts": {"save-first": "yes"}},
+         "Asks the trainer for a checkpoint first. Stops 3 jobs. Then it starts from that one "
+         "(newest now: step 46,000) and loses only the steps after that checkpoint."),
+    ],
+)  # fmt: skip
+def test_a_relaunch_says_where_it_begins_and_what_it_stops(
+    fields: dict[str, Any], said: str
+) -> None:
+    assert plan(**fields).summary == said
+
+
+def test_another_checkpoint_of_the_trainer_is_no_start_unless_the_command_names_ours() -> None:
+    other = Pick(path="/data/ckpt/step-9", step=9, why="by name")
+    ours = Pick(path="/data/ckpt/step-7", step=7, why="newest complete")
+    picks: dict[str, Any] = {"checkpoint": ours, "trainer_would_load": other, "loses": None}
+    said = plan(**picks, command="train --from /data/ckpt/step-70").summary
+    assert "though the trainer would load step 9" in said
+    assert "starts from step 7." in plan(**picks, command="train --from=/data/ckpt/step-7").summary
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    blocked = plan(stops=(), checks=(*CLEAN, BLOCKED)).summary
+    assert "stopped" not in blocked
+    assert plan("stop", loses=None).summary == (
+        "Stops /ada/toy (4 tasks), and it is not known what is lost.")  # fmt: skip
+    saved = plan("stop", loses="49 steps", facts={"save-first": "yes"}).summary
+    assert saved.endswith("and loses only the steps after that checkpoint.") and "49" not in saved
+    assert plan("stop", stops=(), checks=(BLOCKED,)).summary == (
+        "Cannot run now: 1 check blocks it.")  # fmt: skip
+    gone = plan("retain", targets=(target(1), target(2).model_copy(update={"size": None})))
+    assert "Deletes 2 checkpoints (16.4 GB or more) for good." in gone.summary
+
+
+def test_the_sentence_is_no_part_of_the_identity() -> None:
+    assert plan(loses="1 step").plan_id == plan(loses="2 steps").plan_id
+    assert plan(loses="1 step").summary != plan(loses="2 steps").summary
+
+
+def test_a_job_that_is_called_by_its_whole_command_goes_by_its_id_in_the_sentence() -> None:
+    command = "/venv/bin/python -m trainer --config config.json --steps 20000 (pid:13275)"
+    assert "Stops pid:13275. Then" in plan(stops=(command,)).summary
+    assert (
+        "Stops /ada/run-failed (4 tasks). Then"
+        in plan(stops=("/ada/run-failed (4 tasks)",)).summary
+    )
+
+
+LOST = Problem(kind=ErrorKind.TIMEOUT, message="no answer")
+SEEN = "2026-03-11 07:52 UTC"
+
+
+def job(phase: Phase, *, answers: bool = True, **more: object) -> Facet[JobValue]:
+    value = JobValue(id="17", state=phase.value, phase=phase)
+    error = None if answers else LOST
+    return Facet[JobValue](
+        value=value.model_copy(update=more), source="job", observed_at=NOW - 3600, error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("facet", "said"),
+    [
+        (job(Phase.RUNNING), "running"),
+        (job(Phase.RUNNING, stopped=Stopped(pid=17, since=NOW)), "stopped"),
+        (job(Phase.RUNNING, answers=False), f"unknown (was running {SEEN})"),
+        (job(Phase.FAILED, answers=False), "failed"),
+        (job(Phase.UNKNOWN, answers=False), "unknown"),
+        (Facet[JobValue](source="job", error=LOST), "unknown"),
+        (
+            job(Phase.FAILED, answers=False).model_copy(update={"remembered": True}),
+            f"unknown (was failed {SEEN})",
+        ),
+    ],
+)
+def test_a_job_that_gives_no_answer_is_not_said_to_live(facet: Facet[JobValue], said: str) -> None:
+    assert phase_text(facet) == said
+
+
+def sick() -> RunReport:
+    """A run whose job answers no more, whose loss is a zero for NaN, sick for longer than read."""
+    report = made.failed()
+    tracker = report.facets.tracker
+    assert tracker.value is not None
+    masked = tracker.value.model_copy(update={"loss": 0.0, "grad_norm": math.nan})
+    facets = report.facets.model_copy(
+        update={
+            "job": job(Phase.RUNNING, answers=False),
+            "tracker": tracker.model_copy(update={"value": masked}),
+        }
+    )
+    worst = report.alerts[0].model_copy(update={"since_or_before": True})
+    return report.model_copy(update={"facets": facets, "alerts": (worst,)})
+
+
+def message(report: RunReport) -> str:
+    alert = report.alerts[0]
+    return message_of(Due(report, alert, "open", alert.key, 0.0), None).body
+
+
+RECORDS: dict[str, Callable[[RunReport], str]] = {
+    "message": message,
+    "state file": _last_signal,
+    "issue": state_of,
+    "critical": lambda report: new_critical(report.spec, report.alerts[0]),
+    "log entry": lambda report: str(prefill(report, "check", NOW)),
+    "handoff": lambda report: page(report, [], NOW, of="ada", to="bob", note=""),
+}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_is_written_down_says_what_is_not_known(record: str) -> None:
+    report = sick()
+    said = RECORDS[record](report)
+    assert math.isnan(present_loss(report)[1] or 0.0)
+    if record in ("message", "state file", "issue"):
+        assert f"unknown (was running {SEEN})" in said
+    if record in ("issue", "log entry", "handoff"):
+        assert "NaN" in said and "loss 0" not in said
+    if record == "handoff":
+        assert f"running, id 17, seen {SEEN}; unknown since then (no answer)" in said
+    if record in ("message", "critical", "log entry", "handoff"):
+        assert " or before" in said
+
+
+HOURS: TypeAdapter[Quiet] = TypeAdapter(QuietHours)
+MIDNIGHT = 1_800_057_600.0  # a midnight in UTC, in winter
+
+
+def at(text: str, hour: float) -> bool:
+    return HOURS.validate_python(text).at(MIDNIGHT + hour * 3600.0)
+
+
+def test_midnight_is_one() -> None:
+    assert MIDNIGHT % 86400.0 == 0.0
+
+
+@pytest.mark.parametrize(
+    ("hour", "quiet"), [(21.99, False), (22, True), (23.5, True), (6.99, True), (7, False)]
+)
+def test_they_may_go_over_midnight(hour: float, quiet: bool) -> None:
+    assert at("22:00-07:00 UTC", hour) is quiet
+
+
+def test_they_may_lie_within_a_day_and_in_a_zone() -> None:
+    assert at("12:00-13:00 UTC", 12.5)
+    assert not at("12:00-13:00 UTC", 13)
+    assert at("22:00-07:00 Asia/Tokyo", 13.5)  # 22:30 there
+    assert not at("22:00-07:00 Asia/Tokyo", 23)
+
+
+@pytest.mark.parametrize("text", ["22-7", "25:00-07:00", "07:00-07:00", "22:00-07:00 Nowhere/X", 5])
+def test_what_is_no_hours_is_refused(text: object) -> None:
+    with pytest.raises(ValidationError):
+        HOURS.validate_python(text)

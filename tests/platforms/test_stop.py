@@ -1,4 +1,9 @@
-"""A stop is exact and real: the job and what descends from it, and nothing else (SPEC A)."""
+"""A stop is exact and real: the job and what descends from it, and nothing else (SPEC A).
+
+What an offer that failed says of the job: refused, or nobody knows (SPEC A).
+
+``job.save_command``: its words are filled in alike for every kind of job.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +22,17 @@ import pytest
 
 from cockpit.hosts import agent
 from cockpit.hosts.agent import processes
-from cockpit.hosts.here import HereLink
+from cockpit.hosts.here import HERE_LINK, HereLink
 from cockpit.hosts.link import Ask, HostLink, Link
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import LiveJob
-from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError
+from cockpit.model.jobs import Accepted, LiveJob, Submission
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.command import save_by_command, save_words
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.ending import Ending, ProcessTarget
+from cockpit.platforms.protocol import LaunchingPlatform
+from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.process import process_facts
 from cockpit.runtime.ssh import RemoteError
 from tests.platforms.conftest import Host
@@ -39,6 +47,7 @@ from tests.platforms.local.making import (
     text,
     trainers,
 )
+from tests.platforms.stand_in import StandIn
 from tests.waiting import until
 
 HEAD = "import os, signal, sys, time\n"
@@ -392,3 +401,75 @@ async def test_a_stop_takes_the_family_and_nobody_else(host: Host, run: RunSpec)
     assert not carrying(run) and not supervisors(run)
     assert log(run) == "step 1\nasked\n" and status(run).strip() == "0"
     assert trainers(beside) == [int(other[4:])]
+
+
+class Offering(StandIn, LaunchingPlatform):
+    """Fails an offer as it is told."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure = failure
+
+    async def check_unused(self, run: RunSpec, submission: Submission) -> None:
+        """Its id is free."""
+
+    async def check_alone(self, run: RunSpec) -> None:
+        """Nothing lives beside it."""
+
+    async def offer(self, run: RunSpec, submission: Submission) -> Accepted:
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised", "said"),
+    [
+        (HttpError(ErrorKind.FORBIDDEN, "head: no"), CannotError, "head: no; nothing was started"),
+        (LostAnswerError(ErrorKind.TIMEOUT, "head: cut off"), LostError, "head: cut off"),
+        (TimeoutError(), LostError, "no answer in time"),
+    ],
+)
+async def test_an_offer_without_an_answer_is_not_told_as_one_that_was_refused(
+    failure: Exception, raised: type[Exception], said: str
+) -> None:
+    submission = Submission(run="toy", launch_id="toy-i001", command=("train",))
+    with pytest.raises(raised) as found:
+        await LaunchingPlatform.accept(Offering(failure), RunSpec(name="toy"), submission)
+    assert str(found.value) == said
+
+
+JOB = LiveJob(id="job-7", name="train", why="its id", launch_id="toy-i001", handle={"pid": "41"})
+RUN = RunSpec(name="toy")
+
+
+def test_what_is_known_is_filled_in_and_variables_stay() -> None:
+    words = save_words(RUN, "ask ${HOST} {run} {launch_id} {job_id} {pid}", JOB)
+    assert words == ["ask", "${HOST}", "toy", "toy-i001", "job-7", "41"]
+    assert save_words(RUN, ("ask", "{job_id}"), JOB, "7_3") == ["ask", "7_3"]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("ask {wandb_id}", "names {wandb_id}, which is not known for this run"),
+        ("ask {step}", "names {step}, which is none of {run} {launch_id}"),
+        ("ask 'x", "job.save_command is not a list of shell words"),
+        ("", "job.save_command is empty"),
+        (("ask", "\0"), "job.save_command holds a NUL character"),
+    ],
+)
+def test_what_cannot_be_run_is_said_by_the_name_of_the_setting(
+    command: str | tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(CannotError) as error:
+        save_words(RUN, command, JOB)
+    assert why in str(error.value) and "resubmit" not in str(error.value)
+
+
+async def test_here_a_refusal_is_told_in_the_command_s_own_words() -> None:
+    command = ("sh", "-c", "echo not yet >&2; exit 3")
+    run = RunSpec(name="toy", job=JobSpec(kind="local", save_command=command))
+    with pytest.raises(CannotError, match=r"job\.save_command ended with 3: not yet"):
+        await save_by_command(HERE_LINK, run, JOB)
+    unset = JobSpec(kind="local", save_command=("ask", "$NOBODY_HAS_SET_THIS"))
+    with pytest.raises(CannotError, match=r"uses .NOBODY_HAS_SET_THIS, which is not set"):
+        await save_by_command(HERE_LINK, RunSpec(name="toy", job=unset), JOB)

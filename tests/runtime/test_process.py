@@ -1,16 +1,30 @@
-"""The processes of this machine."""
+"""The processes of this machine.
+
+Output that nobody takes: it never waits, what is dropped is counted, a line is whole.
+
+The moment, and how long something took.
+
+What is mounted, and what other machines may see.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cockpit.runtime.moment import Jumps
+from cockpit.runtime.mounts import LOCAL, NETWORK, file_system, shared_source
+from cockpit.runtime.outlet import LINES, Outlet
 from cockpit.runtime.process import (
     Machine,
     Start,
@@ -121,3 +135,199 @@ def test_a_process_lives_until_it_ends_and_its_id_is_no_one_elses() -> None:
     child.kill()
     child.wait()
     assert lives(child.pid, here(), start) is False
+
+
+PATIENCE = 180.0
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    yield out, into
+    os.close(out)
+
+
+def read(out: int, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        found += os.read(out, 65536)
+    return found
+
+
+def test_what_nobody_reads_is_dropped_oldest_first_and_counted(pipe: tuple[int, int]) -> None:
+    out, into = pipe
+    told: list[int] = []
+    again = threading.Event()
+
+    def tell(count: int) -> None:
+        told.append(count)
+        again.set()
+
+    os.write(into, bytes(4096))
+    outlet = Outlet(into, tell)
+    for number in range(LINES + 30):
+        outlet.put(b"%8d\n" % number)
+    assert not told and outlet.stuck() >= 0
+    assert os.read(out, 4096) == bytes(4096)
+    assert again.wait(PATIENCE) and told == [30]
+    assert [int(line) for line in read(out, LINES * 9).split()] == list(range(30, LINES + 30))
+    assert outlet.end(PATIENCE) == 0
+
+
+def test_a_line_that_is_longer_than_the_pipe_is_there_whole_or_not_at_all(
+    pipe: tuple[int, int],
+) -> None:
+    out, into = pipe
+    outlet = Outlet(into)
+    outlet.put(b"a" * 9000 + b"\n")
+    assert outlet.end(PATIENCE) == 0, "the pipe was not made larger"
+    outlet.put(b"b" * 9000 + b"\n")
+    assert outlet.end(0.2) == 1
+    os.close(into)
+    assert read(out, 9001) == b"a" * 9000 + b"\n"
+    assert os.read(out, 10) == b"", "half a line came after it"
+
+
+def test_a_reader_that_has_left_is_told_once() -> None:
+    out, into = os.pipe()
+    heard: list[OSError] = []
+    gone = threading.Event()
+
+    def failed(error: OSError) -> None:
+        heard.append(error)
+        gone.set()
+
+    outlet = Outlet(into, failed=failed)
+    os.close(out)
+    outlet.put(b"one\n")
+    assert gone.wait(PATIENCE)
+    outlet.put(b"two\n")
+    assert outlet.end(PATIENCE) == 0
+    os.close(into)
+    assert [type(error) for error in heard] == [BrokenPipeError]
+
+
+class Settable:
+    def __init__(self) -> None:
+        self.steady = 100.0
+        self.offset = 1_800_000_000.0
+
+    def now(self) -> float:
+        return self.steady + self.offset
+
+    def monotonic(self) -> float:
+        return self.steady
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0, 45.0])
+def test_what_was_before_is_as_long_ago_as_it_really_is(jump: float) -> None:
+    clock = Settable()
+    jumps, before = Jumps(clock), clock.now()
+    clock.steady += 50
+    clock.offset += jump
+    after, _ = jumps.look()
+    clock.steady += 10
+    assert jumps.since(before) == pytest.approx(60)
+    assert jumps.since(after) == pytest.approx(10)
+    assert jumps.since(before - 5000) == pytest.approx(5060)
+
+
+def test_an_instant_that_no_clock_has_shown_passed_with_the_jump() -> None:
+    clock = Settable()
+    jumps, before = Jumps(clock), clock.now()
+    clock.offset += 7200
+    jumps.look()
+    clock.steady += 10
+    assert jumps.since(before + 3600) == pytest.approx(10)
+    assert jumps.since(before + 9000) == pytest.approx(-1790), "it has not come yet"
+
+
+def test_there_and_back_again_is_no_time() -> None:
+    clock = Settable()
+    jumps, before = Jumps(clock), clock.now()
+    for jump in (7200.0, -3600.0, -3600.0):
+        clock.steady += 10
+        clock.offset += jump
+        jumps.look()
+    assert jumps.since(before) == pytest.approx(30)
+
+
+def test_it_is_said_for_a_while() -> None:
+    clock = Settable()
+    jumps = Jumps(clock)
+    said = [jumps.notice]
+    for steady, offset in ((0, 3.0), (0, 7200.0), (300, 0.0), (301, 0.0)):  # first it is steered
+        clock.steady += steady
+        clock.offset += offset
+        said.append(jumps.notice)
+    assert said[:2] == [None, None] and said[4] is None
+    assert said[2] is not None and said[2] == said[3]
+    assert said[2].startswith("this machine's clock jumped 2h ahead (it says ")
+
+
+SOURCES = {
+    "nas:/export/big": True,
+    "10.0.0.1@tcp:/fs": True,
+    "10.1.1.1:6789,10.1.1.2:6789:/": True,
+    "//nas/my share": True,
+    "ada@box:/data": True,
+    "/dev/sda1": False,
+    "overlay": False,
+    "localhost:/export": False,
+    "127.0.0.1:/export": False,
+    "//localhost/c": False,
+    "/dev/disk/by-path/pci:/x": False,
+    ":/": False,
+    "//": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_other_machines_can_mount_too(source: str) -> None:
+    assert shared_source(source) == (source if SOURCES[source] else None)
+
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def mounts() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
+
+
+@needs_linux
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [("nfs4", True), ("lustre", True), ("fuse.sshfs", True), ("xfs", False), ("fuse.mine", None)],
+)
+def test_the_mount_that_holds_it_decides_not_the_one_above(
+    kind: str, shared: bool | None, tmp_path: Path
+) -> None:
+    proc = fake(tmp_path, f"7 1 8:1 / / rw - ext4 /dev/a rw\n31 7 0:5 / /h rw - {kind} a:/h rw\n")
+    found = file_system(tmp_path, proc)
+    assert (found.kind, found.shared) == (kind, shared)
+
+
+@needs_linux
+def test_what_cannot_be_told_is_said_and_is_no_local_one(tmp_path: Path) -> None:
+    for text in ("", "31 7 0:5 / /h rw nothing\n", "32 7 0:5 / /h rw - ext4 a rw\n"):
+        assert file_system(tmp_path, fake(tmp_path, text)).shared is None
+    assert file_system(tmp_path, tmp_path / "no proc").shared is None
+    assert "cannot be told" in file_system(tmp_path, tmp_path / "no proc").text
+
+
+def fake(folder: Path, mountinfo: str) -> Path:
+    proc = folder / "proc"
+    (proc / "fdinfo").mkdir(parents=True, exist_ok=True)
+    for number in range(200):
+        (proc / "fdinfo" / str(number)).write_text("pos:\t0\nflags:\t012000000\nmnt_id:\t31\n")
+    (proc / "mountinfo").write_text(mountinfo)
+    return proc
+
+
+def test_no_type_is_both() -> None:
+    assert not LOCAL & NETWORK

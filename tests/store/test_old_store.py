@@ -24,7 +24,7 @@ from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.ownership import Holder, this_holder
 from cockpit.store.store import EmptyStoreError, Store, StoreError, described
 from tests.store.other_machine import BIG, elsewhere
-from tests.store.test_launches import plan
+from tests.store.test_launch_memory import plan
 
 DEAD = Holder(host="login9", pid=1, machine="9", boot="9")
 SOAK = bool(os.environ.get("SOAK"))

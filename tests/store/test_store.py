@@ -1,9 +1,12 @@
+from __future__ import annotations
+
 import json
 import math
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,10 +17,11 @@ from cockpit.config.file import store_path
 from cockpit.model.answers import TAKEN, HeardAnswer
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import Verdict
+from cockpit.store import store
 from cockpit.store.answers import Answers
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.schema import MIGRATIONS
-from cockpit.store.store import EmptyStoreError, Store, StoreError, pack, run_key, unpack
+from cockpit.store.store import EmptyStoreError, Opening, Store, StoreError, pack, run_key, unpack
 from cockpit.watch.store_writer import StoreWriter
 
 
@@ -283,3 +287,34 @@ def test_a_figure_reads_back_as_it_was(loss: float) -> None:
 def test_a_text_that_no_utf_8_can_hold_is_kept_as_well(name: str) -> None:
     started = LaunchedJob.model_construct(at=5.0, job_id=name)
     assert json.loads(pack(started))["job_id"] == name
+
+
+def test_a_store_is_opened_while_other_things_are_done(tmp_path: Path) -> None:
+    begun = Opening(tmp_path / "new" / "store.db")
+    store = begun.store()
+    assert store.version() >= 0 and begun.store() is store
+    store.close()
+
+
+def test_what_keeps_it_from_opening_is_told_to_who_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_text("a file of somebody else's\n" * 40)
+    begun = Opening(tmp_path / "store.db")
+    with pytest.raises(StoreError, match=r"store\.db"):
+        begun.store()
+
+
+def test_one_that_does_not_come_back_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+
+    def hangs(path: Path, *, read_only: bool) -> Store:
+        gate.wait()
+        return Store(path, read_only=read_only)
+
+    monkeypatch.setattr(store, "Store", hangs)
+    begun = Opening(tmp_path / "store.db")
+    with pytest.raises(StoreError, match=r"no answer within 0\.01 s"):
+        begun.store(0.01)
+    gate.set()
+    begun.store().close()

@@ -1,15 +1,34 @@
+"""Ctrl-C ends a verb that reads what does not end.
+
+What ``cockpit serve`` takes, through the real entry.
+
+The key that shows what the job's own system says reads what the verb prints.
+
+The command line of the guarded verbs: options, approvals, examples that parse.
+"""
+
+from __future__ import annotations
+
+import argparse
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from cockpit import __version__, cli
+from cockpit.actions.core.table import TABLE, ActionEntry
+from cockpit.app.replaying import described
 from cockpit.cli import FAULT, all_verbs, main
 from cockpit.config.file import state_dir
-from tests.verbs.tiny_run import command, environment
+from cockpit.verbs import act
+from cockpit.verbs.common import INTERRUPTED, USAGE, UsageError
+from tests.verbs.tiny_run import TinyRun, command, environment, program
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,3 +224,125 @@ def test_a_plain_call_of_the_ui_is_understood_as_a_parser_would(words: list[str]
     wanted = {**vars(parsed), "read_only": read_only}
     del wanted["verbs"]
     assert vars(plain) == wanted
+
+
+@pytest.mark.parametrize("verb", ["backtest", "plot", "progress", "triage"])
+def test_one_ctrl_c_ends_what_reads_rows_that_do_not_end(verb: str) -> None:
+    """An event loop takes the first one and hears it only where something is awaited."""
+    reading = subprocess.Popen(
+        command(verb, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert reading.stdin is not None
+    try:
+        for step in range(20_000):  # more than a pipe holds: it is within the rows by then
+            reading.stdin.write(b'{"step": %d, "loss": 2.5}\n' % step)
+        reading.stdin.flush()
+        reading.send_signal(signal.SIGINT)
+        assert reading.wait(60.0) == INTERRUPTED
+    finally:
+        reading.kill()
+        reading.communicate()
+
+
+RUN = """
+[[run]]
+name = "toy"
+output_root = "out"
+"""
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("0123456789abcdef", 0),
+        ("", USAGE),
+        ("0123456789abcde", USAGE),
+        ("0123456789 abcdef", USAGE),
+        ("0123456789abcdef\n", USAGE),
+        ("ключ-ключ-ключ-ключ", USAGE),
+        ("\udcff" * 16, USAGE),
+    ],
+)
+def test_a_token_that_no_header_can_carry_is_refused(
+    token: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A proxy would send it in vain: nobody whom it lets in could look."""
+    file = tmp_path / "cockpit.toml"
+    file.write_text(RUN)
+    monkeypatch.setattr("cockpit.app.browser_app.serve_app", lambda *_, **__: 0)
+    monkeypatch.setenv("COCKPIT_TOKEN", token)
+    proxy = ("--url", "https://ops.example/", "--token-env", "COCKPIT_TOKEN")
+    assert main(["serve", "--config", str(file), *proxy]) == code
+    said = capsys.readouterr()
+    assert ("has no token of 16 characters" in said.err) is (code == USAGE)
+    assert not token.strip() or token not in said.err + said.out
+
+
+async def test_a_screen_reads_what_the_verb_prints(tiny: TinyRun) -> None:
+    before = time.time()
+    found = await described(str(tiny.config), "tiny")
+    assert (found.run, found.system, found.problem) == ("tiny", "this machine", None)
+    assert before <= found.at <= time.time() + 1 and "what has process number" in found.text
+
+
+def test_what_a_person_names_as_a_job_is_safe_to_print(tiny: TinyRun) -> None:
+    done = program("describe", "tiny", "--job", "x\x1b[31m", folder=tiny.config.parent)
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+
+
+def _parsed(call: str) -> tuple[argparse.Namespace, ActionEntry]:
+    words = shlex.split(call)
+    row = next(row for row in TABLE if row.verb == words[0])
+    parser = argparse.ArgumentParser()
+    act.add_row_arguments(parser.add_subparsers().add_parser(row.verb), row)
+    return parser.parse_args(words), row
+
+
+def test_interface_s_forms_are_understood() -> None:
+    for call, expected in {
+        "rollback hero --to 46000": {"to": "46000"},
+        "handoff hero --to bob": {"to": "bob"},
+        "ack hero C-05:hero --by ada --until 2026-03-11T09:00:00Z --reason dip": {
+            "key": "C-05:hero", "by": "ada", "until": "2026-03-11T09:00:00Z", "reason": "dip",
+        },
+        "log hero --event drop --status a --evidence b --decision c --next d": {
+            "event": "drop", "status": "a", "evidence": "b", "decision": "c", "next": "d",
+        },
+        "lineage hero --run-id b --wandb-id w --output-root gs://b --from 5 --reason why": {
+            "run-id": "b", "wandb-id": "w", "output-root": "gs://b", "from": "5", "reason": "why",
+        },
+    }.items():  # fmt: skip
+        args, row = _parsed(call)
+        assert act.params_of(args, row) == expected
+        assert act.approvals_of(args) == ()
+
+
+def test_by_and_reason_belong_to_the_approval_before_them() -> None:
+    args, row = _parsed(
+        "lineage hero --run-id b --reason 'new data' --approve C-15 --by bob --reason 'only a log' "
+        "--approve C-18:lr --reason wanted --by ada"
+    )
+    assert act.params_of(args, row) == {"run-id": "b", "reason": "new data"}
+    given = [(each.check, each.by, each.reason) for each in act.approvals_of(args)]
+    assert given == [("C-15", "bob", "only a log"), ("C-18:lr", "ada", "wanted")]
+
+
+@pytest.mark.parametrize("missing", ["", "--by bob", "--reason because", "--by '' --reason x"])
+def test_an_approval_without_a_name_or_a_reason_is_a_usage_error(missing: str) -> None:
+    args, _ = _parsed(f"relaunch hero --approve C-15 {missing}")
+    with pytest.raises(UsageError, match="--by NAME and --reason TEXT"):
+        act.approvals_of(args)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.verb)
+def test_every_verb_has_an_example_that_parses(row: ActionEntry) -> None:
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers()
+    act.add_row_arguments(verbs.add_parser(row.verb), row)
+    epilog = verbs.choices[row.verb].epilog or ""
+    words = shlex.split(epilog.partition("cockpit ")[2].replace("…", "x"))
+    assert parser.parse_args(words).confirm

@@ -1,3 +1,7 @@
+"""``cockpit doctor``: each trouble has its own remedy, and no contradiction passes."""
+
+from __future__ import annotations
+
 import importlib.metadata
 import json
 import os
@@ -6,11 +10,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.cli import main
 from cockpit.hosts.link import Answers, Ask, HostLink
+from tests.notify.receivers import webhook
 from tests.sshd import needs_sshd, serving
 from tests.verbs.tiny_run import TinyRun
 
@@ -171,3 +177,149 @@ def test_code_that_is_not_what_was_installed_is_a_problem(
     (found,) = (each for each in findings if each["name"] == "cockpit")
     assert found["level"] == "problem" and found["text"].endswith("installed as 0.0.1")
     assert "reinstall it" in found["remedy"]
+
+
+def written(folder: Path, notify: str) -> Path:
+    path = folder / "cockpit.toml"
+    path.write_text(f'{notify}\n[[run]]\nname = "r"\n')
+    return path
+
+
+def findings(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> dict[str, Any]:
+    main(["doctor", "--json", "--config", str(path), *words])
+    told = json.loads(capsys.readouterr().out)["findings"]
+    return {each["name"]: each for each in told}
+
+
+def test_a_test_message_goes_by_every_route(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(
+        tmp_path,
+        '[notify]\nheartbeat_url_env = "DEADMAN"\nroutes = [{ min = "critical", url_env = "HOOK" },'
+        '{ url_env = "BAD" }, { url_env = "MISSING" }, { kind = "terminal" },'
+        '{ command = ["./no-such"] }]',
+    )
+    with webhook() as good, webhook() as bad:
+        bad.status = 404
+        monkeypatch.setenv("HOOK", good.url)
+        monkeypatch.setenv("BAD", bad.url)
+        found = findings(capsys, path, "--notify")
+        assert main(["doctor", "--notify", "--config", str(path)]) == 1
+        text = capsys.readouterr().out
+        assert good.titles == ["[test] cockpit: this is how an alert reaches you"] * 2
+    assert found["notify url HOOK"]["level"] == "ok"
+    assert found["notify url HOOK"]["text"] == "a test message was sent: sent by webhook"
+    assert found["notify url BAD"]["level"] == "problem"
+    assert "answered 404" in found["notify url BAD"]["text"]
+    assert found["notify url MISSING"]["text"] == "MISSING is not set"
+    assert found["notify url MISSING"]["remedy"].startswith("export MISSING=")
+    assert found["notify terminal"]["level"] == "note"
+    assert found["notify command no-such"]["level"] == "problem"
+    assert found["dead man's switch"]["level"] == "problem"
+    assert all(each["remedy"] for each in found.values() if each["level"] != "ok")
+    assert "s3cr3t" not in text and "s3cr3t" not in json.dumps(found)
+
+
+def test_without_the_flag_nothing_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, '[notify]\nroutes = [{ url_env = "HOOK" }]')
+    with webhook() as hook:
+        monkeypatch.setenv("HOOK", hook.url)
+        found = findings(capsys, path)
+    assert hook.posted == []
+    assert "--notify" in found["notify url HOOK"]["text"]
+
+
+def test_no_route_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "")
+    assert "notify" not in findings(capsys, path)
+    assert findings(capsys, path, "--notify")["notify"]["level"] == "problem"
+
+
+@pytest.mark.parametrize(
+    "route",
+    ['{ min = "alert" }', '{ url_env = "A", command = "x" }', '{ kind = "command" }',
+     '{ kind = "terminal", url_env = "A" }', '{ kind = "pigeon", url_env = "A" }'],
+)  # fmt: skip
+def test_a_route_that_leads_nowhere_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], route: str
+) -> None:
+    path = written(tmp_path, f"[notify]\nroutes = [\n{route}]")
+    assert main(["check", "--config", str(path)]) == 2
+    assert "cockpit.toml:3: notify.routes" in capsys.readouterr().err
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ssh that every host refuses."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    said = "connect to host h port 22: Connection refused"
+    program.write_text(f"#!/bin/sh\n[ $1 = -G ] || {{ echo '{said}' >&2; exit 255; }}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def remedies_findings(
+    folder: Path, capsys: pytest.CaptureFixture[str], tables: str, code: int = 1
+) -> dict[str, dict[str, Any]]:
+    path = folder / "cockpit.toml"
+    path.write_text(f'[[run]]\nname = "a"\n{tables}')
+    assert main(["doctor", "--json", "--config", str(path)]) == code
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return {each["name"]: each for each in found}
+
+
+@pytest.mark.usefixtures("ssh")
+@pytest.mark.parametrize("kind", ["box", "slurm"])
+def test_what_fails_for_its_host_has_the_hosts_remedy(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = f'[run.job]\nkind = "{kind}"\nhost = "h"\nid = "1"\nmatch = "x"\n'
+    found = remedies_findings(tmp_path, capsys, job)
+    assert found["job"]["remedy"] == found["host"]["remedy"] == "run 'ssh h' by hand"
+    (place,) = [each for name, each in found.items() if name in ("h", "slurm h")]
+    assert place["remedy"] == "run 'ssh h' by hand" and place["remedy"] not in place["text"]
+
+
+@pytest.mark.parametrize("kind", ["box", "ray"])
+def test_a_job_without_its_system_is_a_problem(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = remedies_findings(tmp_path, capsys, f'[run.job]\nkind = "{kind}"\n')["job"]
+    assert job["level"] == "problem" and "is not in cockpit.toml" in job["text"]
+
+
+@pytest.mark.parametrize("key", ["job.host", "job.address", "wandb.url"])
+def test_an_empty_setting_is_told_with_its_line(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = remedies_findings(tmp_path, capsys, f'job.kind = "slurm"\n{key} = ""\n', code=2)
+    assert f"cockpit.toml:4: run.{key}: is empty" in found["run file"]["text"]
+
+
+@pytest.mark.parametrize("url", ["https://wandb.ai/nope", "javascript:alert(1)"])
+def test_an_address_that_names_no_run_is_not_a_missing_one(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker = remedies_findings(tmp_path, capsys, f'[run.wandb]\nurl = "{url}"\n')["tracker"]
+    assert tracker["level"] == "problem" and "wandb.url is not the URL of a run" in tracker["text"]
+
+
+def test_an_id_and_an_address_of_two_runs_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wandb = '[run.wandb]\nurl = "http://127.0.0.1:1/e/p/runs/x"\nid = "y"\n'
+    told = remedies_findings(tmp_path, capsys, wandb, code=2)["run file"]
+    assert told["level"] == "problem" and "wandb.url points to x" in told["text"]
+
+
+def test_a_command_that_prints_no_token_is_to_be_run_by_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = 'kind = "ray"\nid = "x"\naddress = "http://127.0.0.1:1"\n'
+    found = remedies_findings(tmp_path, capsys, f'[run.job]\n{where}token_command = "false"\n')
+    assert "by hand" in found["Ray 127.0.0.1:1"]["remedy"]
+    assert found["job"]["remedy"] == found["Ray 127.0.0.1:1"]["remedy"]

@@ -1,9 +1,15 @@
-"""Suspect, emptied and stepless checkpoints, through the program itself, on real files."""
+"""Suspect, emptied and stepless checkpoints, through the program itself, on real files.
+
+More checkpoints than one look has time for: what is not looked at is never called nothing.
+"""
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,10 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cockpit.actions.core import whole
 from cockpit.cli import main
+from cockpit.sources.checkpoints import look
+from cockpit.sources.checkpoints.bucket import Survey
+from cockpit.sources.checkpoints.host import HostTree
+from cockpit.sources.checkpoints.source import list_checkpoints
+from cockpit.text.scrub import Scrubber
+from cockpit.verbs import checkpoints, scrub
+from cockpit.verbs.common import UsageError
+from cockpit.verbs.scrub import copy
 from tests.sources.checkpoints.test_archive import archive
-from tests.sources.checkpoints.trees import levanter, put
+from tests.sources.checkpoints.trees import NOW, levanter, put
+from tests.verbs.acting_run import World
+from tests.verbs.tiny_run import command, environment
 
 HEAD = '[cockpit]\ncadence = "30s"\noperator = "ada"\n'
 RUN = """
@@ -275,3 +294,200 @@ def test_what_a_former_job_left_torn_is_not_blamed_on_the_new_one(folder: Folder
     told = json.dumps(run["alerts"])
     assert "full disk" not in told and "unfinished for too long" not in told
     assert "left by an earlier job" in told
+
+
+def call(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    checkpoints.add_arguments(parser.add_subparsers(dest="verb").add_parser("checkpoints"))
+    return checkpoints.run(parser.parse_args(["checkpoints", *words]))
+
+
+def test_json_is_the_facets_value_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levanter(tmp_path / "p", 100)
+    levanter(tmp_path / "t", 115, temporary=True)
+    assert call(str(tmp_path / "p"), str(tmp_path / "t"), "--json") == 0
+    out = capsys.readouterr()
+    document = json.loads(out.out)
+    assert out.err == ""
+    shape = {"latest_complete", "relaunch_from", "trainer_would_load", "items"}
+    assert set(document) == {"schema", *shape}
+    assert document["schema"] == 1 and document["latest_complete"] == 115
+    assert set(document["items"][0]) == {
+        *("step", "name_step", "path", "root", "state", "marker", "saved_at", "size"),
+        *("permanent", "protected", "suspect", "lineage", "note"),
+    }
+
+
+def test_the_table_marks_what_a_relaunch_takes_and_why_another_is_torn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levanter(tmp_path, 46000)
+    levanter(tmp_path, 46250, marker=None)
+    assert call(str(tmp_path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("▸" in line and "46,000" in line and "complete" in line for line in lines)
+    assert any("46,250" in line and "no metadata.json" in line for line in lines)
+    assert lines[-1].startswith("a relaunch would take step 46,000")
+
+
+def test_the_table_tells_when_the_trainer_would_take_another(tmp_path: Path) -> None:
+    levanter(tmp_path, 100)
+    levanter(tmp_path, 200, marker='{"step": 200}')
+    lines = checkpoints.table(list_checkpoints([str(tmp_path)], now=NOW), NOW)
+    assert f"the trainer itself would load {tmp_path / 'step-100'}" in lines[-1]
+
+
+def test_what_is_not_found_is_not_said_to_be_absent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hydra makes a folder for the date, one for the time, and the trainer one for its saves."""
+    levanter(tmp_path / "llama" / "2026-11-29" / "10-00-00" / "checkpoints", 100)
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path, tmp_path / "empty"):
+        assert call(str(folder)) == 0
+        out = capsys.readouterr().out
+        assert "no checkpoint was found here or up to 2 folders below" in out
+        assert "what a relaunch would start from cannot be told" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["{tmp}/nowhere"], "does not exist"),
+        (["{tmp}", "--layout", "orbix"], 'did you mean "orbax"'),
+        (["hdfs://bucket/x"], "cannot be read"),
+        (["{tmp}", "--pattern", r"a(\d+)"], "needs both"),
+    ],
+)
+def test_a_wrong_call_is_one_line(tmp_path: Path, words: list[str], told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(*(word.format(tmp=tmp_path) for word in words))
+    assert len(caught.value.lines) == 1 and told in caught.value.lines[0]
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_relaunch_takes_the_time_that_its_listing_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_time: bool
+) -> None:
+    monkeypatch.setattr(look, "survey_here", _three_at_a_look)
+    if not in_time:
+        monkeypatch.setattr(whole, "Anew", _hung)
+    world = World(tmp_path)
+    world.add("toy")
+    world.save("toy", *range(20, 180, 20))
+    world.ended("toy", 137)
+    _, plan, _ = world.told("relaunch", "toy")
+    (check,) = [each for each in plan["checks"] if each["id"] == "C-17"]
+    if in_time:
+        assert check["level"] == "pass" and "the trainer agrees" in check["text"]
+        assert plan["trainer_would_load"]["path"] == plan["checkpoint"]["path"]
+    else:
+        assert check["level"] == "block" and plan["trainer_would_load"] is None
+        assert "5 checkpoints not read in time" in check["text"]
+        assert "start at 0" not in check["text"]
+
+
+def _three_at_a_look() -> Survey:
+    tree = HostTree(None)
+    tree.limits = tree.limits._replace(newest=1, growth=1, rounds=4)
+    return Survey(tree)
+
+
+def _hung(*_: object) -> None:
+    raise TimeoutError
+
+
+KEY = "0123456789abcdef" * 2 + "01234567"
+NAMED = f"WANDB_API_KEY={KEY}".encode()
+
+
+def masked(data: bytes) -> bytes:
+    target = io.BytesIO()
+    copy(io.BufferedReader(io.BytesIO(data)), target)
+    return target.getvalue()
+
+
+def test_keys_go_and_every_other_byte_stays() -> None:
+    data = b"a " + NAMED + b" b\r\n\xff\xfe raw\x00\n\n" + NAMED
+    assert masked(data) == b"a WANDB_API_KEY=**** b\r\n\xff\xfe raw\x00\n\nWANDB_API_KEY=****"
+
+
+def test_a_private_key_over_several_lines() -> None:
+    body = ("MIIEpAIBAAKCAQEA" * 4).encode()
+    begin, end = b"-----BEGIN RSA PRIVATE KEY-----", b"-----END RSA PRIVATE KEY-----"
+    data = b"\n".join([b"before", begin, body, body, end, b"after " + b"x" * 64, b""])
+    out = masked(data)
+    assert body not in out
+    assert out.startswith(b"before\n" + begin) and out.endswith(b"after " + b"x" * 64 + b"\n")
+
+
+def test_progress_bars_are_lines_too() -> None:
+    assert masked(b"1%\r" + NAMED + b"\r3%\n") == b"1%\rWANDB_API_KEY=****\r3%\n"
+
+
+@pytest.mark.parametrize(
+    ("filler", "shift"),
+    [(b"step loss ", shift) for shift in (0, 3, 17, 30, 400, 520, 70_000)]
+    + [(b"x" * 10, shift) for shift in (17, 70_000)],
+)
+def test_a_line_without_an_end_is_masked_in_parts(
+    filler: bytes, shift: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = 1 << 20
+    monkeypatch.setattr(scrub, "LONGEST", longest)
+    before = (filler * (longest // len(filler) + 1))[: longest - shift]
+    after = filler * 20_000
+    out = masked(before + b" " + NAMED + b" " + after)
+    assert out == before + b" WANDB_API_KEY=**** " + after
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_come_out_as_the_scrubber_says(data: bytes) -> None:
+    scrubber = Scrubber()
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    expected = "\n".join("\r".join(map(scrubber.line, line.split("\r"))) for line in lines)
+    assert masked(data) == expected.encode("utf-8", "surrogateescape")
+
+
+def test_it_speaks_as_it_hears_and_leaves_when_nobody_reads() -> None:
+    process = subprocess.Popen(
+        command("scrub"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(),
+    )  # fmt: skip
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(NAMED + b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"WANDB_API_KEY=****\n"
+    process.stdout.close()
+    try:
+        for _ in range(1000):
+            process.stdin.write(b"more\n" * 100)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+
+
+@pytest.mark.slow
+def test_memory_stays_the_same_however_long_the_text() -> None:
+    script = (
+        "import io, os, resource, sys\n"
+        "from cockpit.verbs import scrub\n"
+        "scrub.LONGEST = 1 << 18\n"
+        "class Endless(io.RawIOBase):\n"
+        "    left = 16_000_000\n"
+        "    def readable(self): return True\n"
+        "    def readinto(self, into):\n"
+        "        n = min(len(into), self.left); self.left -= n\n"
+        "        into[:n] = (b'step 1 loss 2.0' * (n // 15 + 1))[:n]; return n\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "scrub.copy(io.BufferedReader(Endless()), open(os.devnull, 'wb'))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run(
+        [command()[0], "-c", script], env=environment(), capture_output=True, check=True
+    )
+    assert int(done.stdout) < 12_000

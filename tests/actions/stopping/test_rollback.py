@@ -1,23 +1,35 @@
-"""A-4: newer checkpoints are rejected for good, and the trainer cannot load them either."""
+"""A-4: newer checkpoints are rejected for good, and the trainer cannot load them either.
+
+What a stop would lose, and how much more than was shown is another loss.
+
+``stop --only held``: what a launch has left is cancelled, and nothing that runs.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.actions.stopping.losses import lost_of
 from cockpit.actions.stopping.rollback import Rollback
+from cockpit.actions.stopping.stop import Stop
+from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState
-from cockpit.model.plan import Outcome
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.plan import Loss, Outcome
+from cockpit.model.report import Progress, RunReport
+from cockpit.model.run import CheckpointSpec, RunSpec
 from cockpit.sources.checkpoints.source import list_checkpoints
-from cockpit.store.launches import Rejections
+from cockpit.store.launches import Rejections, Stops
 from cockpit.store.store import Store, run_key
+from tests.actions.contexts import item, listing, report
 from tests.actions.resting import RUN, Rest, blocks, job
+from tests.rules.making import run_spec
 from tests.sources.checkpoints.trees import levanter, put
 
 COMMAND = "train --init {checkpoint}"
@@ -254,3 +266,136 @@ async def test_it_is_written_down(rest: Rest) -> None:
     assert "loss spike at 320" in entry.decision
     marks = json.loads((rest.root / ".cockpit" / "rejected.json").read_text())
     assert [one["name"] for one in marks["rejected"]] == ["step-400"]
+
+
+EVERY_HOUR = run_spec(checkpoints=CheckpointSpec(save_every=3600.0))
+
+
+def told_by_its_log(step: int, eta: float | None, run: RunSpec = EVERY_HOUR) -> RunReport:
+    """Return a run without a tracker, its one temporary checkpoint at step 100."""
+    found = report(run, checkpoints=listing(item(100)))
+    progress = Progress(
+        step=step, step_source="log", final_step=10_100, final_step_source="run file",
+        text=f"~{step}/10100", eta_s=eta,
+    )  # fmt: skip
+    return found.model_copy(update={"progress": progress})
+
+
+def loss(step: int, eta: float | None, run: RunSpec = EVERY_HOUR) -> Loss:
+    found = lost_of(told_by_its_log(step, eta, run))
+    assert found is not None
+    return found
+
+
+def test_a_stop_right_after_a_save_holds_while_the_run_steps_on() -> None:
+    """Half a second a step: 7,200 of them lie between two saves, of which one is left at most."""
+    shown, now = loss(100, 5000.0), loss(110, 4995.0)
+    assert (shown.count, now.count, now.worth) == (0, 10, 7200)
+    assert "≈ 5s" in now.text
+    assert not now.beyond(shown)
+    assert loss(7301, 1399.5).beyond(shown)
+
+
+@pytest.mark.parametrize(
+    ("eta", "run"), [(None, EVERY_HOUR), (4995.0, run_spec(checkpoints=CheckpointSpec()))]
+)
+def test_without_pace_or_interval_the_figure_shown_is_the_measure(
+    eta: float | None, run: RunSpec
+) -> None:
+    assert loss(110, eta, run).worth is None
+    assert loss(110, eta, run).beyond(loss(100, eta, run))
+
+
+@pytest.mark.parametrize(("step", "source"), [(100, "checkpoints: /c"), (90, "log")])
+def test_a_step_that_only_the_checkpoint_tells_counts_none_of_those_after_it(
+    step: int, source: str
+) -> None:
+    """The log is read later than the folder is listed: '0 steps' would be false."""
+    found = told_by_its_log(step, None)
+    progress = found.progress.model_copy(update={"step_source": source})
+    lost = lost_of(found.model_copy(update={"progress": progress}))
+    assert lost is not None
+    assert (lost.count, lost.text) == (0, "what came after step 100 (no step seen since)")
+    assert lost_of(told_by_its_log(100, None)) != lost
+
+
+@pytest.fixture
+def held_rest(tmp_path: Path) -> Rest:
+    world = Rest(tmp_path, Stop())
+    world.platform.living = (job("13"),)
+    world.platform.held = (job("12"),)
+    (tmp_path / "exit").unlink()
+    return world
+
+
+async def test_only_what_is_held_is_cancelled(held_rest: Rest) -> None:
+    plan = await held_rest.plan(only="held")
+    assert (plan.words, plan.stops, plan.spares) == ("stop toy held", ("12",), ("13",))
+    assert plan.loses is None and not plan.blocked
+    result = await held_rest.act(plan.words, only="held")
+    assert result.outcome is Outcome.DONE, result.message
+    assert held_rest.platform.stopped == ["12"]
+    assert "never having run: 12" in held_rest.book.entries[0].status
+
+
+async def test_what_was_let_go_meanwhile_is_not_said_to_be_cancelled(held_rest: Rest) -> None:
+    held_rest.platform.held = (job("12"), job("14"))
+    plan = await held_rest.plan(only="held")
+    stop = held_rest.platform.stop
+
+    async def let_go_before(run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        held_rest.platform.held = tuple(one for one in held_rest.platform.held if one.id != "14")
+        held_rest.platform.living = (job("13"), job("14"))
+        await stop(run, [one for one in jobs if one.id != "14"])
+
+    held_rest.platform.stop = let_go_before  # type: ignore[method-assign]
+    result = await held_rest.act(plan.words, only="held")
+    assert result.outcome is Outcome.DONE, result.message
+    assert held_rest.platform.stopped == ["12"]
+    (entry,) = held_rest.book.entries
+    assert entry.status.startswith("cancelled by ada, never having run: 12;")
+    assert entry.status.endswith("not held any more, so not cancelled: 14")
+    assert entry.next == "check whether what is no longer held is running"
+    assert "stopped: `12`" in entry.said and "`14`" not in entry.said
+    assert Stops(held_rest.store).of(run_key(held_rest.file.path, RUN))[0].job_ids == ("12",)
+
+
+async def test_nothing_is_said_to_be_cancelled_where_all_was_let_go(held_rest: Rest) -> None:
+    plan = await held_rest.plan(only="held")
+
+    def let_go(point: str) -> None:
+        held_rest.platform.held, held_rest.platform.living = (), (job("12"), job("13"))
+
+    acting = held_rest.another(at=lambda point: let_go(point) if point == "stop:begun" else None)
+    result = await acting.act(held_rest.request(only="held"), plan.words)
+    assert result.outcome is Outcome.DONE, result.message
+    assert held_rest.platform.stopped == []
+    assert held_rest.book.entries[0].status == "not held any more, so not cancelled: 12"
+
+
+async def test_a_plain_stop_leaves_it(held_rest: Rest) -> None:
+    plan = await held_rest.plan()
+    assert (plan.stops, plan.spares) == (("13",), ("12",))
+    assert (await held_rest.act(plan.words)).outcome is Outcome.DONE
+    assert held_rest.platform.stopped == ["13"]
+
+
+async def test_nothing_held_is_nothing_to_cancel(held_rest: Rest) -> None:
+    held_rest.platform.held = ()
+    assert "no held job of this run" in blocks(await held_rest.plan(only="held"))["job-state"]
+    held_rest.platform.unknown = "no answer"
+    assert "no answer" in blocks(await held_rest.plan(only="held"))["job-state"]
+
+
+async def test_another_word_is_refused(held_rest: Rest) -> None:
+    with pytest.raises(RefuseError, match="expected held"):
+        await held_rest.plan(only="all")
+
+
+async def test_where_only_something_held_is_left_a_stop_says_what_cancels_it(
+    held_rest: Rest,
+) -> None:
+    held_rest.platform.held, held_rest.platform.living = (job("12"),), ()
+    plan = await held_rest.plan()
+    (check,) = [each for each in plan.checks if each.id == "job-state"]
+    assert plan.blocked and "is only held: cockpit stop toy --only held" in check.text

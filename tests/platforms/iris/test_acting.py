@@ -1,4 +1,9 @@
-"""A launch on Iris makes one job at most, whatever becomes of its client and its answers."""
+"""A launch on Iris makes one job at most, whatever becomes of its client and its answers.
+
+What an Iris command must say stands in the plan that a person reads: ``cockpit relaunch``.
+
+What ``cockpit init`` is told of a user's jobs.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,21 @@ from typing import Any
 
 import pytest
 
+from cockpit.cli import main
+from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import LaunchState
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, CommandError, LostError
+from cockpit.platforms.command import words_of
 from cockpit.platforms.iris import acting, lookup
+from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.local.census import census
+from cockpit.platforms.table import Platforms
+from cockpit.runtime.account import login_name
+from tests.actions.contexts import by_id, levels
 from tests.platforms.iris.acting import JOB, LAUNCH, Lab
 from tests.platforms.iris.controller import Controller, job, running
-from tests.platforms.iris.making import facets
+from tests.platforms.iris.making import facets, platform_of
 
 
 @pytest.fixture
@@ -289,3 +302,126 @@ def test_the_words_say_whose_the_job_is(iris: Controller, tmp_path: Path) -> Non
     assert mine.count("--user") == 1 and f"x-{LAUNCH}" in mine
     with pytest.raises(CommandError, match="plain name"):
         Lab(iris, tmp_path, options="--user $USER").submission()
+
+
+RUN = """
+[[run]]
+name = "toy"
+dri = "ada"
+output_root = "gs://b/toy"
+resubmit = "iris job run {options} -- python train.py --no-wait --tpu v5p-8"
+job = {{ kind = "iris", id = "/ada/toy", controller_url = "http://127.0.0.1:9" }}
+"""
+NAMES = ("iris:no-wait", "iris:tpu", "iris:extra", "iris:job-name")
+
+
+def planned(
+    options: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, str], dict[str, bool]]:
+    """Return the level of each check on the command, and which of them a person may approve."""
+    file = folder / "cockpit.toml"
+    file.write_text(RUN.format(options=options))
+    assert main(["relaunch", "toy", "--json", "--config", str(file)]) == 4
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    own = [check for check in checks if check["id"] in NAMES]
+    return (
+        {check["id"]: check["level"] for check in own},
+        {check["id"]: check["overridable"] for check in own if check["level"] == "block"},
+    )
+
+
+def test_what_speaks_against_a_command_blocks_and_nobody_approves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands behind ``--`` are the trainer's own words."""
+    bad = "--job-name grug --reserve v5p-8 --extra marin-core:cpu"
+    levels, blocks = planned(bad, tmp_path, capsys)
+    assert levels == dict.fromkeys(NAMES[:3], "block") | {"iris:job-name": "warn"}
+    assert blocks == dict.fromkeys(NAMES[:3], False)
+
+
+def test_a_good_command_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    levels, blocks = planned("--no-wait --reserve v5p-8 --tpu v5p-8", tmp_path, capsys)
+    assert (levels, blocks) == ({"iris:job-name": "pass"}, {})
+
+
+@pytest.mark.parametrize("generation", ["june", "october"])
+async def test_a_users_jobs_without_their_children(generation: str) -> None:
+    me = login_name()
+    async with running(Controller(generation)) as iris:
+        ids = (f"/{me}/hero", f"/{me}/hero/child", f"/{me}x/other")
+        iris.put(job(f"/{me}/old", "SUCCEEDED"), *map(job, ids))
+        found = await platform_of().own_jobs(JobSpec(kind="iris", controller_url=iris.url))
+        theirs = await platform_of().own_jobs(
+            JobSpec(kind="iris", controller_url=iris.url, id=f"/{me}x/other")
+        )
+    assert [(each.id, each.name, each.text) for each in found] == [
+        (f"/{me}/hero", "hero", "RUNNING"),
+        (f"/{me}/old", "old", "SUCCEEDED"),
+    ]
+    assert [each.id for each in theirs] == [f"/{me}x/other"]
+
+
+async def test_a_controller_that_wants_a_token() -> None:
+    async with running(Controller()) as iris:
+        iris.token = "t"
+        with pytest.raises(CannotError, match=r"job\.auth"):
+            await platform_of().own_jobs(JobSpec(kind="iris", controller_url=iris.url))
+
+
+IRIS = RunSpec(name="toy", job=JobSpec(kind="iris"), hardware="v5p-512")
+GOOD = "uv run iris job run --no-wait --job-name {launch_id} --tpu v5p-512 -- python x.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "block"),
+    [
+        (GOOD, None),
+        (GOOD.replace(" --no-wait", ""), "iris:no-wait"),
+        (GOOD.replace("--tpu v5p-512", "--reserve v5p-512"), "iris:tpu"),
+        (GOOD.replace("--tpu", "--extra marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD.replace("--tpu", "--extra=marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD + " --no-wait --extra marin-core:cpu", None),
+    ],
+)
+def test_the_rules_of_iris(command: str, block: str | None) -> None:
+    checks = command_checks(IRIS, words_of(command))
+    blocks = [name for name, level in levels(checks).items() if level == "block"]
+    assert blocks == ([] if block is None else [block])
+
+
+def test_a_fixed_job_name_is_said() -> None:
+    fixed = command_checks(IRIS, words_of(GOOD.replace("{launch_id}", "grug")))
+    assert "fixed" in by_id(fixed, "iris:job-name").text
+    unnamed = command_checks(IRIS, words_of(GOOD.replace("--job-name {launch_id} ", "")))
+    assert levels(unnamed)["iris:job-name"] == "pass"  # it is added
+    assert levels(command_checks(IRIS, words_of(GOOD)))["iris:job-name"] == "pass"
+
+
+def test_a_script_of_ones_own_must_hold_the_launch_id() -> None:
+    silent = command_checks(IRIS, words_of("./submit.sh --big"))
+    assert levels(silent) == {"iris:job-name": "block"}
+    assert levels(command_checks(IRIS, words_of("./submit.sh {launch_id}"))) == {
+        "iris:job-name": "warn"
+    }
+
+
+def test_the_words_are_read_behind_whatever_runs_iris() -> None:
+    words = words_of(GOOD.replace("uv run iris", "uv run -- iris"))
+    assert not [name for name, level in levels(command_checks(IRIS, words)).items()
+                if level == "block"]  # fmt: skip
+
+
+def test_another_user_than_the_recorded_job_has_is_refused() -> None:
+    run = IRIS.model_copy(update={"job": JobSpec(kind="iris", id="/ada/toy")})
+    theirs = command_checks(run, words_of(GOOD.replace("--no-wait", "--no-wait --user bob")))
+    assert levels(theirs)["iris:user"] == "block"
+    own = command_checks(run, words_of(GOOD.replace("--no-wait", "--no-wait --user ada")))
+    assert "iris:user" not in levels(own)
+
+
+def test_the_platform_says_them() -> None:
+    platform = Platforms(SystemClock()).of(IRIS)
+    assert platform is not None
+    words = words_of("iris job run -- python x.py")
+    assert platform.command_checks(IRIS, words) == command_checks(IRIS, words) != []

@@ -1,4 +1,11 @@
-"""Which processes are jobs of a run: real processes, and paths that only look alike."""
+"""Which processes are jobs of a run: real processes, and paths that only look alike.
+
+Of all processes of a machine only those are held against a run that may have to do with it.
+
+The loops above many jobs of one look: what they have in common is looked at once.
+
+What the name of an argument or a variable says of its value.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +13,35 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple, cast
+from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cockpit.model.jobs import Live
 from cockpit.model.lineage import keys_of, related, tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.platforms.local.belonging import within
-from cockpit.platforms.local.census import census, descendants
-from cockpit.platforms.local.lineage import Joined, name_of
-from cockpit.platforms.local.programs import arguments, is_cockpit, is_tool
+from cockpit.platforms.local import family
+from cockpit.platforms.local.belonging import Files, belongs, candidate_of, within
+from cockpit.platforms.local.census import Census, OpenFile, Process, census, children, descendants
+from cockpit.platforms.local.family import Known, starts_again
+from cockpit.platforms.local.lineage import Around, Joined, Recorded, name_of
+from cockpit.platforms.local.marks import RunMarks, marks_of
+from cockpit.platforms.local.programs import (
+    Use,
+    arguments,
+    inner,
+    is_cockpit,
+    is_tool,
+    names_the_tracker_run,
+    only_looks,
+    use_of,
+)
+from cockpit.platforms.local.sight import Sight
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, run_spec, spared
 from tests.waiting import until
@@ -344,3 +367,194 @@ def test_of_texts_that_are_searched_as_one_each_that_holds_a_word_is_found(
     assert holding <= found <= set(range(len(texts)))
     if not any("\n" in word for word in words):
         assert found == holding
+
+
+UID = 1000
+NOWHERE = Path("/nowhere")
+
+
+def run_named(name: str) -> RunSpec:
+    wandb = WandbSpec(entity="e", project="p", id=f"{name}-id")
+    return RunSpec(name=name, output_root=place_of(f"/data/runs/{name}"), wandb=wandb)
+
+
+def marks(run: RunSpec, _recorded: object = None) -> RunMarks:
+    return marks_of(run, UID, lambda place: (place.path,))
+
+
+def around(processes: Sequence[Process], files: Files) -> Around:
+    sight = cast(Sight, SimpleNamespace(files=files, marks=marks))
+    return Around([candidate_of(each) for each in processes], sight)
+
+
+def process(pid: int, argv: Sequence[str], cwd: str = "/", **variables: str | None) -> Process:
+    given = {name: value for name, value in variables.items() if value is not None}
+    env = b"".join(f"{name}={value}\0".encode() for name, value in given.items())
+    return Process(pid, 1, pid, pid, UID, "S", 5, tuple(argv), env, cwd)
+
+
+RUNS = [run_named(name) for name in ("a", "ab", "b", "a-1")]
+LOCKS = [
+    "/tmp/x.lock",
+    "/data/runs/ab/.cockpit/job.lock",
+    *(f"/l/{x}" for x in marks(RUNS[0]).locks),
+]
+PATHS = ["/data/runs/a", "/data/runs/abc", "/data/runs", "runs/a", "/", "x", "../b"]
+WORDS = ["--out", "--wandb-id=a-id", "a-id-2", "b-id", "train.py", "tail", "sbatch"]
+TAGS = [None, "", "root:0", *map(tag_of, RUNS), *tag_of(RUNS[0]).split(",")]
+
+
+PLAIN = st.just(["train.py"])
+
+
+class Shape(NamedTuple):
+    argv: list[str]
+    cwd: str
+    tag: str | None
+    run: str | None
+    submits: str | None
+    wandb_id: str | None
+    files: list[OpenFile]
+
+
+SHAPES = st.builds(
+    Shape,
+    argv=PLAIN | st.lists(st.sampled_from([*PATHS, *WORDS]), min_size=1, max_size=4),
+    cwd=st.just("/") | st.sampled_from(PATHS),
+    tag=st.none() | st.sampled_from(TAGS),
+    run=st.sampled_from([None, "", "a", "ab", "abc", "b", "a-1", "c"]),
+    submits=st.sampled_from([None, "a-i001"]),
+    wandb_id=st.sampled_from([None, "a-id", "b-id-2"]),
+    files=st.lists(
+        st.builds(
+            OpenFile,
+            st.sampled_from([*LOCKS, "/data/runs/a/log", "/data/runs/b/x", "/var/log/x"]),
+            st.booleans(), st.booleans(), st.booleans(),
+        ),
+        max_size=2,
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=300 if os.environ.get("SOAK") else 60)
+@given(st.lists(SHAPES, max_size=6))
+def test_nobody_is_left_out_who_has_to_do_with_a_run(shapes: list[Shape]) -> None:
+    files = Files(NOWHERE, UID, {pid: tuple(each.files) for pid, each in enumerate(shapes, 100)})
+    processes = [
+        process(
+            pid, each.argv, each.cwd, COCKPIT_LINEAGE=each.tag, COCKPIT_RUN=each.run,
+            COCKPIT_SUBMITS=each.submits, WANDB_RUN_ID=each.wandb_id,
+        )
+        for pid, each in enumerate(shapes, 100)
+    ]  # fmt: skip
+    found = around(processes, files)
+    for run in RUNS:
+        meant = found.of(run, Recorded())
+        others = [each for each in found.all if each not in meant]
+        assert [belongs(marks(run), each, files) for each in others] == [None] * len(others)
+        assert meant == [each for each in found.all if each in meant]
+
+
+def test_of_a_fleet_that_was_launched_each_run_is_held_against_its_own_processes() -> None:
+    """Beside whoever holds a lock of any name: it may be anybody's."""
+    runs = [run_named(f"run-{number:03}") for number in range(60)]
+    processes = [
+        process(
+            10 * number + worker, ["python", "train.py", "--out", str(run.output_root)],
+            COCKPIT_LINEAGE=tag_of(run), COCKPIT_RUN=run.name,
+        )
+        for number, run in enumerate(runs, 100)
+        for worker in range(3)
+    ]  # fmt: skip
+    held = tuple(() if each.pid % 10 else (OpenFile("/x/y", True, True),) for each in processes)
+    seen = {each.pid: files for each, files in zip(processes, held, strict=True)}
+    locker = process(7, ["jupyter"])
+    files = Files(NOWHERE, UID, {**seen, 7: (OpenFile("/home/j.db", True, True, locked=True),)})
+    found = around([locker, *processes], files)
+    for number, run in enumerate(runs, 100):
+        meant = [each.process.pid for each in found.of(run, Recorded())]
+        assert meant == [7, 10 * number, 10 * number + 1, 10 * number + 2]
+
+
+LOOP = ("sh", "-c", "while true; do launch.sh all; sleep 9; done")
+AGAIN_PLAIN = ("sh", "-c", "launch.sh all")
+JOBS = (12, 13, 14)
+
+
+def processes(above: tuple[str, ...]) -> Census:
+    """Three jobs of one script, below another shell."""
+    argvs = {10: above, 11: ("sh", "launch.sh"), **{pid: ("train", str(pid)) for pid in JOBS}}
+    return {
+        pid: Process(
+            pid=pid, ppid=11 if pid in JOBS else pid - 1, pgid=pid, sid=10, uid=0, state="S",
+            ticks=pid, argv=argv, env=b"", cwd="/",
+        )
+        for pid, argv in argvs.items()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("above", "loops"), [(LOOP, 1), (AGAIN_PLAIN, 0)])
+def test_jobs_beside_one_another_have_the_same_found_above_them(
+    monkeypatch: pytest.MonkeyPatch, above: tuple[str, ...], loops: int
+) -> None:
+    around = processes(above)
+    started, known = children(around), Known()
+    alone = [starts_again(around, pid, started, here=False) for pid in JOBS]
+    assert [len(each) for each in alone] == [loops] * len(JOBS)
+    asked = Mock(wraps=family._loops)
+    monkeypatch.setattr(family, "_loops", asked)
+    assert alone == [starts_again(around, pid, started, here=False, known=known) for pid in JOBS]
+    shells = [call.args[0].pid for call in asked.call_args_list]
+    assert shells.count(10) == 1 and shells.count(11) == len(JOBS)
+
+
+USES = {
+    Use.WRITES: (
+        "output_dir output-root OUTPUT_DIR out o save save_dir saveDir SAVE_TO"
+        " trainer.default_root_dir hydra.run.dir results_dir WANDB_DIR checkpoint_out"
+        " model.output_path export-dir"
+    ),
+    Use.READS: (
+        "init_from load resume resume_from_checkpoint checkpoint ckpt config data input teacher"
+        " eval_data logfile weights restore-path source"
+    ),
+    Use.EITHER: " dir root run_dir work_dir path eval_output",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_a_value_is_used_for_is_told_by_its_name(use: Use) -> None:
+    names = USES[use].split(" ")
+    assert {name: use_of(name) for name in names} == dict.fromkeys(names, use)
+
+
+def test_ids_of_the_tracker() -> None:
+    told = {
+        "wandb_id": True, "wandb.id": True, "run_id": True, "WANDB_RUN_ID": True, "id": None,
+        "name": None, "note": False, "": False,
+    }  # fmt: skip
+    assert {name: names_the_tracker_run(name) for name in told} == told
+
+
+def test_programs_that_only_look() -> None:
+    told = {
+        "plot.py": True, "eval_last.sh": True, "sample.py": True, "train.py": False,
+        "train_and_eval.py": False, "main.py": False, "explot.py": False, "run_sync.sh": False,
+    }  # fmt: skip
+    assert {program: only_looks(program) for program in told} == told
+
+
+def test_wrappers_are_what_they_run() -> None:
+    told = {
+        "timeout 60 tail -f x": True, "nice -n 5 less x": True, "env A=1 python -m wandb x": True,
+        "uv run tensorboard --logdir x": True, "python -m tensorboard.main --logdir x": True,
+        "wandb-core leet x": True, "wandb-core --port-filename x": False,
+        "timeout 60 python train.py": False, "torchrun --nproc 8 train.py": False,
+    }  # fmt: skip
+    assert {command: is_tool(command.split()) for command in told} == told
+    assert inner(["timeout", "-k", "5", "1h", "nice", "a", "b"]) == ["a", "b"]
+
+
+def test_code_is_no_argument() -> None:
+    argv = ["python", "-S", "-c", "out=open('x'); y = 1", "--out=z", "a b = c"]
+    assert list(arguments(argv)) == [("out", "z"), ("", "a b = c")]

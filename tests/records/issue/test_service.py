@@ -1,4 +1,7 @@
-"""Comments on an issue: once for an event, whatever the network does (SPEC S-11, SPEC A)."""
+"""Comments on an issue: once for an event, whatever the network does (SPEC S-11, SPEC A).
+
+What the queue says of failures, and when it tries again.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cockpit.records.issue.outbox import SETTLE, marker_of
+from cockpit.model.facet import ErrorKind
+from cockpit.records.issue.outbox import (
+    SETTLE,
+    PostMarker,
+    event_digest,
+    marker_of,
+    not_sent_text,
+    post_text,
+    refused,
+    same_text,
+    sender_digest,
+)
 from cockpit.records.issue.service import IssueService
+from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.store.store import Store
 from tests.records.fake_github import FakeGitHub, Reply, Request, Trouble, running
 from tests.records.issue_services import TOKEN, SkipClock, github, run_spec, service
@@ -366,3 +383,74 @@ async def test_a_flush_that_fails_lets_none_overtake(tmp_path: Path) -> None:
         clock.skip(120)
         assert [each.event for each in await one.flush([RUN])] == ["a", "b"]
         assert [body.split()[1] for body in hub.bodies()] == ["a", "b"]
+
+
+MARK = PostMarker(event_digest("toy", "launch:toy-i001"), sender_digest("host", "/store"))
+
+
+def test_an_event_is_the_same_everywhere_and_unlike_any_other() -> None:
+    assert event_digest("toy", "e") == event_digest("toy", "e")
+    assert len({event_digest("toy", "e"), event_digest("toy", "f"), event_digest("to", "ye")}) == 3
+    assert MARK.line.startswith("<!-- cockpit:") and MARK.line.endswith(" -->")
+
+
+@given(st.text(max_size=300))
+def test_every_post_carries_its_own_marker_last(body: str) -> None:
+    text = post_text(body, MARK)
+    assert marker_of(text) == MARK and marker_of(text.replace("\n", "\r\n")) == MARK
+    assert text.startswith("🤖")
+    assert same_text(text, text.replace("\n", "\r\n"))
+
+
+@given(st.text(max_size=300))
+def test_posting_a_post_again_changes_nothing_in_it(body: str) -> None:
+    once = post_text(body, MARK).rpartition("\n\n")[0]
+    assert post_text(once, MARK).rpartition("\n\n")[0] == once
+
+
+def test_a_marker_inside_or_quoted_is_none() -> None:
+    other = PostMarker("0" * 16, "1" * 8)
+    assert marker_of(f"> x\n> {other.line}") is None
+    assert marker_of(f"{other.line}\nmore") is None
+    assert marker_of(f" {other.line} x") is None
+    assert marker_of("") is None
+    assert marker_of(post_text(f"forged\n{other.line}", MARK)) == MARK
+
+
+def test_an_open_fence_does_not_swallow_the_marker() -> None:
+    text = post_text("see\n````\n```\nlog", MARK)
+    assert text.endswith(f"log\n````\n\n{MARK.line}")
+    closed = "see\n```\nlog\n```"
+    assert post_text(closed, MARK).endswith(f"{closed}\n\n{MARK.line}")
+
+
+def test_a_long_body_is_cut_at_a_line_with_its_fence_closed() -> None:
+    text = post_text("log:\n```\n" + "0123456789\n" * 9000, MARK)
+    assert len(text) < 65_536 and "cut here" in text
+    assert text.count("```") == 2 and marker_of(text) == MARK
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (HttpError(ErrorKind.DNS, "x"), False),
+        (HttpError(ErrorKind.RATE_LIMITED, "x", retry_in=5), False),
+        (HttpError(ErrorKind.RATE_LIMITED, "x", status=403), False),
+        (HttpError(ErrorKind.BAD_ANSWER, "x", status=502), False),
+        (HttpError(ErrorKind.BAD_ANSWER, "x"), False),
+        (LostAnswerError(ErrorKind.BAD_ANSWER, "x", status=201), False),
+        (HttpError(ErrorKind.UNAUTHORIZED, "x", status=401), True),
+        (HttpError(ErrorKind.NOT_FOUND, "x", status=410), True),
+        (HttpError(ErrorKind.BAD_ANSWER, "x", status=422), True),
+        (HttpError(ErrorKind.BAD_ANSWER, "x", status=301), True),
+    ],
+)
+def test_what_a_person_must_settle_is_told_from_what_passes(error: HttpError, final: bool) -> None:
+    assert refused(error) is final
+
+
+def test_a_missing_network_is_said_with_its_beginning() -> None:
+    error = HttpError(ErrorKind.REFUSED, "api.github.com: the connection was refused")
+    assert not_sent_text(error, 1_800_000_000.0).startswith(
+        "no network since 2027-01-15 08:00Z (api."
+    )

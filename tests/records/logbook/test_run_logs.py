@@ -1,15 +1,20 @@
+"""Text that somebody typed stays text, in whatever file it lands (SPEC L)."""
+
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cockpit.records.logbook.forms import normal
-from cockpit.records.logbook.reading import read_fields
+from cockpit.model.records import EventEntry
+from cockpit.records.logbook.forms import FieldForm, normal
+from cockpit.records.logbook.reading import guarded, read_fields, read_logbook, unguarded, value_of
 from cockpit.records.logbook.run_logs import (
     new_run_log,
     run_log_name,
+    sanitized,
     with_huggingface,
     with_results,
     with_resumed_job,
@@ -17,7 +22,8 @@ from cockpit.records.logbook.run_logs import (
     with_run,
     with_status,
 )
-from cockpit.text.logbook_scan import read_page
+from cockpit.records.logbook.writing import with_contract, with_event, with_text
+from cockpit.text.logbook_scan import Blocks, read_entries, read_page
 
 AT = datetime(2026, 3, 11, 15, 0, 30, tzinfo=UTC).timestamp()
 FRESH = new_run_log(
@@ -218,3 +224,223 @@ def test_timelines_and_tables_take_any_bytes(data: bytes, day: date) -> None:
     row = {"run": "zz-unheard", "notes": "a|b\nc"}
     told = with_row(data, row)
     assert kept(data, told) and with_row(told, row) == told and b"zz-unheard" in told
+
+
+LOG = """\
+# train_front_cam — stage 1
+
+## Mode
+- run_type: replication
+- objective: does training work at all
+
+## Config
+- script: `slurm/train.sh`
+- config: `configurations/train.yaml`
+- dataset: `/projects/u5bd/ada/data/episodes_26.h5`
+- key settings: lr 1e-4, batch 64, `--out=/scratch/u5bd/ada/out/front/step_50000.pt`
+  resumed with `sbatch --export=ALL,LOAD=$SCRATCH/ada/out/front/step_50000.pt run.sh`
+
+## Job
+- execution_id: `2732782` (first submission)
+- submitted/start: `2026-03-11T12:31:00+00:00`
+- node: nid010979
+- runtime: `05:12:00`
+
+## Job (resumed)
+- job_id: 2732865
+- resumed from: `/scratch/u5bd/ada/out/front/step_50000.pt`
+- node: `nid010985`
+
+## Status
+- 2026-03-11 12:31 UTC - job `2732782` failed in 6s on nid010979, see slurm-2732782.out
+- 2026-03-11 15:00 UTC - running, step 2,400, train_loss 0.085 (JobId=2732865_4)
+- 2026-03-11 16:00 UTC - copied by `ssh ada@login01.cluster.example.org ls /home/ada`, 10.1.2.3:22
+- read the id from wandb/wandb_id.txt
+
+## Results
+- final step: 100000
+- start_train_loss: 0.412
+- end_train_loss: 0.028
+- loss_one_liner: falls fast, then flat after 60k
+- throughput: 1200 tok/s on 8 nodes, 16/16 samples
+
+## W&B
+- local: `wandb/offline-run-20260311_150000-abc123`
+- synced: `https://wandb.ai/team/project/runs/abc123`
+- token: WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567
+
+## Next
+- eval with ~/eval.py, or bucket gs://secret-bucket/ckpt/x/y/step-100
+"""
+
+
+def test_what_trained_stays_and_where_it_trained_goes() -> None:
+    text = sanitized(LOG)
+    for gone in (
+        *(
+            "2732782",
+            "2732865",
+            "nid0109",
+            "/scratch",
+            "u5bd",
+            "/home",
+            "$SCRATCH",
+            "ada",
+            "login01",
+        ),
+        *("10.1.2.3", "wandb_id.txt", "0123456789abcdef", "secret-bucket", "~/eval", "offline-run"),
+    ):
+        assert gone not in text, gone
+    for kept in (
+        *(
+            "run_type: replication",
+            "lr 1e-4, batch 64",
+            "slurm/train.sh",
+            "configurations/train.yaml",
+        ),
+        *("final step: 100000", "start_train_loss: 0.412", "falls fast, then flat after 60k"),
+        *("https://wandb.ai/team/project/runs/abc123", "running, step 2,400, train_loss 0.085"),
+        *("submitted/start: `2026-03-11T12:31:00+00:00`", "1200 tok/s", "8 nodes", "16/16 samples"),
+        *("<path>/step_50000.pt", "<path>/episodes_26.h5", "## Job (resumed)", "failed in 6s"),
+    ):
+        assert kept in text, (kept, text)
+    assert sanitized(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- 2026-03-11 15:00 — loss 0.31, val 0.4, lr 1e-4, 3/4 done, 12:30:01",
+        "- the job ran for 1234 steps and and/or stopped at 50 %",
+        "- see https://huggingface.co/a/b and https://github.com/a/b/issues/3",
+        "- config: `configs/a/b.yaml`, key `train/loss`",
+    ],
+)
+def test_plain_words_and_links_are_untouched(line: str) -> None:
+    assert sanitized(f"## Status\n{line}\n") == f"## Status\n{line}\n"
+
+
+@given(st.text(max_size=200))
+def test_no_text_raises_and_lines_without_places_stay(text: str) -> None:
+    sanitized(text)
+    assert "- loss 0.5 at step 7\n" in sanitized(
+        f"## Results\n- loss 0.5 at step 7\n\n## X\n{text}"
+    )
+
+
+GUARDING_AT = 1_773_219_331.0
+LATER = "### 2026-03-11 10:00 UTC - later"
+BOOK = f"""# Toy: Hero Run Logbook
+
+## Run Contract
+
+- DRI: ada
+- Final step: about 1000, ask ada
+- Issue:
+
+## Heartbeat contract
+
+Every 15 minutes send this:
+
+```
+curl -d "Issue: none" x
+```
+
+## Event Log (newest first)
+
+{LATER}
+- Status: well
+""".encode()
+LINE = st.sampled_from(
+    ["## x", "#", "---", "-", "===", "```", "~~~~", "<!--", "<details>", "<pre>", "\\## x", "x",
+     "", "- ```", "- # x", "> x", "| a | b |", "    ## x", "\\\\---", "<script>", "</details>"]
+)  # fmt: skip
+
+
+@given(st.lists(LINE, max_size=7))
+@example(["```", "\\## x", "```"])
+@settings(deadline=None)
+def test_guarded_lines_are_read_back_and_open_nothing(lines: list[str]) -> None:
+    kept = guarded(["label:", *lines], 1)
+    blocks, quoted = Blocks(), []
+    for line in kept:
+        assert not blocks.take(line), "no heading"
+        quoted.append(blocks.quoted)
+    assert not blocks.open
+    plain = [
+        line if code else unguarded(line) for line, code in zip(kept[1:], quoted[1:], strict=True)
+    ]
+    assert [line.rstrip() for line in plain] == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("typed", ["## Notes", "text\n---", "text\n===", "```\nopen", "<!-- x",
+                                   "<details>\nx", "<pre>\nx", "---\ntitle: x\n---"])  # fmt: skip
+@pytest.mark.parametrize("field", ["status", "evidence", "decision", "next", "text"])
+def test_what_a_person_types_swallows_nothing(typed: str, field: str) -> None:
+    if field == "text":
+        after = with_text(BOOK, "Event Log", f"{typed}\n- Status: fine", GUARDING_AT)
+    else:
+        entry = EventEntry.model_validate(
+            {"title": "note", "at": GUARDING_AT, field: f"seen\n{typed}"}
+        )
+        after = with_event(BOOK, entry)
+        titles = [each.title for each in read_entries(after.decode())]
+        assert titles.count("note") == 1
+        assert with_event(after, entry) == after
+    page = read_page(after.decode())
+    assert [each.title for each in page.headings if each.level == 2] == [
+        "Run Contract", "Heartbeat contract", "Event Log (newest first)",
+    ]  # fmt: skip
+    newest, later = read_entries(after.decode())
+    assert newest.section == later.section and later.text == "- Status: well"
+    assert "2026-03-11 08:55 UTC" in after.decode(), "dated as this file dates its headings"
+
+
+def test_a_contract_takes_its_own_fields_alone_and_keeps_what_stands_there() -> None:
+    values = {"Final step": "2000", "Issue": "https://github.com/o/r/issues/7", "W&B": "a/b/c"}
+    after = with_contract(BOOK, values, GUARDING_AT).decode()
+    assert (
+        after.split("## Heartbeat contract")[1] == BOOK.decode().split("## Heartbeat contract")[1]
+    )
+    contract = after.split("## Heartbeat")[0].split("## Run Contract\n\n")[1]
+    assert contract == (
+        "- DRI: ada\n- Final step: about 1000, ask ada\n- Final step (since 2026-03-11): 2000\n"
+        "- Issue: https://github.com/o/r/issues/7\n- W&B: a/b/c\n\n"
+    )
+    fields = read_logbook(after).contract
+    assert {name: value_of(fields, name) for name in values} == values
+    assert with_contract(after.encode(), values, GUARDING_AT + 86400).decode() == after
+
+
+@pytest.mark.parametrize(
+    "title", ["## run contract", "### RUN-CONTRACT", "## 1. Run Contract:", "## Run Contract (v2)",
+              "# Run Contract", "## The RunContract", "Run Contract\n------------"],
+)  # fmt: skip
+def test_the_run_contract_is_found_however_it_is_written(title: str) -> None:
+    book = f"Toy\n===\n\n{title}\n\n- DRI: ada\n\n## Heartbeat contract\n\nHow:\n".encode()
+    after = with_contract(book, {"Goal": "win"}).decode()
+    assert after.count("ontract") == book.decode().count("ontract")
+    assert "- DRI: ada\n- Goal: win\n\n## Heartbeat contract" in after
+
+
+@pytest.mark.parametrize("title", ["Heartbeat contract", "Data contract", "Contract tests"])
+def test_another_contract_is_left_alone(title: str) -> None:
+    book = f"# Toy\n\n## {title}\n\nSend this:\n\n```\nx\n```\n\n## Event Log\n"
+    after = with_contract(book.encode(), {"Goal": "win"}).decode()
+    assert "Send this:\n\n```\nx\n```\n\n## Run Contract\n\n- Goal: win\n\n## Event Log" in after
+
+
+def test_a_new_section_never_goes_above_the_title_nor_takes_entries_in() -> None:
+    for book in ("## Event Log\n\n### 2026-03-11 08:00 UTC - a\n- Status: x\n\n# Toy\n\nwords\n",
+                 "# Toy\n\n### 2026-03-11 08:00 UTC - a\n- Status: x\n",
+                 "Toy\n===\n\n- 2026-03-11 08:00 UTC: a\n"):  # fmt: skip
+        after = with_contract(book.encode(), {"Goal": "win"}).decode()
+        assert after.startswith(book.rstrip()) and after.endswith("Run Contract\n\n- Goal: win\n")
+
+
+def test_fields_without_bullets_never_become_one_paragraph() -> None:
+    lines = [
+        *FieldForm(bullet="", opening="**", ending="**").write("Status", "a\nb"),
+        "**Next:** x",
+    ]
+    assert lines == ["**Status:** a  ", "    b  ", "**Next:** x"]

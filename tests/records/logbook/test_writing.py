@@ -1,13 +1,35 @@
+"""Foreign text in Markdown: shown as written, no structure of its own, and it calls nobody."""
+
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.facet import ErrorKind, known, unknown
+from cockpit.model.observed import (
+    Checkpoint,
+    CheckpointState,
+    CheckpointsValue,
+    JobValue,
+    Phase,
+    Tasks,
+    TrackerValue,
+)
 from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
+from cockpit.records.issue.service import MOST_LINES, block, code, fields, person, prose
 from cockpit.records.logbook.book import MarkdownFile, events_place, instances_place
+from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.reading import event_of, read_logbook, value_of
 from cockpit.records.logbook.writing import (
     new_logbook,
@@ -17,6 +39,8 @@ from cockpit.records.logbook.writing import (
     with_instance,
     with_text,
 )
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 from tests.growing import grows_with_its_size
 
 BOOKS = Path(__file__).parents[2] / "data" / "logbooks"
@@ -241,3 +265,176 @@ def test_its_cost_grows_with_the_logbook() -> None:
     books = {entries: of(entries) for entries in (500, 4_000)}
     assert len(with_event(books[4_000], EVENT)) > len(books[4_000])
     assert grows_with_its_size(lambda size: with_event(books[size], EVENT), 4_000)
+
+
+NOW = datetime(2026, 3, 11, 8, 55, tzinfo=UTC).timestamp()
+JOB = JobValue(id="7", state="RUNNING", phase=Phase.RUNNING, tasks=Tasks(running=4, total=4))
+SEEN = TrackerValue(
+    id="x",
+    state="running",
+    loss=2.314,
+    throughput=830_000.0,
+    throughput_unit="tok/s",
+    last_step_at=NOW - 31,
+)
+SAVED = Checkpoint(
+    step=46000,
+    name_step=46000,
+    path="/c/46000",
+    root="/c",
+    state=CheckpointState.COMPLETE,
+    saved_at=NOW - 240,
+)
+SLOW = Alert(
+    id="C-05",
+    key="C-05",
+    severity=Severity.ALERT,
+    title="throughput −31 %",
+    since=NOW - 2700,
+    evidence=(Evidence(text="0.83M tok/s against 1.20M for 3 checks", source="W&B"),),
+    confidence="sure",
+    next_action="look at worker 3; key hf_abcdefghijklmnopqrstuvwxyz0123456789",
+)
+
+
+def report(**changes: Any) -> RunReport:
+    facets = Facets(
+        job=known(JOB, "iris", NOW),
+        tracker=known(SEEN, "W&B", NOW),
+        checkpoints=known(CheckpointsValue(latest_complete=46000, items=(SAVED,)), "/c", NOW),
+    )
+    plain: dict[str, Any] = {
+        "spec": RunSpec(name="r"),
+        "checked_at": NOW,
+        "verdict": Verdict.HEALTHY,
+        "facets": facets,
+        "progress": Progress(
+            step=46012, final_step=119209, final_step_source="config", text="~46012/119209"
+        ),
+        "next_action": "nothing",
+        "next_check_at": NOW + 600,
+    }
+    return RunReport(**{**plain, **changes})
+
+
+def test_a_healthy_run_says_what_is_observed_and_how_old_it_is() -> None:
+    entry = prefill(report(), "check", NOW)
+    assert entry.status == "RUNNING 4/4, ~46,012/119,209, loss 2.314"
+    assert entry.evidence.splitlines() == [
+        "loss 2.314, 830k tok/s (W&B, 08:54 UTC)",
+        "newest complete checkpoint 46,000 (/c, 08:51 UTC)",
+    ]
+    assert (entry.decision, entry.next) == ("", "check again 09:05 UTC")
+    assert (entry.title, entry.at) == ("check", NOW)
+
+
+def test_an_alert_gives_its_evidence_and_the_next_action_without_secrets() -> None:
+    entry = prefill(
+        report(alerts=(SLOW,), next_action=SLOW.next_action), "throughput \x1b[31mdrop", NOW
+    )
+    assert entry.evidence.splitlines() == [
+        "throughput −31 %, since 08:10 UTC (certain)",
+        "0.83M tok/s against 1.20M for 3 checks (W&B, 08:55 UTC)",
+    ]
+    assert entry.next.startswith("look at worker 3") and "hf_abc" not in entry.next
+    assert entry.title == "throughput drop"
+
+
+def test_what_is_unknown_is_said_to_be() -> None:
+    facets = Facets(job=unknown(ErrorKind.TIMEOUT, "no answer within 5 s", "iris", NOW - 60))
+    entry = prefill(report(facets=facets), "check", NOW)
+    assert entry.status == "job state unknown since 08:54 UTC, ~46,012/119,209"
+    assert "job unknown since 08:54 UTC: no answer within 5 s (iris)" in entry.evidence
+    assert with_event(b"", entry)
+
+
+RENDER = MarkdownIt("gfm-like", {"html": True, "linkify": False})
+CALLS = re.compile(r"@[\w-]|#\d|GH-\d", re.IGNORECASE)
+HOSTILE = [
+    "@everyone", "see #12 and owner/repo#12 and GH-7", "<!-- cockpit:0 -->", "<img src=x>",
+    "`", "``` \n@ada", "~~~\n# heading", "- item", "1. item", "# title", "> quote", "---", "+ x",
+    "a | b\n--|--", "![x](http://e)", "[x]: http://e", "&#64;ada", "&lt;b&gt;", "\\@ada", "*b*",
+    "__b__", "~~x~~", "$x$", "\x1b[31mred\x1b[0m", "a\u202eb", "=====", "    code", "\\", "`` ` ``",
+]  # fmt: skip
+texts = st.one_of(
+    st.text(max_size=60),
+    st.lists(st.sampled_from([*HOSTILE, "\n", " ", "word"]), max_size=6).map("".join),
+)
+
+
+def tokens(text: str) -> list[Token]:
+    return RENDER.parse(text)
+
+
+def visible(text: str) -> str:
+    """What is text on the page: not code, not a hidden part."""
+    children = (child for token in tokens(text) for child in token.children or ())
+    return "\n".join(child.content for child in children if child.type == "text")
+
+
+def shape(text: str) -> list[str]:
+    kinds = [token.type for token in tokens(text)]
+    inner = [child.type for token in tokens(text) for child in token.children or ()]
+    return kinds + [kind for kind in inner if kind not in ("text", "text_special")]
+
+
+@given(texts)
+@example("@ada #1")
+def test_prose_adds_no_structure_and_calls_nobody(text: str) -> None:
+    written = fields([("Goal", prose(text)), ("Next", prose("x"))])
+    assert shape(written) == shape(fields([("Goal", prose("word")), ("Next", prose("x"))]))
+    assert not CALLS.search(visible(written))
+    assert "\n" not in prose(text)
+
+
+@given(texts)
+def test_prose_alone_on_a_line_is_a_paragraph(text: str) -> None:
+    assert shape(prose(text)) == shape("word")
+
+
+@given(texts)
+def test_prose_shows_what_was_written(text: str) -> None:
+    shown = "".join(
+        child.content for token in tokens(prose(text)) for child in token.children or ()
+    )
+    wanted = scrub(clean(text, 2000)) or "unknown"
+    assert shown.replace("\u200b", "") == wanted.replace("\u200b", "")
+
+
+@given(texts)
+def test_code_cannot_be_left(text: str) -> None:
+    written = f"- Path: {code(text)} and more"
+    inner = [child for token in tokens(written) for child in token.children or ()]
+    wanted = scrub(clean(text, 1000))
+    if wanted:
+        assert [child.type for child in inner] == ["text", "code_inline", "text"]
+        assert inner[1].content.strip() == wanted.strip()
+    assert not CALLS.search(visible(written))
+
+
+@given(st.lists(texts, max_size=5))
+def test_a_block_cannot_be_closed(lines: list[str]) -> None:
+    written = f"{block(lines)}\n\nafter"
+    kinds = [token.type for token in tokens(written)]
+    assert kinds == ["fence", "paragraph_open", "inline", "paragraph_close"]
+
+
+def test_a_block_keeps_the_newest_lines() -> None:
+    shown = block([f"line {number}" for number in range(MOST_LINES + 40)])
+    assert "… 40 lines before" in shown and f"line {MOST_LINES + 39}" in shown
+    assert "line 39\n" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [("@ada", True), ("@org/team", True), ("ada", False), ("@ada @bob", False), ("@-x", False)],
+)
+def test_only_a_login_written_as_one_is_called(name: str, called: bool) -> None:
+    assert bool(CALLS.search(visible(person(name, call=True)))) is called
+    assert not CALLS.search(visible(person(name)))
+
+
+def test_secrets_are_masked_everywhere() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    for written in (prose(secret), code(f"X={secret}"), block(["x", secret])):
+        assert secret not in written and "****" in written.replace("\\", "")

@@ -1,14 +1,32 @@
+"""A silent log decides nothing while checkpoints or the tracker show that the job works.
+
+C-23 of a log that a restart has truncated: by what a watch saw, and by the lines' own times.
+"""
+
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.facet import Facet
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet, known
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
-from cockpit.model.observed import Phase, Row
-from cockpit.rules.jobs.stall import log_frozen, step_stalled
+from cockpit.model.observed import JobValue, LogValue, OtherMonitor, Phase, Row
+from cockpit.model.report import Verdict
+from cockpit.rules.jobs.jobstate import monitor_stale
+from cockpit.rules.jobs.stall import log_frozen, log_started_over, step_stalled
+from cockpit.rules.judge import judge
 from cockpit.rules.present import patience
+from cockpit.rules.verdict import verdict
+from cockpit.sources.logs.source import Logs
+from cockpit.watch.reports import case_of, judged
+from cockpit.watch.runstate import RunState
+from tests.queries import queries_of
 from tests.rules.making import (
     CADENCE,
     T0,
@@ -20,9 +38,11 @@ from tests.rules.making import (
     job,
     log,
     losses,
+    monitor,
     run_spec,
     tracker,
 )
+from tests.sources.logs.test_source import run_of
 
 FIRST = 45 * 60.0
 
@@ -192,3 +212,241 @@ def test_a_log_whose_stamps_lie_in_the_future_stalls_by_when_it_was_written() ->
 
     assert at(2 * CADENCE) == []
     assert [alert.since for alert in at(2 * CADENCE + 1)] == [T0 - 3600 + 99]
+
+
+SILENT = job(Phase.WAITING, id="pid:7", started_at=T0).model_copy(
+    update={"state": "starting", "reason": "launched, no log line yet", "pending_since": T0}
+)
+SAVE_EVERY = 300.0
+EMPTY = LogValue(path="/run.log", size=0, mtime=T0)
+SAVED = checkpoints(*(checkpoint(step, T0 + step) for step in (60, 120, 180)))
+
+
+def signs_of_life_after(at: float, *answers: tuple[str, Any]) -> RunState:
+    state = RunState(spec=run_spec(), key="k")
+    for name, value in answers:
+        facet: Facet[Any] = known(value, name, at)
+        state.take(name, facet)
+    state.mark_phase(at)
+    return state
+
+
+def keys(state: RunState, at: float) -> dict[str, str]:
+    found = judged(case_of(state, at)).alerts
+    return {alert.key.removesuffix(":toy"): alert.title for alert in found}
+
+
+@pytest.mark.parametrize("job_first", [True, False])
+def test_what_saves_since_its_start_runs_though_its_log_is_empty(job_first: bool) -> None:
+    answers = [("job", SILENT), ("log", EMPTY), ("checkpoints", SAVED)]
+    state = signs_of_life_after(T0 + 200, *(answers if job_first else reversed(answers)))
+    value = state.facets.job.value
+    assert value is not None
+    assert (value.phase, value.state, value.pending_since) == (Phase.RUNNING, "running", None)
+    assert value.reason is not None and "step 180 was saved" in value.reason
+    assert keys(state, T0 + 200) == {"C-23": "The log is empty; training goes on"}
+    again: Facet[Any] = known(SILENT, "job", T0 + 201)
+    assert not state.take("job", again), "the same answer again is no news"
+
+
+def test_a_step_of_the_tracker_is_as_good() -> None:
+    state = signs_of_life_after(
+        T0 + 200, ("job", SILENT), ("log", EMPTY), ("tracker", tracker(last_step_at=T0 + 99))
+    )
+    assert state.facets.job.value is not None
+    assert state.facets.job.value.phase is Phase.RUNNING
+
+
+def test_what_a_former_job_saved_shows_nothing_of_this_one() -> None:
+    old = checkpoints(checkpoint(60, T0 - 60))
+    state = signs_of_life_after(T0 + 200, ("job", SILENT), ("log", EMPTY), ("checkpoints", old))
+    assert state.facets.job.value == SILENT
+
+
+def test_once_saves_are_all_that_shows_training_they_show_its_stall() -> None:
+    fine, late = T0 + 180 + 3 * SAVE_EVERY, T0 + 181 + 3 * SAVE_EVERY
+    answers = (("job", SILENT), ("log", EMPTY), ("checkpoints", SAVED))
+    assert "C-06" not in keys(signs_of_life_after(fine, *answers), fine)
+    found = keys(signs_of_life_after(late, *answers), late)
+    assert found["C-06"] == "No new checkpoint"
+    assert "C-04" not in found
+
+
+def test_a_process_that_shows_nothing_at_all_waits_in_no_queue() -> None:
+    within = run_spec().thresholds.first_step_within
+    answers = (("job", SILENT), ("log", EMPTY))
+    assert keys(signs_of_life_after(T0 + within, *answers), T0 + within) == {}
+    late = T0 + within + 1
+    (alert,) = judged(case_of(signs_of_life_after(late, *answers), late)).alerts
+    assert (alert.id, alert.title) == ("C-06", "Nothing shown since the start")
+    assert "cluster" not in alert.next_action
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 3 has"
+
+
+def told(value: LogValue, of: JobValue, *rows: Row) -> list[Alert]:
+    past = history(T0 + 200, job=of, log=value)
+    return list(log_started_over(run_spec(), past.model_copy(update={"log_trend": folded(rows)})))
+
+
+def followed(path: Path, first: str, then: str) -> LogValue:
+    logs, queries = Logs(SystemClock()), queries_of([run_of(path)])
+    path.write_text(first)
+    asyncio.run(logs.observe(queries))
+    path.write_text(then)
+    value = asyncio.run(logs.observe(queries))["r"].value
+    assert value is not None
+    return value
+
+
+def test_what_a_watch_saw_of_the_first_end_is_kept(tmp_path: Path) -> None:
+    value = followed(tmp_path / "run.log", f"step 40/99 loss 2\n{OOM}\n", "step 1/99 loss 2\n")
+    assert value.begun_anew_at == value.mtime
+    rows = [*(Row(step, T0 + step, 2.0) for step in range(41)), Row(1, T0 + 100, 2.0)]
+    (alert,) = told(value, job(restarts=1), *rows)
+    assert (alert.id, alert.key) == ("C-23", "C-23:toy:begun-anew")
+    first, second = (each.text for each in alert.evidence)
+    assert "had reached step 40" in first
+    assert "out of accelerator memory" in second and OOM in second
+    assert "--open-mode=append" in alert.next_action
+
+
+def test_without_a_cause_it_is_lost_and_without_a_restart_nothing_is_said(tmp_path: Path) -> None:
+    value = followed(tmp_path / "run.log", "step 40/99 loss 2\n" * 9, "step 1/99 loss 2\n")
+    (alert,) = told(value, job(restarts=1))
+    assert alert.evidence[1].text == "what ended the former attempt is lost"
+    assert told(value, job()) == [], "copied and truncated by a rotation"
+
+
+@pytest.mark.parametrize(("first_at", "said"), [(T0 + 20, True), (T0 - 900, False)])
+def test_a_log_that_is_read_for_the_first_time_tells_by_its_times(
+    first_at: float, said: bool
+) -> None:
+    rows = [Row(step, first_at + step, 2.0) for step in range(5)]
+    assert bool(told(log("x"), job(restarts=1), *rows)) is said
+    assert told(log("x"), job(), *rows) == []
+
+
+def test_a_log_that_is_renamed_under_its_writer_is_followed_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    logs, queries = Logs(SystemClock()), queries_of([run_of(path)])
+    with path.open("w") as writer:
+        print("step 1/99 loss 2", file=writer, flush=True)
+        asyncio.run(logs.observe(queries))
+        path.rename(tmp_path / "run.log.1")
+        print("step 2/99 loss 2", file=writer, flush=True)
+        value = asyncio.run(logs.observe(queries))["r"].value
+        assert value is not None
+        assert (value.path, value.moved_from) == (f"{path}.1", str(path))
+        assert [row.step for row in value.rows] == [2], "no row is read twice"
+        (alert,) = told(value, job())
+        assert alert.evidence[0].text == f"{path} was renamed; its writer goes on in {path}.1"
+        print("step 3/99 loss 2", file=writer, flush=True)
+    path.write_text("step 4/99 loss 2\n")
+    value = asyncio.run(logs.observe(queries))["r"].value
+    assert value is not None
+    assert (value.path, value.moved_from) == (str(path), None)
+    assert [row.step for row in value.rows] == [3, 4]
+
+
+NOW = T0 + 1000
+
+
+def test_no_sign_for_more_than_two_cadences_is_stale() -> None:
+    past = history(NOW, job=job(), monitor=monitor(NOW - 2 * CADENCE - 1))
+    (alert,) = monitor_stale(run_spec(), past)
+    assert (alert.id, alert.severity) == ("C-03", Severity.WARNING)
+    assert alert.since == NOW - 2 * CADENCE - 1
+
+
+def test_two_cadences_are_still_fine() -> None:
+    past = history(NOW, job=job(), monitor=monitor(NOW - 2 * CADENCE))
+    assert list(monitor_stale(run_spec(), past)) == []
+
+
+def test_it_never_changes_the_verdict() -> None:
+    past = history(NOW, job=job(), monitor=monitor(NOW - 900, fresh=False))
+    found = judge(run_spec(), past)
+    assert [alert.id for alert in found] == ["C-03"]
+    assert verdict(run_spec(), past, found) is Verdict.HEALTHY
+
+
+def test_a_run_without_a_monitor_has_no_stale_one() -> None:
+    past = history(NOW, job=job(), monitor=monitor(T0, fresh=False))
+    assert list(monitor_stale(run_spec(monitor=None), past)) == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "ordered", "stale"),
+    [
+        (Phase.SUCCEEDED, None, False),
+        (Phase.FAILED, None, True),
+        (Phase.CANCELLED, None, True),
+        (Phase.CANCELLED, "ada", False),
+        (Phase.WAITING, None, True),
+    ],
+)
+def test_a_run_is_watched_until_its_end_is_known_to_be_meant(
+    phase: Phase, ordered: str | None, stale: bool
+) -> None:
+    past = history(NOW, job=job(phase), monitor=monitor(T0, fresh=False), stop_ordered_by=ordered)
+    assert bool(list(monitor_stale(run_spec(), past))) is stale
+
+
+def test_two_monitors_on_one_job_are_said_by_name() -> None:
+    rival = OtherMonitor(path="other.json", owner="bob", last_update=NOW - 5, fresh=True)
+    past = history(NOW, job=job(), monitor=monitor(NOW, owner="ada", others=(rival,)))
+    (alert,) = monitor_stale(run_spec(), past)
+    assert alert.key == "C-03:toy:two"
+    assert [line.text.split(":")[0] for line in alert.evidence] == ["ada", "bob"]
+
+
+def test_blindness_does_not_make_it_stale() -> None:
+    seen: Facet[Any] = Facet(
+        value=monitor(T0), source="m.json", observed_at=T0 + 5, error=blind().error
+    )
+    assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=seen))) == []
+    assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=blind()))) == []
+
+
+def test_a_clock_that_leaves_it_open_neither_opens_nor_closes_in_a_watch() -> None:
+    doubt = monitor(NOW - 3600, fresh=False, doubt="its clock may be behind")
+    watched = {"attended": True}
+    once = history(NOW, job=job(), monitor=doubt)
+    assert list(monitor_stale(run_spec(), once.model_copy(update=watched))) == []
+    stale = history(NOW, job=job(), monitor=monitor(NOW - 3600, fresh=False))
+    former = tuple(monitor_stale(run_spec(), stale))
+    past = once.model_copy(update={**watched, "open": former})
+    assert tuple(monitor_stale(run_spec(), past)) == former
+    lost = doubt.model_copy(update={"gone": ("its tunnel session t is gone",)})
+    past = history(NOW, job=job(), monitor=lost).model_copy(update=watched)
+    (alert,) = monitor_stale(run_spec(), past)
+    assert alert.key == "C-03:toy:gone"
+    (alert,) = monitor_stale(run_spec(), once)
+    assert alert.confidence == "likely" and "may be behind" in alert.evidence[1].text
+    assert alert.next_action.startswith("look again")
+
+
+def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
+    missing = blind(T0, ErrorKind.NOT_FOUND)
+    early = history(T0 + 2 * CADENCE, job=job(), monitor=missing)
+    late = history(T0 + 2 * CADENCE + 1, job=job(), monitor=missing)
+    assert list(monitor_stale(run_spec(), early)) == []
+    assert len(list(monitor_stale(run_spec(), late))) == 1
+
+
+def test_a_session_that_is_gone_is_said_while_the_file_still_moves() -> None:
+    text = "its tunnel session t is gone: no tmux or screen session of that name on this machine"
+    cut_off = monitor(NOW).model_copy(update={"gone": (text,)})
+    past = history(NOW, job=job(), monitor=cut_off)
+    (alert,) = monitor_stale(run_spec(), past)
+    assert (alert.id, alert.severity) == ("C-03", Severity.WARNING)
+    assert [each.text for each in alert.evidence] == [text]
+    assert verdict(run_spec(), past, [alert]) is Verdict.HEALTHY
+
+
+def test_a_stale_monitor_names_what_is_gone_in_one_alert() -> None:
+    gone = monitor(T0, fresh=False).model_copy(update={"gone": ("why",)})
+    (alert,) = monitor_stale(run_spec(), history(NOW, job=job(), monitor=gone))
+    assert [each.text for each in alert.evidence][1:] == ["why"]

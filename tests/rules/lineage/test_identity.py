@@ -1,4 +1,9 @@
-"""C-13: who names another W&B run than the recorded one, and a tracker that stands still."""
+"""C-13: who names another W&B run than the recorded one, and a tracker that stands still.
+
+C-18 while a job runs: which settings differ from the prior instance's.
+
+C-16 while a job runs: who writes elsewhere, and what may only be another name of one folder.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,21 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.jobs import Snapshot
 from cockpit.model.logtext import Skipped
-from cockpit.model.observed import Phase, Row
-from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.observed import Phase, RecordsValue, Row
+from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec, WandbSpec
 from cockpit.model.shared_facts import Announced
+from cockpit.rules.lineage import drift
+from cockpit.rules.lineage.drift import Memo, alike, config_drifts
 from cockpit.rules.lineage.identity import identity_drifts
+from cockpit.rules.lineage.paths import output_elsewhere
 from tests.rules.making import (
     CADENCE,
     T0,
+    checkpoint,
+    checkpoints,
     folded,
     history,
     job,
@@ -23,6 +34,7 @@ from tests.rules.making import (
     losses,
     monitor,
     run_spec,
+    settings_of,
     tracker,
 )
 
@@ -212,3 +224,152 @@ def test_a_clock_that_is_off_is_no_tracker_that_stands_still() -> None:
     assert not still(120) and not still(119), "the tracker has the log's steps"
     assert still(120 - 2 * int(CADENCE) // 30 - 20), "the log has gone on without it"
     assert still(3, rows[-1:]) and not still(3, rows[-1:], off=-3600.0), "steps cannot tell"
+
+
+def config_found(was: dict[str, Any], now: dict[str, Any], **more: Any) -> list[Alert]:
+    given = {"job": job(), "settings": settings_of(now), "former_settings": settings_of(was)}
+    return list(config_drifts(run_spec(), history(T0 + 60, **{**given, **more})))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "severity"),
+    [
+        ({"optim": {"lr": 1e-4}}, {"optim": {"lr": 3e-4}}, Severity.ALERT),
+        ({"seed": 0}, {"seed": 1}, Severity.ALERT),
+        ({"comment": "a"}, {"comment": "b"}, Severity.WARNING),
+        ({"lr": "1e-4", "bf16": "true"}, {"lr": 0.0001, "bf16": True}, None),
+        ({"batch": 8}, {"batch": 8.0, "world_batch": 64}, None),
+        ({"batch": 8, "gone": 1}, {"batch": 8}, None),
+        ({"resume_from_checkpoint": None}, {"resume_from_checkpoint": "/c/step-5"}, None),
+        ({"timestamp": 1, "_wandb": {"t": 1}}, {"timestamp": 2, "_wandb": {"t": 2}}, None),
+        ({"output_dir": "/a"}, {"output_dir": "/b"}, None),
+    ],
+)
+def test_what_counts_as_a_difference(
+    was: dict[str, Any], now: dict[str, Any], severity: Severity | None
+) -> None:
+    alerts = config_found(was, now)
+    assert [each.severity for each in alerts] == ([] if severity is None else [severity])
+    assert config_found(was, now, job=job(Phase.FAILED)) == []
+
+
+def test_both_values_are_told_those_that_matter_first() -> None:
+    was = {"zzz": 1, "lr": 1, "note": "a", "data": {"path": "x"}}
+    now = {"zzz": 2, "lr": 2, "note": "b", "data": {"path": "y"}}
+    (alert,) = config_found(was, now)
+    assert [line.text for line in alert.evidence] == [
+        'data.path: "x" → "y"', "lr: 1 → 2", 'note: "a" → "b"', "zzz: 1 → 2",
+    ]  # fmt: skip
+    many = {f"k{number}": number for number in range(40)}
+    (alert,) = config_found(many, {key: -1 for key in many})
+    assert alert.evidence[-1].text == "and 28 more settings"
+
+
+def test_what_the_last_launch_has_recorded_goes_before_the_former_job() -> None:
+    used = Snapshot(launch_id="i2", at=T0, action="relaunch", command=("t",), config={"lr": "2"})
+    assert config_found({"lr": 1}, {"lr": 2}, used=used) == []
+    assert "launch i2" in config_found({"lr": 3}, {"lr": 3}, used=used)[0].title
+
+
+def test_values_that_differ_only_in_type_are_one() -> None:
+    assert alike('"None"', "null") and alike('"0.5"', "0.5") and alike('"False"', "false")
+    assert not alike('"1e-4"', "0.001") and not alike("0.1", "0.2") and not alike('"a"', '"b"')
+
+
+BUCKET = run_spec(output_root="gs://b/toy", checkpoints=CheckpointSpec(path=("gs://b/toy/ck",)))
+LOCAL = run_spec(output_root="/data/toy", checkpoints=CheckpointSpec(path=("/data/toy/ck",)))
+
+
+def output_found(run: RunSpec, config: dict[str, Any] | None = None, **more: Any) -> list[str]:
+    settings = None if config is None else settings_of(config)
+    past = history(T0 + 600, **{"job": job(), **more}, settings=settings)
+    return [line.text for each in output_elsewhere(run, past) for line in each.evidence]
+
+
+@pytest.mark.parametrize(
+    ("run", "path", "fires"),
+    [
+        (BUCKET, "gs://b/toy/ck/", False),
+        (BUCKET, "gs://b/toy2", True),
+        (BUCKET, "gs://other/toy", True),
+        (BUCKET, "out", False),
+        (LOCAL, "/data/toy/ck", False),
+        (LOCAL, "/data/other", True),
+        (LOCAL, "/mnt/real/toy/ck", False),
+    ],
+)
+def test_where_the_config_says_that_it_writes(run: RunSpec, path: str, fires: bool) -> None:
+    assert bool(output_found(run, {"trainer": {"output_dir": path}})) is fires
+    assert output_found(run, {"load_checkpoint_path": path, "data": {"cache_dir": path}}) == []
+    assert output_found(run, {"output_dir": path}, job=job(Phase.SUCCEEDED)) == []
+
+
+def test_a_path_of_this_machine_is_no_other_where_the_saves_arrive() -> None:
+    config = {"output_dir": "/workspace/results"}
+    assert output_found(LOCAL, config) != []
+    saved = checkpoints(checkpoint(5, T0 + 300))
+    assert output_found(LOCAL, config, checkpoints=saved) == []
+    assert output_found(LOCAL, config, checkpoints=checkpoints(checkpoint(5, T0 - 300))) != []
+    assert output_found(BUCKET, {"output_dir": "gs://c/x"}, checkpoints=saved) != []
+
+
+def launched(*command: str, root: str | None = None) -> Snapshot:
+    return Snapshot(launch_id="i1", at=T0, action="launch", command=command, output_root=root)
+
+
+def test_what_a_container_is_given_under_another_name_is_no_other_place() -> None:
+    words = ("docker", "run", "-v", "/data/toy:/out", "img", "t", "--output_dir")
+    assert output_found(LOCAL, {"output_dir": "/out"}, used=launched(*words, "/out")) == []
+    assert output_found(LOCAL, used=launched(*words, "/tmp/x")) != []
+
+
+def test_the_launch_as_recorded_and_the_region_that_its_command_asks_for() -> None:
+    assert output_found(BUCKET, used=launched("t", "--output_dir", "gs://b/old")) != []
+    assert output_found(BUCKET, used=launched("t", root="gs://b/old")) != []
+    far = run_spec(output_root="gs://lab-us-east5/toy")
+    (text,) = output_found(far, used=launched("t", "--region", "us-central2"))
+    assert text == "gs://lab-us-east5/toy is in us-east5, the job's --region says us-central2"
+    assert output_found(far, used=launched("t", "--zone", "us-east5-a")) == []
+    assert output_found(far) == []
+
+
+def test_what_the_logbook_records_is_held_against_the_run_file() -> None:
+    def book(root: str | None) -> Any:
+        return RecordsValue(logbook="book.md", output_root=root)
+
+    (text,) = output_found(BUCKET, records=book("`gs://b/old`"))
+    assert text == "the logbook records gs://b/old, cockpit.toml says gs://b/toy"
+    for root in (None, "gs://b/toy/", "to be told", "`gs://b/toy`"):
+        assert output_found(BUCKET, records=book(root)) == []
+    saved = checkpoints(checkpoint(5, T0 + 300))
+    assert output_found(LOCAL, records=book("/mnt/x")) != []
+    assert output_found(LOCAL, records=book("/mnt/x"), checkpoints=saved) == [], (
+        "the same by another name"
+    )
+
+
+def test_a_record_that_cannot_be_read_any_more_closes_nothing() -> None:
+    config = settings_of({"output_dir": "gs://b/toy"})
+    book = RecordsValue(logbook="book.md", output_root="gs://b/old")
+    run = BUCKET.model_copy(update={"records": RecordsSpec(logbook="book.md")})
+    (alert,) = output_elsewhere(run, history(T0, job=job(), settings=config, records=book))
+    blind = history(T0 + 60, job=job(), settings=config, open=(alert,))
+    assert list(output_elsewhere(run, blind)) == [alert]
+    assert list(output_elsewhere(BUCKET, blind)) == [], "a run without a logbook"
+
+
+def test_it_is_asked_once_for_the_same_objects_and_never_grows_without_bound() -> None:
+    asked: list[object] = []
+
+    def size(values: dict[str, int]) -> int:
+        asked.append(values)
+        return len(values)
+
+    known = Memo(size)
+    one, other = {"a": 1}, {"a": 1}
+    assert (known(one), known(one), known(other)) == (1, 1, 1)
+    assert len(asked) == 2, "equal is not the same: it may change later"
+    kept = [{str(number): number} for number in range(drift.MOST)]
+    for each in kept:
+        known(each)
+    assert known(one) == 1 and len(asked) == drift.MOST + 3, "the oldest is made again"

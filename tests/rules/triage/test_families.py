@@ -1,4 +1,11 @@
-"""Families of errors: a runtime's codes, a client's exceptions, a daemon's words, not messages."""
+"""Families of errors: a runtime's codes, a client's exceptions, a daemon's words, not messages.
+
+What stands after the cause in time: lost nodes, cancelled steps, limits that are reached.
+
+How long a job has waited by its own log, and what of it waits once more (SPEC T).
+
+What no line says in words: memory at its limit, a fault by a kernel of one's own, a demand.
+"""
 
 from __future__ import annotations
 
@@ -316,3 +323,197 @@ def test_a_complaint_after_the_last_step_is_heard_before_the_log_just_stops() ->
 def test_words_of_alarm_on_the_steps_themselves_are_none() -> None:
     steps = [f"[deepspeed] step={i}, skipped=4, loss=2.{i}" for i in range(10, 30)]
     assert triage(steps, "failed", None).name == "killed"
+
+
+OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+LOST_NODE = "core_worker.cc:1234: The node with node id abc has been marked dead: heartbeats"
+
+
+@pytest.mark.parametrize(
+    ("cause", "after", "state", "name"),
+    [
+        (OOM, [LOST_NODE] * 40, "failed", "oom_device"),
+        (raised("RuntimeError: could not read shard 17"), [LOST_NODE], "failed", "data_error"),
+        (raised("ray.exceptions.RayActorError: it died"), [LOST_NODE], "failed", "node_death"),
+        (
+            OOM,
+            ["slurmstepd: *** JOB 7 CANCELLED AT 10:00 DUE TO TIME LIMIT"],
+            "failed",
+            "oom_device",
+        ),
+        (OOM, ["waiting"], "TIMEOUT", "oom_device"),
+        ([LOST_NODE], OOM, "failed", "node_death"),
+    ],
+)
+def test_a_node_that_is_lost_after_the_cause_is_its_echo(
+    cause: list[str], after: list[str], state: str, name: str
+) -> None:
+    assert triage([*TRAIN, *cause, *after], state, 1).name == name
+
+
+CANCELLED_STEP = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T06:00:00 ***"
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        (raised("RuntimeError: could not read shard 17"), "data_error"),
+        (["srun: error: n3: task 7: Segmentation fault (core dumped)"], "complex_code_bug"),
+        ([], "user_stopped"),
+    ],
+)
+def test_a_step_that_slurm_cancels_once_a_task_has_failed_was_stopped_by_nobody(
+    before: list[str], name: str
+) -> None:
+    log = [*TRAIN, *before, CANCELLED_STEP, "srun: error: n1: tasks 0-6: Terminated"]
+    assert triage(log, "failed", 1).name == name
+
+
+def test_that_an_actor_has_died_tells_not_of_what() -> None:
+    said = "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task."
+    why = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
+    for lines in ([said], [said, why]):
+        found = triage([*TRAIN, *lines], "failed", 1)
+        assert (found.name, found.action) == ("unknown", "escalate")
+    lost = triage([*TRAIN, said, "The actor is dead because its node has died."], "failed", 1)
+    assert lost.name == "node_death"
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        (["[12:00:00] poll: WAITING_FOR_RESOURCES", "[13:20:00] poll: WAITING_FOR_RESOURCES"],
+         "escalate"),
+        (["[12:00:00] poll: WAITING_FOR_RESOURCES", "[12:10:00] poll: WAITING_FOR_RESOURCES"],
+         "wait"),
+        (["pending for 45 minutes (Priority)"], "escalate"),
+        (["pending for 12 minutes (Priority)"], "wait"),
+        (["pending since 12:45:00 (Priority)"], "wait"),
+        (["PENDING (Resources), expected start in 3 hours"], "wait"),
+        (["waiting for capacity: elapsed 5400s"], "escalate"),
+        (["waiting for 8 GPUs (waited 02:10:00)"], "escalate"),
+        (["submitted 2 hours ago, still queued"], "escalate"),
+        (["t-0   0/1    Pending   0   3h12m"], "escalate"),
+        (["t-0   0/1    Pending   0   5m12s"], "wait"),
+        (["waiting for quota (timeout 2h)"], "wait"),
+        ([f"waiting {'9' * 400}-00:00:00"], "wait"),
+    ],
+)  # fmt: skip
+def test_a_wait_is_as_long_as_its_log_tells(lines: list[str], action: str) -> None:
+    found = triage(lines, "pending", None)
+    assert (found.name, found.action) == ("capacity_wait", action)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "action"),
+    [
+        ("*** JOB 4 ON c1 CANCELLED AT 10:10:10 DUE TO NODE FAILURE ***", "node_death", "wait"),
+        ("*** JOB 4 ON c1 CANCELLED AT 10:10:10 DUE TO TIME LIMIT ***", "walltime", "wait"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=4.0.", "oom_host", "escalate"),
+    ],
+)
+def test_what_ended_the_start_before_says_whether_to_wait(
+    line: str, name: str, action: str
+) -> None:
+    found = triage([*TRAIN, line, "job requeued, PENDING (Priority)"], "pending", None)
+    assert (found.name, found.action) == (name, action)
+
+
+def test_a_container_that_dies_each_time_is_no_queue() -> None:
+    again = [*TRAIN, "Killed", "Waiting: CrashLoopBackOff"]
+    assert triage(again, "pending", 137).action == "escalate"
+
+
+def test_steps_after_it_began_anew_show_that_it_runs_again() -> None:
+    gone = [*TRAIN, "Job was evicted.", "001 (21.0) Job executing on host: <10.8.1.9:9618>"]
+    steps = [f'{{"epoch": 3, "loss": "2.6", "num_updates": "{step}"}}' for step in (5, 6, 7)]
+    assert triage(gone, "running", None).action == "wait"
+    assert triage([*gone, *steps], "running", None).action == "none"
+
+
+TABLE = ["task  state    exit  peak_mem  limit"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ([*TABLE, "0  failed  137  127.4GiB  128GiB", "1  running  -  90GiB  128GiB"], "oom_host"),
+        ([*TABLE, "0  failed  137  61.2GiB  128GiB"], "killed"),
+        ([*TABLE, "0  failed  137  1GiB  128GiB", "1  running  -  127.9GiB  128GiB"], "killed"),
+        (["max_rss: 31.9G of 32G, exit status: 137"], "oom_host"),
+        (["max_rss: 3.2G of 32G, exit status: 137"], "killed"),
+        (["GPU peak mem 79.1GB / 80GB", "Killed"], "killed"),
+    ],
+)
+def test_what_was_killed_at_the_limit_of_its_memory_ran_out_of_it(
+    lines: list[str], name: str
+) -> None:
+    found = triage([*TRAIN, *lines], "failed", 137)
+    assert found.name == name
+    assert found.action == ("escalate" if name == "oom_host" else "relaunch")
+
+
+ACCESS = [
+    "Traceback (most recent call last):",
+    '  File "/home/ada/kernels/scan.py", line 31, in backward',
+    "    scan_kernel[grid](x)",
+    "RuntimeError: CUDA error: an illegal memory access was encountered",
+]
+
+
+@pytest.mark.parametrize(
+    ("xid", "raised", "action"),
+    [(31, ACCESS, "escalate"), (13, ACCESS, "escalate"), (79, ACCESS, "relaunch"),
+     (31, [], "relaunch")],
+)  # fmt: skip
+def test_a_fault_that_a_kernel_of_ones_own_may_have_made_is_for_a_person(
+    xid: int, raised: list[str], action: str
+) -> None:
+    line = f"kernel: NVRM: Xid (PCI:0000:1b:00): {xid}, pid=4711, name=python"
+    assert triage([*TRAIN, line, *raised], "failed", 1).action == action
+
+
+def test_a_demand_that_no_group_of_machines_can_meet_never_fits() -> None:
+    demand = "Autoscaler: Unsatisfied autoscaler demand: {}: ram: need 900, available 512"
+    never, later = demand.format("insufficient_resources"), demand.format("at_max_slices")
+    assert triage([never], "pending", None).action == "escalate"
+    assert triage([later], "pending", None).action == "wait"
+
+
+@pytest.mark.parametrize(("before", "name"), [([], "bad_node"), (TRAIN, "hardware_fault")])
+def test_a_fabric_that_does_not_come_up_is_the_nodes_before_the_first_step(
+    before: list[str], name: str
+) -> None:
+    said = "This is usually caused by a configuration error in the Fabric Manager or NVSwitches."
+    lines = [*before, "Failed to bind NVLink SHARP (NVLS) memory: CUDA error 401", said]
+    assert triage(lines, "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (["[mem] 99.4% of RAM used"], "oom_host"),
+        (["roofline: 99.4% of memory bandwidth"], "killed"),
+        (["mem: 99.4%"], "oom_host"),
+        (["mem: 49.4%"], "killed"),
+        (["GPU mem: 99.4%"], "killed"),
+        (["step 31 | loss 2.1 | mem: 99.4%"], "killed"),
+        (["index: 41% rss=254G/256G"], "oom_host"),
+        (["index: 41% rss=254G/256G", "index: 0% rss=2G/256G"], "killed"),
+        (["vram used=78G/80G"], "killed"),
+        (["rss=2G/256G disk=99G/100G"], "killed"),
+        (['{"OOMKilled":false,"ExitCode":137}'], "killed"),
+        (["svmem(total=540, available=1, percent=99.7)"], "oom_host"),
+        (["memory.max 68719476736", "memory.current 68719390720"], "oom_host"),
+        (["memory.max 68719476736", "memory.current 28719390720"], "killed"),
+        (["memory.current 68719390720"], "killed"),
+    ],
+)
+def test_memory_that_had_run_out_is_told_in_many_ways(said: list[str], name: str) -> None:
+    assert triage([*TRAIN, *said, "Killed"], "failed", 137).name == name
+
+
+@pytest.mark.parametrize("nan", ["nan", "'nan'", '"NaN"', "inf", "'inf'"])
+def test_a_norm_that_is_no_number_is_one_in_quotes_too(nan: str) -> None:
+    lines = [f"{{'loss': 1.{at}, 'grad_norm': {nan}, 'step': {at}}}" for at in range(4)]
+    assert triage(lines, "failed", 1).name == "numeric_instability"

@@ -1,22 +1,60 @@
-"""A handoff goes through what is open, one by one, and ends in the typed transfer."""
+"""A handoff goes through what is open, one by one, and ends in the typed transfer.
+
+What changes below a dialog that stands open, and what a form keeps when its plan fails.
+
+Which actions a run is offered, and the palette that lists them.
+"""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import events
 
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.table import TABLE
+from cockpit.app.commands import commands as commands_of
 from cockpit.model.alert import Evidence
+from cockpit.model.observed import UNCLEAR, Phase
 from cockpit.model.records import PointMark, note_of, points_of
-from cockpit.model.report import RunReport
-from screens.acting.form import FormScreen
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import WandbSpec
+from screens.acting.form import AckScreen, FormScreen
 from screens.acting.journal import PointsScreen
+from screens.acting.offers import (
+    GROUPS,
+    NEXT,
+    NOT_NOW,
+    RUNS,
+    Command,
+    PaletteScreen,
+    choices,
+    command_rows,
+    commands_like,
+    fields_of,
+    heading,
+    in_groups,
+    next_verb,
+    offers,
+    warning,
+)
+from screens.acting.plan import PlanScreen
+from screens.dialog import TOO_SOON, TextLine
 from screens.fleet import FleetScreen
+from screens.keys import Keys
 from tests.screens.acting.stand_in_service import StandInService
-from tests.screens.acting.test_plan import until
-from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.screens.acting.test_guarded import opened
+from tests.screens.acting.test_plan import failed, until
+from tests.screens.stand_in import StandIn, app_of, cockpit, screen_of, text_of, typed
 from tests.screens.stand_in_books import StandInBooks
 from tests.widgets import reports as made
+from tests.widgets.anything import words
+from widgets.painting.plan import FIELD_LABEL
+from widgets.scrolled import Paged
 
 
 def run_failed() -> RunReport:
@@ -151,3 +189,182 @@ async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> 
         await pilot.press("enter")
         await until(pilot, lambda: "handoff: presenting, read-only" in app.notice)
         assert isinstance(app.screen, FleetScreen)
+
+
+async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed() -> None:
+    service = StandInService()
+    service.trouble = RefuseError("--to is 'bob'; expected somebody else")
+    async with opened(service) as pilot:
+        await pilot.press("H", *"bob", "tab", *"good night", "enter")
+        await until(pilot, lambda: "esc back to what was typed" in text_of(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FormScreen))
+        assert "good night" in text_of(pilot.app)
+        service.trouble = None
+        await pilot.press("y", "enter")
+        await until(pilot, lambda: bool(service.planned))
+        assert service.planned[0][0].params == {"to": "boby", "note": "good night"}
+
+
+async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> None:
+    service = StandInService()
+    async with opened(service) as pilot:
+        await pilot.press("H", *"bob", "escape", "H")
+        assert pilot.app.screen.query("TextLine").first(TextLine).value == "bob"
+        await pilot.press("enter")
+        await until(pilot, lambda: "Type  handoff run-failed" in text_of(pilot.app))
+        await pilot.pause(0.4)
+        await typed(pilot, "handoff run-failed")
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(service.acted) and "DONE" in text_of(pilot.app))
+        await pilot.press("escape", "H")
+        assert pilot.app.screen.query("TextLine").first(TextLine).value == ""
+
+
+async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> None:
+    engine = StandIn(failed())
+    async with opened(StandInService(), engine=engine) as pilot:
+        await pilot.press("A")
+        report = engine.runs[0]
+        engine.tell(report.model_copy(update={"alerts": report.alerts[:1]}))
+        page = pilot.app.screen.query_one(Paged)
+        await until(pilot, lambda: all("is torn" not in line.plain for line in page.lines))
+
+
+async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None:
+    service, engine = StandInService(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
+        await pilot.press("A")
+        await pilot.pause(0.4)
+        report, pressed_before = engine.runs[0], events.Key("enter", None)
+        engine.tell(report.model_copy(update={"alerts": report.alerts[1:]}))
+        await until(pilot, lambda: "has closed: look again" in text_of(pilot.app))
+        pilot.app.post_message(pressed_before)
+        await until(pilot, lambda: TOO_SOON in text_of(pilot.app))
+        assert service.acted == []
+
+
+async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
+    service, engine = StandInService(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
+        await pilot.press("A")
+        await pilot.pause(0.4)
+        engine.runs.clear()
+        app_of(pilot)._take_all()
+        assert "is no longer in the run file" in text_of(pilot.app)
+        await pilot.press("enter", "u", "w", "escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+        assert service.acted == []
+
+
+async def test_a_plan_of_a_run_that_is_gone_does_nothing() -> None:
+    service, engine = StandInService(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
+        engine.runs.clear()
+        app_of(pilot)._take_all()
+        service.result = None
+        service.trouble = RefuseError("no run 'run-failed'")
+        screen_of(pilot.app, PlanScreen).plan_again("nothing was done")
+        await until(pilot, lambda: "■ no plan: no run 'run-failed'" in text_of(pilot.app))
+        await pilot.press("escape")
+        assert not isinstance(pilot.app.screen, PlanScreen | AckScreen)
+
+
+async def test_the_palette_puts_what_is_named_so_before_what_is_described_so() -> None:
+    async with opened(StandInService()) as pilot:
+        await pilot.press(":")
+        screen = pilot.app.screen
+        assert isinstance(screen, PaletteScreen)
+        commands = screen._commands
+        for letters, call in (("lineage", "act:lineage"), ("retain", "act:retain"),
+                              ("launch", "act:launch"), ("acknowledge", "act:ack")):  # fmt: skip
+            assert commands_like(commands, letters)[0].call == call
+
+
+@pytest.mark.parametrize("verb", [row.verb for row in TABLE])
+def test_a_title_names_the_run_and_labels_leave_room_for_their_marks(verb: str) -> None:
+    assert "run-a" in heading(verb, "run-a")
+    labels = [each.label for each in fields_of(verb, made.report())]
+    assert len(set(labels)) == len(labels)
+    assert all(len(label) <= FIELD_LABEL - len("▸ * ") for label in labels)
+
+
+def test_where_to_upload_to_stands_in_the_form_as_the_run_file_has_it() -> None:
+    report = made.report()
+    wandb = WandbSpec(entity="lab", project="moe", id="x")
+    report = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": wandb})})
+    assert [each.value for each in fields_of("sync", report)] == ["lab", "moe"]
+    bare = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": None})})
+    assert [each.value for each in fields_of("sync", bare)] == ["", ""]
+
+
+def test_a_job_is_called_healthy_by_its_verdict_alone() -> None:
+    def said(verb: str, verdict: Verdict, phase: Phase, state: str) -> str:
+        facets = made.facets(job=made.job(phase, state=state))
+        return warning(verb, made.report(verdict=verdict, facets=facets))
+
+    well, unknown = Verdict.HEALTHY, Verdict.UNKNOWN
+    assert said("relaunch", well, Phase.RUNNING, "RUNNING") == "running and healthy (RUNNING)"
+    assert said("relaunch", unknown, Phase.RUNNING, "RUNNING") == "running (RUNNING)"
+    assert said("relaunch", well, Phase.WAITING, "PENDING") == "waiting to run (PENDING)"
+    for verb in ("launch", "relaunch", "stop", "seal"):
+        assert said(verb, unknown, Phase.UNKNOWN, UNCLEAR) == "the job's state is unknown"
+
+
+def offers_failed(next_action: str = "relaunch from step 8,000") -> Any:
+    report = made.failed()
+    spec = report.spec.model_copy(update={"resubmit": ("python", "train.py")})
+    return report.model_copy(update={"spec": spec, "next_action": next_action})
+
+
+def listed(report: Any, reading_only: str = "") -> list[Command]:
+    return choices(report, offers(report, Keys(), reading_only))
+
+
+def test_the_next_safe_action_is_first_and_says_why() -> None:
+    first = listed(offers_failed())[0]
+    assert (first.verb, first.group, first.help) == ("relaunch", NEXT, "relaunch from step 8,000")
+    assert [each.group for each in listed(offers_failed())].count(NEXT) == 1
+
+
+@pytest.mark.parametrize(
+    ("advice", "verb"),
+    [("escalate to ada; do not relaunch", "escalate"), ("seal run-failed", "seal"),
+     ("fix evaluation.py:14, then relaunch", "ack"), ("relaunching it is no default", "ack")],
+)  # fmt: skip
+def test_advice_names_an_action_only_by_its_own_imperative(advice: str, verb: str) -> None:
+    assert next_verb(offers_failed(advice)) == verb
+
+
+def test_an_action_against_which_something_speaks_is_never_next() -> None:
+    listing = listed(made.report("run-well").model_copy(update={"next_action": "relaunch it"}))
+    assert all(each.group != NEXT for each in listing)
+    assert next(each for each in listing if each.verb == "relaunch").group == NOT_NOW
+    assert all(each.group == NOT_NOW for each in listed(offers_failed(), "read-only"))
+
+
+def test_what_failed_is_not_offered_to_be_sealed() -> None:
+    seal = next(each for each in listed(offers_failed()) if each.verb == "seal")
+    assert seal.group == NOT_NOW and seal.note == "not finished (FAILED)"
+
+
+def test_the_runs_stand_there_as_in_the_fleet_the_worst_first() -> None:
+    fleet = StandIn(*reversed(made.fleet()))
+    app = cockpit(engine=fleet)
+    listing = [each.title for each in commands_of(app, ("everywhere",), "") if each.group == RUNS]
+    assert listing[0] in ("run-failed", "run-nan") and listing[-1] == "run-well"
+
+
+commands = st.builds(Command, title=words, help=words, call=words, key=words, why_not=words,
+                     note=words, group=st.sampled_from(GROUPS))  # fmt: skip
+
+
+@given(st.lists(commands, max_size=4).map(in_groups), st.integers(1, 200), st.booleans())
+def test_property_no_line_is_too_wide(listing: list[Command], width: int, headed: bool) -> None:
+    rows = command_rows(listing, headed)
+    painted = [line for row in rows for line in row.paint(width, True)]
+    assert all(line.cell_length <= max(width, 16) for line in painted)
+    assert [row.key for row in rows if row.key] == [str(at) for at in range(len(listing))]

@@ -1,10 +1,18 @@
-"""A checkpoint that is one file: its step is read without running anything of it."""
+"""A checkpoint that is one file: its step is read without running anything of it.
+
+A marker without data is no checkpoint, in any layout (SPEC K).
+
+What is missing of a save by many ranks, by what its own files say.
+
+Very many step folders: the newest at once, the others over later looks, the rest counted.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import pickle
+import shutil
 import struct
 import zipfile
 from collections import OrderedDict
@@ -17,8 +25,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.cli import main
+from cockpit.model.clock import FixedClock
+from cockpit.model.run import CheckpointSpec
+from cockpit.sources.checkpoints import host
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says
-from tests.sources.checkpoints.trees import NOW, put
+from cockpit.sources.checkpoints.bucket import WALK_EVERY
+from cockpit.sources.checkpoints.contents import HERE, TreeListing
+from cockpit.sources.checkpoints.host import HostTree
+from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
+from tests.queries import queries_of
+from tests.rules.making import run_spec
+from tests.sources.checkpoints.test_source import observed, run_of, value_of
+from tests.sources.checkpoints.trees import NOW, levanter, metadata, put, settle
 
 
 def archive(state: object, how: int = zipfile.ZIP_STORED) -> bytes:
@@ -204,3 +222,339 @@ def test_exports_beside_checkpoints_do_not_hide_them(
     assert [item["step"] for item in listed(run, capsys)["items"]] == [6]
     put(run / "checkpoints" / "ckpt.pt", archive({"step": 7}))
     assert [item["step"] for item in listed(run, capsys)["items"]] == [7]
+
+
+HEX = "0bad1eb8d98e1c96ba435d5c737bd233"
+META = metadata(500, NOW - 3600).encode()
+ORBAX = {
+    "500/_CHECKPOINT_METADATA": b"{}", "500/items/_METADATA": b"{}", "500/items/_sharding": b"{}",
+    "500/items/array_metadatas/process_0": b"{}", "500/items/manifest.ocdbt": b"m",
+    "500/items/ocdbt.process_0/manifest.ocdbt": b"m",
+}  # fmt: skip
+HF = {
+    "checkpoint-500/trainer_state.json": b"{}", "checkpoint-500/config.json": b"{}",
+    "checkpoint-500/training_args.bin": b"t", "checkpoint-500/rng_state.pth": b"r",
+}  # fmt: skip
+EMPTIED: dict[str, dict[str, bytes]] = {
+    "levanter": {"step-500/metadata.json": META},
+    "levanter, its manifest": {"step-500/metadata.json": META, "step-500/manifest.ocdbt": b"m"},
+    "levanter, an empty array": {"step-500/metadata.json": META, f"step-500/d/{HEX}": b""},
+    "levanter, zarr's descriptions": {
+        "step-500/metadata.json": META, "step-500/model/w/zarr.json": b"{}",
+        "step-500/model/w/.zarray": b"{}",
+    },
+    "orbax": ORBAX,
+    "orbax, its marker": {"500/_CHECKPOINT_METADATA": b"{}", "500/commit_success.txt": b"ok"},
+    "hf": HF,
+    "hf, its optimizer alone": {**HF, "checkpoint-500/optimizer.pt": b"o"},
+    "hf, weights cut to nothing": {
+        **HF, "checkpoint-500/optimizer.pt": b"o", "checkpoint-500/model.safetensors": b"",
+    },
+    "torchtitan": {"step-500/.metadata": b"m", "step-500/__0_0.distcp": b""},
+    "deepspeed": {"latest": b"global_step500", "global_step500/README.md": b"x"},
+    "megatron": {
+        "latest_checkpointed_iteration.txt": b"500", "iter_0000500/metadata.json": b"{}",
+        "iter_0000500/.metadata": b"m",
+    },
+}  # fmt: skip
+WHOLE: dict[str, dict[str, bytes]] = {
+    "levanter": {
+        "step-500/metadata.json": META, "step-500/manifest.ocdbt": b"m", f"step-500/d/{HEX}": b"a",
+        f"step-500/d/{HEX}.__lock": b"",
+    },
+    "levanter, zarr": {"step-500/metadata.json": META, "step-500/model/w/c/0/0": b"a"},
+    "orbax": {**ORBAX, f"500/items/ocdbt.process_0/d/{HEX}": b"a"},
+    "hf": {**HF, "checkpoint-500/optimizer.pt": b"o", "checkpoint-500/model.safetensors": b"w"},
+    "hf, an adapter": {
+        **HF, "checkpoint-500/optimizer.pt": b"o", "checkpoint-500/adapter_model.safetensors": b"w",
+    },
+    "torchtitan, a rank with nothing": {
+        "step-500/.metadata": b"m", "step-500/__0_0.distcp": b"a", "step-500/__1_0.distcp": b"",
+    },
+    "megatron, distributed": {
+        "latest_checkpointed_iteration.txt": b"500", "iter_0000500/metadata.json": b"{}",
+        "iter_0000500/common.pt": b"c", "iter_0000500/__0_0.distcp": b"a",
+        "iter_0000500/.metadata": b"m",
+    },
+}  # fmt: skip
+
+
+def emptied_listed(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["checkpoints", str(root), "--json", *words]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.mark.parametrize("name", EMPTIED)
+def test_a_marker_without_data_is_incomplete_at_once(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, content in EMPTIED[name].items():
+        put(tmp_path / path, content, at=tmp_path.stat().st_mtime)
+    document = emptied_listed(tmp_path, capsys, "--layout", name.partition(",")[0])
+    (item,) = document["items"]
+    assert (item["step"], item["state"]) == (500, "incomplete")
+    assert any(word in item["note"] for word in ("no data beside", "empty", "weights beside"))
+    assert document["latest_complete"] is None and document["relaunch_from"] is None
+
+
+STATE = "checkpoint-500/trainer_state.json"
+OPTIMIZER = {"checkpoint-500/optimizer.pt": b"o"}
+TORN: dict[str, tuple[dict[str, bytes], str]] = {
+    "a part of the weights": (
+        {**HF, **OPTIMIZER, "checkpoint-500/model-00002-of-00003.safetensors": b"w"},
+        "1 of 3 parts of model.safetensors",
+    ),
+    "a state cut off by a full disk": (
+        {**HF, **OPTIMIZER, "checkpoint-500/model.safetensors": b"w", STATE: b'{"log_his' * 99},
+        "trainer_state.json is truncated",
+    ),
+    "shards that nothing describes": (
+        {**HF, "checkpoint-500/pytorch_model_fsdp_0/__0_0.distcp": b"w"},
+        "no pytorch_model_fsdp_0/.metadata",
+    ),
+    "an optimizer without its model": (
+        {"latest": b"global_step500", "global_step500/zero_pp_rank_0_optim_states.pt": b"o"},
+        "no model states beside the optimizer's",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_what_its_own_names_say_must_be_there_is_missed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, content in TORN[name][0].items():
+        put(tmp_path / path, content)
+    settle(tmp_path, NOW - 7200)
+    document = emptied_listed(tmp_path, capsys)
+    (item,) = document["items"]
+    assert (item["state"], item["note"]) == ("incomplete", TORN[name][1])
+    assert document["relaunch_from"] is None
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_real_trainers_leave_is_complete(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, content in WHOLE[name].items():
+        put(tmp_path / path, content)
+    (item,) = emptied_listed(tmp_path, capsys)["items"]
+    assert (item["step"], item["state"], item["note"]) == (500, "complete", None)
+
+
+def test_a_layout_of_ones_own_needs_data_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "snap_7" / "DONE", b"")
+    put(tmp_path / "snap_6" / "DONE", b"")
+    put(tmp_path / "snap_6" / "w", b"w")
+    put(tmp_path / "best" / "DONE", b"")
+    put(tmp_path / "best" / "w", b"w")
+    words = ("--pattern", r"snap_(\d+)", "--marker", "DONE")
+    found = {
+        item["step"]: item["state"] for item in emptied_listed(tmp_path, capsys, *words)["items"]
+    }
+    assert found == {6: "complete", 7: "incomplete"}
+    document = emptied_listed(tmp_path, capsys, "--pattern", "best", "--marker", "DONE")
+    assert document["relaunch_from"]["path"].endswith("/best")
+    put(tmp_path / "model_latest.bin", b"w")
+    document = emptied_listed(tmp_path, capsys, "--pattern", r"model_latest\.bin", "--marker", "")
+    assert [item["state"] for item in document["items"]] == ["complete"]
+
+
+def test_what_only_a_marker_is_left_of_the_trainer_would_load_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levanter(tmp_path, 400)
+    shutil.rmtree(levanter(tmp_path, 500) / "d")
+    document = emptied_listed(tmp_path, capsys)
+    assert document["relaunch_from"]["step"] == 400
+    assert document["trainer_would_load"]["step"] == 500
+
+
+class Still:
+    def now(self) -> float:
+        return NOW
+
+    def monotonic(self) -> float:
+        return NOW
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("how", ["removed", "truncated"])
+async def test_data_that_goes_later_is_missed_by_a_cockpit_that_watches(
+    how: str, tmp_path: Path
+) -> None:
+    folder = levanter(tmp_path, 500)
+    put(folder / "d" / HEX, b"a")
+    (folder / "d" / "0c0ffee0").unlink()
+    run = run_spec(checkpoints=CheckpointSpec(path=(str(tmp_path),)))
+    source = Checkpoints(Still())
+
+    async def state() -> str:
+        value = (await source.observe(queries_of([run])))["toy"].value
+        assert value is not None
+        return value.items[0].state.value
+
+    assert [await state() for _ in range(3)] == ["complete"] * 3
+    if how == "removed":
+        (folder / "d" / HEX).unlink()
+    else:
+        (folder / "d" / HEX).write_bytes(b"")
+    looks = 1 if how == "removed" else WALK_EVERY + 1
+    assert [await state() for _ in range(looks)][-1] == "incomplete"
+
+
+def shard(parts: object) -> bytes:
+    return archive({"optimizer_state_dict": {"zero_stage": 2, "partition_count": parts}})
+
+
+def saved(root: Path, step: int, ranks: tuple[int, ...], parts: object) -> None:
+    folder = root / f"global_step{step}"
+    put(folder / "mp_rank_00_model_states.pt", archive({"module": {}}))
+    for rank in ranks:
+        name = f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
+        put(folder / name, shard(parts) if parts is not None else b"x")
+    put(root / "latest", f"global_step{step}".encode())
+
+
+def parts_listed(root: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    settle(root, NOW - 3600)
+    assert main(["checkpoints", str(root), "--json"]) == 0
+    items: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
+    return items
+
+
+@pytest.mark.parametrize(
+    ("ranks", "parts", "state", "note"),
+    [
+        ((0, 1, 2, 3), [4, 4], "complete", None),
+        ((0, 1, 2), [4, 4], "incomplete", "3 of 4 parts of the optimizer (rank 3 is missing)"),
+        ((0, 1, 2), 4, "incomplete", "3 of 4 parts of the optimizer (rank 3 is missing)"),
+        ((0, 1, 3), None, "incomplete", "files of some ranks are missing"),
+        ((0, 1, 2), None, "unknown", "cannot tell how many ranks have saved"),
+    ],
+)
+def test_the_last_ranks_part_of_a_save_of_deepspeed(
+    ranks: tuple[int, ...],
+    parts: object,
+    state: str,
+    note: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved(tmp_path, 500, ranks, parts)
+    (item,) = parts_listed(tmp_path, capsys)
+    assert (item["step"], item["state"]) == (500, state)
+    assert item["note"] == note or (note is not None and note in item["note"])
+
+
+def test_another_save_from_as_many_ranks_bears_it_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path, 400, (0, 1, 2), None)
+    saved(tmp_path, 500, (0, 1, 2), None)
+    assert [item["state"] for item in parts_listed(tmp_path, capsys)] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "state"),
+    [
+        ((), "complete"),
+        (("random_states_0.pkl", "random_states_1.pkl"), "incomplete"),
+        (("random_states_0.pkl",), "incomplete"),
+        (("model.safetensors",), "incomplete"),
+        (("optimizer.bin",), "unknown"),
+    ],
+)
+def test_a_save_of_accelerate(
+    lost: tuple[str, ...], state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {
+        "model.safetensors", "optimizer.bin", "scheduler.bin", "random_states_0.pkl",
+        "random_states_1.pkl",
+    }  # fmt: skip
+    for step in (200, 300):
+        for name in names - set(lost if step == 300 else ()):
+            put(tmp_path / f"step_{step}" / name, b"x")
+    found = parts_listed(tmp_path, capsys)
+    assert [(item["step"], item["state"]) for item in found] == [(200, "complete"), (300, state)]
+
+
+COUNT, NEWEST, MORE = 90, 10, 10
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a root with many folders, of which a look has time for ``MORE`` beside the newest."""
+    for step in range(1, COUNT + 1):
+        levanter(tmp_path / "c", 7 * step, at=NOW - 1000)
+    monkeypatch.setattr(host, "HERE", HERE._replace(newest=NEWEST, growth=1, rounds=3))
+    return tmp_path / "c"
+
+
+async def test_the_newest_steps_come_first_and_the_rest_over_later_looks(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, run = Checkpoints(FixedClock(NOW)), run_of(root)
+    left = []
+    for _ in range(3):
+        value = value_of(await observed(source, run, alive=True))
+        seen = [item.step for item in value.items]
+        assert seen == [7 * step for step in range(COUNT - len(seen) + 1, COUNT + 1)]
+        assert value.latest_complete == 7 * COUNT and value.relaunch_from is not None
+        assert len(seen) + value.unjudged == COUNT
+        assert value.to_json().get("unjudged", 0) == value.unjudged
+        assert (value.trainer_would_load is None) == bool(value.unjudged), "it may go by others"
+        left.append(value.unjudged)
+    assert left == [COUNT - NEWEST - MORE, COUNT - 2 * (NEWEST + MORE), 0]
+    monkeypatch.undo()
+    assert value.items == list_checkpoints([str(root)], now=NOW).items
+
+
+async def test_none_is_picked_while_the_only_whole_ones_have_had_no_turn(root: Path) -> None:
+    for step in range(COUNT - NEWEST - MORE + 1, COUNT + 1):
+        (root / f"step-{7 * step}" / "metadata.json").unlink()
+    source, run = Checkpoints(FixedClock(NOW)), run_of(root)
+    value = value_of(await observed(source, run, alive=True))
+    assert value.unlisted == (str(root),) and value.latest_complete is None
+    value = value_of(await observed(source, run, alive=True))
+    assert value.unlisted == () and value.latest_complete == 7 * (COUNT - NEWEST - MORE)
+    whole = [item for item in value.items if item.complete]
+    assert len(value.items) == 2 * (NEWEST + MORE) and len(whole) == NEWEST + MORE, (
+        "none is lost again"
+    )
+
+
+async def test_one_that_goes_bad_later_is_noticed_when_its_turn_comes(root: Path) -> None:
+    source, run = Checkpoints(FixedClock(NOW)), run_of(root)
+    for _ in range(3):
+        await observed(source, run, alive=True)
+    (root / "step-7" / "metadata.json").unlink()
+    for _ in range(3):
+        value = value_of(await observed(source, run, alive=True))
+    assert [item.step for item in value.items if not item.complete] == [7]
+
+
+async def test_a_folder_above_one_that_came_late_is_looked_into_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levanter(tmp_path / "c" / "run" / "checkpoints", 7)
+    monkeypatch.setattr(host, "HERE", HERE._replace(barren=5))
+    asked, late = HostTree.fetch, {str(tmp_path / "c" / "run" / "checkpoints")}
+
+    async def without_some(tree: HostTree, *what: Any, **more: Any) -> TreeListing:
+        found = await asked(tree, *what, **more)
+        for path in late:
+            found.levels.pop(path, None)
+        return found
+
+    monkeypatch.setattr(HostTree, "fetch", without_some)
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path / "c")
+    first = value_of(await observed(source, run, alive=True))
+    assert first.items == () and first.unjudged
+    late.clear()
+    assert value_of(await observed(source, run, alive=True)).latest_complete == 7

@@ -1,4 +1,7 @@
-"""Logs on an ssh host, read by scripts: mostly by this machine's own sh, in counted trips."""
+"""Logs on an ssh host, read by scripts: mostly by this machine's own sh, in counted trips.
+
+A log on a host without Python: its newest bytes, over a real sshd.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.hosts import link, ranges
+from cockpit.hosts.link import know_pythons
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -444,3 +448,31 @@ async def test_asking_for_two_hundred_logs_again_takes_few_bytes(
     values = await logs.observe(queries)
     assert 0 < sum(sent) < 6_000, "all have grown"
     assert all(facet.value is not None and not facet.value.rows for facet in values.values())
+
+
+@pytest.fixture
+def plain_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        know_pythons({server.host: "no-such-python"})
+        yield server
+        know_pythons({})
+
+
+@needs_sshd
+async def test_its_newest_lines_are_followed(plain_box: Sshd) -> None:
+    def asked(name: str) -> list[Query]:
+        spec = JobSpec(kind="box", host=plain_box.host, log=f"ssh://{plain_box.host}/~/{name}")
+        return [Query(run=RunSpec(name="r", job=spec))]
+
+    log, logs = plain_box.home / "run 1.log", Logs(SystemClock())
+    log.write_text("".join(f"step {number} loss 2.5\n" for number in range(9000)))
+    for query in (asked("run 1.log"), asked("run *.log")):
+        value = (await logs.observe(query))["r"].value
+        assert value is not None and value.rows[-1].step == 8999 and len(value.lines) == 50
+    with log.open("a") as file:
+        file.write("step 9000 loss 2.5\n")
+    value = (await logs.observe(asked("run *.log")))["r"].value
+    assert value is not None and value.rows[-1].step == 9000
+    error = (await Logs(SystemClock()).observe(asked("none.log")))["r"].error
+    assert error is not None and error.kind is ErrorKind.NOT_FOUND
