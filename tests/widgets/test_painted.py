@@ -225,37 +225,31 @@ def looked_again(report: RunReport, after: float) -> RunReport:
     )
 
 
-@pytest.mark.parametrize("painted", [panel, listed, narrow])
+PAINTED: tuple[Callable[[RunReport, float], list[Content]], ...] = (panel, listed, narrow)
+
+
 @given(anything.any_report(), st.sampled_from([1.0, 15.0, 600.0, 7200.0]), st.floats(0.0, 1e5))
 def test_another_look_that_finds_all_as_it_was_paints_the_same_or_is_painted(
-    painted: Callable[[RunReport, float], list[Content]],
-    report: RunReport,
-    after: float,
-    late: float,
+    report: RunReport, after: float, late: float
 ) -> None:
-    now = report.checked_at + after + late
-    found = kept(report, now, (), partial(painted, report, now))
-    again = looked_again(report, after)
-    if found.holds(again, now, ()):
-        assert [line.markup for line in painted(again, now)] == [
-            line.markup for line in found.lines
-        ]
+    now, again = report.checked_at + after + late, looked_again(report, after)
+    for painted in PAINTED:
+        found = kept(report, now, (), partial(painted, report, now))
+        if found.holds(again, now, ()):
+            same = [line.markup for line in found.lines]
+            assert [line.markup for line in painted(again, now)] == same, painted
 
 
-@pytest.mark.parametrize("painted", [panel, listed, narrow])
 @given(anything.any_report(), anything.any_report(), st.floats(0.0, 1e5))
-def test_what_is_said_to_be_unpainted_is(
-    painted: Callable[[RunReport, float], list[Content]],
-    report: RunReport,
-    other: RunReport,
-    late: float,
-) -> None:
+def test_what_is_said_to_be_unpainted_is(report: RunReport, other: RunReport, late: float) -> None:
     unseen = {name: facet for name, facet in other.facets.items() if name in UNPAINTED}
     facets = report.facets.model_copy(update=unseen)
     again, now = report.model_copy(update={"facets": facets}), report.checked_at + late
-    found = kept(report, now, (), partial(painted, report, now))
-    assert found.of_look or found.holds(again, now, ())
-    assert [line.markup for line in painted(again, now)] == [line.markup for line in found.lines]
+    for painted in PAINTED:
+        found = kept(report, now, (), partial(painted, report, now))
+        assert found.of_look or found.holds(again, now, ())
+        same = [line.markup for line in found.lines]
+        assert [line.markup for line in painted(again, now)] == same, painted
 
 
 def test_who_tells_the_step_goes_by_when_was_looked() -> None:

@@ -303,7 +303,7 @@ def both(rows: list[Row], run: RunSpec, cut: int) -> int:
     return sum(taken)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([0.0, 0.01, 0.1, 0.5]),

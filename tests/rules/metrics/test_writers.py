@@ -81,9 +81,10 @@ TURNS: dict[str, Callable[[], Turns]] = {
 STRICT = TURNS["strict"]()
 
 
-@pytest.mark.parametrize("before", [[], FORMER], ids=["at once", "later"])
-@pytest.mark.parametrize("lead", [-900, -60, -43, 40, 700])
-@pytest.mark.parametrize("strides", [(1, 1), (10, 10), (1, 10), (10, 1), (10, 7)], ids=str)
+@pytest.mark.parametrize(
+    ("lead", "before"), [(-900, FORMER), (-43, FORMER), (-60, []), (40, []), (700, FORMER)]
+)
+@pytest.mark.parametrize("strides", [(1, 1), (1, 10), (10, 7)], ids=str)
 @pytest.mark.parametrize("turns", TURNS)
 def test_two_by_turns_are_one_restart_or_none(
     turns: str, strides: tuple[int, int], lead: int, before: list[Row]
@@ -282,7 +283,7 @@ def test_a_loss_that_swings_slowly_opens_nothing_that_closes_by_itself(seed: int
         swing = 0.95 * swing + drawn.gauss(0, 0.04)
         at = T0 + step + (120 if step >= 1000 else 0)
         seen.append(Row(step, at, 2 + 6 * math.pow(1 + step / 50, -0.6) + swing))
-    looks = range(1050, 1500, 10)
+    looks = range(1050, 1500, 20)
     assert not any(alerts(seen[:count], T0 + 1100) for count in looks)
 
 
@@ -358,7 +359,7 @@ def test_two_writers_by_turns_are_no_restarts(rows_each: int) -> None:
         found = interleaved(lead, rows_each)
         keys = {
             each.key
-            for end in range(0, len(found), 16)
+            for end in range(0, len(found), 32)
             for each in alerts([*MISMATCH_FORMER, *found[: end + 1]])
         }
         assert len(keys) <= most, f"{lead}: {sorted(keys)}"

@@ -132,17 +132,17 @@ def shorter(path: Path, beside: Path) -> None:
 
 
 def longer(path: Path, beside: Path) -> None:
-    launch(beside, "abc", *rows(0, 9000, "7.5", lr="0.5")).replace(path)
+    launch(beside, "abc", *rows(0, 3000, "7.5", lr="0.5")).replace(path)
 
 
 def half_written(path: Path, _: Path) -> None:
     with path.open("ab") as file:
         file.write(path.read_bytes()[-5000:-4000])
-    launch(path.parent.parent, "abc", *many(6000, 7000), day=2)
+    launch(path.parent.parent, "abc", *many(2000, 2400), day=2)
 
 
 def gone(path: Path, _: Path) -> None:
-    launch(path.parent.parent, "abc", *many(6000, 7000), day=2)
+    launch(path.parent.parent, "abc", *many(2000, 2400), day=2)
     path.unlink()
 
 
@@ -152,7 +152,7 @@ async def test_what_became_of_a_file_is_seen_as_here(
 ) -> None:
     folder = tmp_path / "wandb"
     folder.mkdir()
-    path = launch(folder, "abc", *many(0, 6000))
+    path = launch(folder, "abc", *many(0, 2000))
     run, asked = spec(folder, id="abc"), ("loss", "lr")
     curves, source = reading(CallsHere())
     await read(curves, run, *asked)
@@ -177,7 +177,7 @@ async def test_plot_reads_a_run_on_a_real_host(
         monkeypatch.setenv("PATH", f"{sshd.root}/bin:{os.environ['PATH']}")
         folder = sshd.home / "wandb"
         folder.mkdir()
-        launch(folder, "abc", *many(0, 8000))
+        launch(folder, "abc", *many(0, 2000))
         run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~", id="abc"))
         found = await plot.read(run, ("loss", "eval/accuracy"), SPAN)
-        assert [(each.rows, each.share, each.why) for each in found.curves] == [(8000, 1.0, "")] * 2
+        assert [(each.rows, each.share, each.why) for each in found.curves] == [(2000, 1.0, "")] * 2
