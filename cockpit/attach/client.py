@@ -216,7 +216,8 @@ class AttachedEngine:
         connection.say(say="hello", attends=self._attends, visible=self._visible)
         self._connection, self._last = connection, {}
         starter.came_up()
-        await self._look_for_other_builds(meeting)
+        with contextlib.suppress(TimeoutError, OSError):
+            self._other_builds = await offload(of_other_builds, meeting, deadline=RECALL_WITHIN)
         try:
             await connection.listen(self._take)
         except HungError:
@@ -225,17 +226,18 @@ class AttachedEngine:
         except WireError as error:
             self._state = f"not attached: {error}"
             await self._clock.sleep(PAUSES[0])
-            return self._misunderstood(connection)
+            # An engine that speaks otherwise is replaced once: the fault may be this window's.
+            if self._replaced_one or _is_watch(connection):
+                return None
+            self._replaced_one = True
+            return connection.peer
         except (EOFError, OSError):
-            self._gone(connection)
+            self._state = "looking for another engine"
+            self._note(f"{_engine_name(connection)} went at {clock_time(self._clock.now())}")
         finally:
             connection.close()
             self._connection, self._engine_notices = None, ()
         return None
-
-    async def _look_for_other_builds(self, meeting: Meeting) -> None:
-        with contextlib.suppress(TimeoutError, OSError):
-            self._other_builds = await offload(of_other_builds, meeting, deadline=RECALL_WITHIN)
 
     async def _reach(
         self, meeting: Meeting, starter: Starter, hung: Peer | None
@@ -287,18 +289,6 @@ class AttachedEngine:
         pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
         self._failures += 1
         await self._clock.sleep(pause)
-
-    def _misunderstood(self, connection: Connection) -> Peer | None:
-        """Return who is to be replaced as it speaks otherwise: once, for it may be this window."""
-        if self._replaced_one or _is_watch(connection):
-            return None
-        self._replaced_one = True
-        return connection.peer
-
-    def _gone(self, connection: Connection) -> None:
-        """Say that an engine has ended; it did not because of this window."""
-        self._state = "looking for another engine"
-        self._note(f"{_engine_name(connection)} went at {clock_time(self._clock.now())}")
 
     def _note(self, event: str) -> None:
         self._events = [*self._events[-1:], (self._clock.monotonic(), event)]  # two at most

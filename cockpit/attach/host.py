@@ -9,7 +9,7 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
@@ -68,22 +68,19 @@ class WindowService(Service):
                 meeting = meeting_of(self._engine.file.path)
                 who = await served_by(meeting)
                 if who is None or who.kind == "engine":
-                    await self._serve_at(meeting)
+                    server = EngineServer(self._engine, meeting, "watch", self._clock)
+                    server.more_notices = self.more_notices
+                    await server.open()
+                    self._server, self._trouble = server, None
+                    try:
+                        await server.beat()
+                    finally:
+                        self._server = None
+                        await server.close()
                 self._trouble = None
             except (MeetingError, OSError) as error:
                 self._trouble = f"windows are not served: {error}"
             await self._clock.sleep(LOOK_AGAIN)
-
-    async def _serve_at(self, meeting: Meeting) -> None:
-        server = EngineServer(self._engine, meeting, "watch", self._clock)
-        server.more_notices = self.more_notices
-        await server.open()
-        self._server, self._trouble = server, None
-        try:
-            await server.beat()
-        finally:
-            self._server = None
-            await server.close()
 
 
 async def served_by(meeting: Meeting, but_for: int = 0) -> Hello | None:
@@ -194,17 +191,14 @@ class Hosting:
                 if not task.cancelled():
                     task.result()
         finally:
-            await self._leave(work)
-
-    async def _leave(self, work: Sequence[asyncio.Future[None]]) -> None:
-        await self._server.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_WITHIN):
-                if self._services is not None:
-                    await self._services.stop(LEAVE_WITHIN)
-                for task in work:
-                    task.cancel()
-                await asyncio.gather(*work, return_exceptions=True)
+            await self._server.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_WITHIN):
+                    if self._services is not None:
+                        await self._services.stop(LEAVE_WITHIN)
+                    for task in work:
+                        task.cancel()
+                    await asyncio.gather(*work, return_exceptions=True)
 
     def _notices(self) -> tuple[str, ...]:
         server = self._server
@@ -223,25 +217,21 @@ class Hosting:
                 while not server.windows and not server.replaced:
                     await self._change()
         while server.windows and not server.replaced:
-            await self._attend(server.attended)
+            if server.attended and self._services is None:
+                who = await ask_operator(self._engine.file)
+                self._said = () if who.notice is None else (who.notice,)
+                ring = self._server.ring
+                beside = (self._engine, self._store, self._clock, who.name, ring, self._began)
+                self._services = Starting(partial(app_services, *beside), self._clock)
+                self._services.start()
+            elif not server.attended and self._services is not None:
+                services, self._services = self._services, None
+                await services.stop(LEAVE_WITHIN)
             await self._change()
 
     async def _change(self) -> None:
         await self._server.changed.wait()
         self._server.changed.clear()
-
-    async def _attend(self, wanted: bool) -> None:
-        """Run the services that tell people and look after launches, or stop them."""
-        if wanted and self._services is None:
-            who = await ask_operator(self._engine.file)
-            self._said = () if who.notice is None else (who.notice,)
-            ring = self._server.ring
-            beside = (self._engine, self._store, self._clock, who.name, ring, self._began)
-            self._services = Starting(partial(app_services, *beside), self._clock)
-            self._services.start()
-        elif not wanted and self._services is not None:
-            services, self._services = self._services, None
-            await services.stop(LEAVE_WITHIN)
 
 
 def leave(code: int) -> NoReturn:

@@ -218,7 +218,12 @@ def read_claim(root: str, run: str) -> dict[str, Any]:
     folder = place_of(root)
     own = folder / OWN
     if not os.path.lexists(folder):
-        return _of_missing(folder)
+        disk, above = unmounted(folder), nearest(folder)
+        if disk is not None:
+            return {"trouble": f"is not there: the disk at {disk} is not mounted"}
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            return {"trouble": f"is not there, and this user may not make it in {above}"}
+        return {"missing": True}
     if not folder.is_dir() or not os.access(folder, os.X_OK):
         return {"trouble": "cannot be entered, or is not a folder"}
     try:
@@ -228,15 +233,6 @@ def read_claim(root: str, run: str) -> dict[str, Any]:
         where = Path(str(error.filename)).relative_to(folder)
         return {"unreadable": str(where)}
     return {"launches": names, "text": text, "closed": not os.access(folder, os.W_OK)}
-
-
-def _of_missing(folder: Path) -> dict[str, Any]:
-    disk, above = unmounted(folder), nearest(folder)
-    if disk is not None:
-        return {"trouble": f"is not there: the disk at {disk} is not mounted"}
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        return {"trouble": f"is not there, and this user may not make it in {above}"}
-    return {"missing": True}
 
 
 def _launches(own: Path, run: str) -> list[str]:

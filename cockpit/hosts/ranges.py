@@ -40,10 +40,7 @@ LATER = {"errno": errno.EAGAIN, "text": "too much requested at once"}
 
 
 def pieces(
-    asks: Sequence[Sequence[Any]],
-    room: int,
-    folders: Sequence[Sequence[Any]] = (),
-    word: str = "",
+    asks: Sequence[Sequence[Any]], room: int, folders: Sequence[Sequence[Any]] = (), word: str = ""
 ) -> list[Any]:
     """Return this machine's clock and what its files are, in one go.
 

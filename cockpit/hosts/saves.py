@@ -51,7 +51,11 @@ def save_identity(path: str, markers: list[str]) -> dict[str, Any]:
             inner = (place / name).lstat()
             seen.append([name, inner.st_ino, inner.st_mtime_ns, inner.st_size])
     if stat.S_ISDIR(found.st_mode):
-        _no_mount(place)
+        # What is mounted in the folder would be emptied too.
+        real = os.path.realpath(place).rstrip("/")
+        for point in mount_points():
+            if point == real or point.startswith(real + "/"):
+                raise _left_alone(place, f"has {point} mounted in it: left alone")
         _nothing_later(place, [name for name, *_ in seen])
     return {
         "device": found.st_dev,
@@ -68,14 +72,6 @@ def mount_points() -> list[str]:
     except OSError:
         return []
     return [point for point, _ in mounts(text)]
-
-
-def _no_mount(place: Path) -> None:
-    """Refuse a folder in which another disk or folder is mounted: that would be emptied too."""
-    real = os.path.realpath(place).rstrip("/")
-    for point in mount_points():
-        if point == real or point.startswith(real + "/"):
-            raise _left_alone(place, f"has {point} mounted in it: left alone")
 
 
 def _nothing_later(place: Path, markers: list[str]) -> None:

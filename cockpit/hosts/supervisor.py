@@ -247,7 +247,11 @@ def _guarded(launch: Launch, held: list[int]) -> int:
     except Refused:
         _tell(note, launch, FAILED)
         raise
-    return _stay(launch, child, status, note)
+    _answer({"pid": child.pid, "start": started_at(child.pid) or time.time()})
+    ended = child.wait()
+    status.write(ended)
+    _tell(note, launch, ENDED, child.pid, ended)
+    return ended
 
 
 def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -> Child:
@@ -287,15 +291,6 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
         _restore(launch.pid_file, former)
         raise _cannot_now(launch, status, error) from error
     return child
-
-
-def _stay(launch: Launch, child: Child, status: Status, note: Path | None) -> int:
-    """Answer whoever waits, then wait for the command's end and note it."""
-    _answer({"pid": child.pid, "start": started_at(child.pid) or time.time()})
-    ended = child.wait()
-    status.write(ended)
-    _tell(note, launch, ENDED, child.pid, ended)
-    return ended
 
 
 def _use_up(launch: Launch) -> Path | None:

@@ -81,17 +81,13 @@ def _read_key(path: Path) -> bytes:
 
 def token_of(offer: Offer, key: bytes) -> str:
     """Return what comes back when the offer is taken."""
-    return f"{offer.ref}.{_signature(offer, key)}"
+    digest = hmac.new(key, offer.signed.encode(), hashlib.sha256).digest()
+    return f"{offer.ref}.{base64.urlsafe_b64encode(digest).decode('ascii')[:_SIGNED]}"
 
 
 def signed_by_us(token: str, offer: Offer, key: bytes) -> bool:
     """Tell whether a token is this offer's, signed with this key."""
     return hmac.compare_digest(token.encode(), token_of(offer, key).encode())
-
-
-def _signature(offer: Offer, key: bytes) -> str:
-    digest = hmac.new(key, offer.signed.encode(), hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(digest).decode("ascii")[:_SIGNED]
 
 
 class Attached(NamedTuple):

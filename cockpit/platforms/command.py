@@ -114,10 +114,7 @@ def values_of(
 
 
 def as_sent(
-    platform: Platform | None,
-    run: RunSpec,
-    words: Sequence[str],
-    values: Mapping[str, str | None],
+    platform: Platform | None, run: RunSpec, words: Sequence[str], values: Mapping[str, str | None]
 ) -> tuple[str, ...]:
     """Return the recorded words as they are sent: filled, and in the form of their platform.
 

@@ -224,7 +224,10 @@ class LaunchingPlatform(Platform):
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Take a submission in while its id is free and nothing of its lineage lives."""
         self.name_for(submission.launch_id)
-        _sendable(submission)
+        if not submission.command:
+            raise CannotError("no command to run")
+        if any("\0" in text for text in (*submission.command, *submission.env.values())):
+            raise CannotError("the command or its environment holds a zero byte")
         await self._check(run, submission)
         try:
             return await self.offer(run, submission)
@@ -252,10 +255,3 @@ class LaunchingPlatform(Platform):
 
 def _why(error: Exception) -> str:
     return shown(error, 400) or NO_ANSWER
-
-
-def _sendable(submission: Submission) -> None:
-    if not submission.command:
-        raise CannotError("no command to run")
-    if any("\0" in text for text in (*submission.command, *submission.env.values())):
-        raise CannotError("the command or its environment holds a zero byte")

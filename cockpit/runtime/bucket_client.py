@@ -67,7 +67,12 @@ class Settings:
         if self.by_s3:
             return {"endpoint": self.endpoint, "region": "auto", "skip_signature": True}
         if self.scheme != "s3":
-            return _google(self.endpoint)
+            if self.endpoint is None:
+                return {}
+            # An emulator wants no credentials; the client has no other word for its address.
+            key = {"gcs_base_url": self.endpoint, "disable_oauth": True}
+            blank = {"client_email": "", "private_key": "", "private_key_id": ""}
+            return {"service_account_key": json.dumps({**key, **blank}), "skip_signature": True}
         found: dict[str, Any] = dict(_profile_keys(os.environ))
         if self.endpoint is not None:
             found["endpoint"] = self.endpoint
@@ -89,15 +94,6 @@ def settings_of(scheme: str, bucket: str) -> Settings:
     endpoint = next(filter(None, (*named, profile.get("endpoint_url"))), None)
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or profile.get("region")
     return Settings(scheme, endpoint and endpoint.rstrip("/"), bucket, region or None)
-
-
-def _google(endpoint: str | None) -> dict[str, Any]:
-    if endpoint is None:
-        return {}
-    # An emulator wants no credentials; the client has no other word for its address.
-    key = {"gcs_base_url": endpoint, "disable_oauth": True}
-    blank = {"client_email": "", "private_key": "", "private_key_id": ""}
-    return {"service_account_key": json.dumps({**key, **blank}), "skip_signature": True}
 
 
 def _profile_keys(env: Mapping[str, str]) -> dict[str, str]:

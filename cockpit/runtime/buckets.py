@@ -180,7 +180,11 @@ class Bucket:
         return self._skew
 
     async def _asked(self, ask: Callable[[Client, object], Awaitable[T]], where: str) -> T:
-        self._refuse_while_left_alone()
+        # Before the server wants to be asked again only who acts asks.
+        left = self._left_alone_until - self.clock.monotonic()
+        if left > 0 and self.polls:
+            text = f"{self.scheme}://{self.name} limits requests: next"
+            raise BucketError(ErrorKind.RATE_LIMITED, f"{text} in {math.ceil(left)} s")
         try:
             opened = await self._open()
             return await ask(opened.client, opened.store)
@@ -193,26 +197,15 @@ class Bucket:
             if found.kind in (ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN):
                 self._opened = None  # new credentials are heeded without a restart
             if found.kind is ErrorKind.RATE_LIMITED:
-                await self._heed()
+                # For how long: the client shows no header (``Retry-After``), one plain request
+                # does. A server that answers that one well names no time: then the usual
+                # back-off holds.
+                settings = self._settings or settings_of(self.scheme, self.name)
+                try:
+                    await self.http.send("HEAD", settings.url)
+                except HttpError as error:
+                    self._left_alone_until = self.clock.monotonic() + (error.retry_in or 0.0)
             raise found from None
-
-    def _refuse_while_left_alone(self) -> None:
-        """Refuse to look before the server wants to be asked again; who acts asks all the same."""
-        left = self._left_alone_until - self.clock.monotonic()
-        if left > 0 and self.polls:
-            text = f"{self.scheme}://{self.name} limits requests: next"
-            raise BucketError(ErrorKind.RATE_LIMITED, f"{text} in {math.ceil(left)} s")
-
-    async def _heed(self) -> None:
-        """Learn for how long: the client shows no header (``Retry-After``), one plain request does.
-
-        A server that answers that one well names no time: then the usual back-off holds.
-        """
-        settings = self._settings or settings_of(self.scheme, self.name)
-        try:
-            await self.http.send("HEAD", settings.url)
-        except HttpError as error:
-            self._left_alone_until = self.clock.monotonic() + (error.retry_in or 0.0)
 
     async def _open(self) -> _Opened:
         """Return the bucket as the client has it, with the credentials as they are now."""

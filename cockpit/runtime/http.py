@@ -285,11 +285,7 @@ class Http:
         self._resolved: dict[str, float] = {}
 
     async def get(
-        self,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        deadline: float | None = None,
+        self, url: str, headers: Mapping[str, str] | None = None, *, deadline: float | None = None
     ) -> Answer:
         """Return the answer to a GET, of any status, asked again while that may help.
 
@@ -389,7 +385,13 @@ class Http:
                 raise _unanswered(answer, HttpError)
             if answer.status not in _MOVED:
                 return answer
-            request = _redirected(request, answer)
+            # Another host would be given our credentials.
+            url = urljoin(request.url, answer.headers.get("location", ""))
+            moved = replace(request, url=url)
+            if moved.origin != request.origin:
+                message = f"{request.host} sends us to {moved.host}, which is not followed"
+                raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+            request = moved
         raise HttpError(ErrorKind.BAD_ANSWER, f"{request.host}: redirected in a loop")
 
     async def _once(self, request: _Request, deadline: float) -> Answer:
@@ -516,16 +518,6 @@ def _unanswered(answer: Answer, error: type[HttpError]) -> HttpError:
 def _limited(request: _Request, wait: float) -> HttpError:
     message = f"{request.host} limits requests: next in {wait:.0f} s"
     return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
-
-
-def _redirected(request: _Request, answer: Answer) -> _Request:
-    """Return the request at its new place; another host would be given our credentials."""
-    url = urljoin(request.url, answer.headers.get("location", ""))
-    moved = replace(request, url=url)
-    if moved.origin != request.origin:
-        message = f"{request.host} sends us to {moved.host}, which is not followed"
-        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
-    return moved
 
 
 def _trust() -> ssl.SSLContext:

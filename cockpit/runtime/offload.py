@@ -298,7 +298,13 @@ class Pool:
                 mail.ring()
                 mail = None
             outcome = call.run()
-            self._give_back(call)
+            with self._lock:
+                self._running.pop(call, None)
+                self._kinds[call.kind] -= 1
+                if not self._kinds[call.kind]:
+                    del self._kinds[call.kind]
+                if call.abandoned:
+                    self._stuck.discard(call.key)
             call.mail.put(call, outcome)
             mail, since = call.mail, since if mail is not None else time.monotonic()
             del call, outcome  # neither may live on until the next call
@@ -356,15 +362,6 @@ class Pool:
             self._running[call] = None
             self._kinds[call.kind] += 1
             return call
-
-    def _give_back(self, call: _Call) -> None:
-        with self._lock:
-            self._running.pop(call, None)
-            self._kinds[call.kind] -= 1
-            if not self._kinds[call.kind]:
-                del self._kinds[call.kind]
-            if call.abandoned:
-                self._stuck.discard(call.key)
 
 
 _POOL = Pool()

@@ -197,7 +197,14 @@ class _Run:
                     quiet_at = now
                 elif now - quiet_at >= LINGER:
                     break
-        return _await_end(process, until)
+        # It may have closed its output and go on.
+        pause = 0.001
+        while not _has_ended(process):
+            if until.left() <= 0:
+                return False
+            time.sleep(pause)
+            pause = min(LOOK, pause * 2)
+        return True
 
     def _register(
         self,
@@ -254,17 +261,6 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     except ChildProcessError:
         return True
     return ended is not None
-
-
-def _await_end(process: subprocess.Popen[bytes], until: Awake) -> bool:
-    """Wait for the end of a command that has closed its output; False at the deadline."""
-    pause = 0.001
-    while not _has_ended(process):
-        if until.left() <= 0:
-            return False
-        time.sleep(pause)
-        pause = min(LOOK, pause * 2)
-    return True
 
 
 def _refused(

@@ -230,7 +230,10 @@ class AnswerService(ReportService):
         if whole:
             reading.settle()
         self._seen[place] = frozenset(settled)
-        await self._end_interrupted(reader)
+        # Answers that a cockpit which is gone has left, half done or done.
+        for run, report in list(self._runs.items()):
+            with suppress(StoreError, TimeoutError):
+                await self._end_interrupted_of(run, report, reader)
         self._troubles[place] = tuple(dict.fromkeys(troubles))
         self._begin_waiting()
         return not reading.dead
@@ -268,12 +271,6 @@ class AnswerService(ReportService):
             return False  # nothing is done for what is not surely ours
         return len(runs) == len(given.runs)
 
-    async def _end_interrupted(self, reader: Reader) -> None:
-        """Reply to the answers that a cockpit has left which is gone, half done or done."""
-        for run, report in list(self._runs.items()):
-            with suppress(StoreError, TimeoutError):
-                await self._end_interrupted_of(run, report, reader)
-
     async def _end_interrupted_of(self, run: str, report: RunReport, reader: Reader) -> None:
         key = self._key(run)
         find = partial(self._answers.interrupted, key, self._clock.now() - 2 * WITHIN)
@@ -296,12 +293,7 @@ class AnswerService(ReportService):
             await self._reply(reader, report, given, text)
 
     async def _reply(
-        self,
-        reader: Reader,
-        report: RunReport,
-        given: Given,
-        text: str,
-        offer: Offer | None = None,
+        self, reader: Reader, report: RunReport, given: Given, text: str, offer: Offer | None = None
     ) -> None:
         """Reply once, and write that; what is not sent is a notice."""
         run = report.name

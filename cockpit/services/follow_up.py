@@ -96,7 +96,13 @@ class FollowUp(ReportService):
                 await self._end_of_job(report)
             if self._mine(report):
                 await self._push_left(report)
-        await self._flush()
+        now = self._clock.monotonic()
+        if now - self._flushed_at < FLUSH_EVERY:
+            return
+        self._flushed_at = now
+        runs = [run for run in self._engine.file.runs if run.records.issue is not None]
+        if runs:
+            await self._watched("queued comments", self._issues.flush(runs))
 
     async def _launched(self) -> Collection[str]:
         """Return the keys of the runs whose launches are followed: asked for once for all."""
@@ -156,15 +162,6 @@ class FollowUp(ReportService):
                 self._ends.add(known)
 
         await self._watched("the run log", write())
-
-    async def _flush(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._flushed_at < FLUSH_EVERY:
-            return
-        self._flushed_at = now
-        runs = [run for run in self._engine.file.runs if run.records.issue is not None]
-        if runs:
-            await self._watched("queued comments", self._issues.flush(runs))
 
     async def _watched(self, what: str, work: Coroutine[Any, Any, object]) -> None:
         """Await under the supervisor: a fault becomes a notice, a hang ends at its deadline."""

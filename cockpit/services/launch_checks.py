@@ -111,7 +111,11 @@ class LaunchChecks:
         news = seen.state is not old.state
         begun = old.model_copy(update={"started_at": seen.started_at})
         if not (at_once and news) and not due(begun, report.spec.cadence, since):
-            return await self._first_seen(key, old, seen)
+            # The first step and the start are kept at once: what shows them passes by.
+            new = old.model_copy(update=seen.kept)
+            if new == old:
+                return old
+            return new if await asked(self._followups.change, key, old, new) else old
         to_record = news and seen.state.recorded
         new = old.model_copy(
             update={
@@ -138,13 +142,6 @@ class LaunchChecks:
             return seen
         text = f"{followup.launch_id} was stopped by {entry.operator} through the cockpit"
         return seen.model_copy(update={"state": Progressed.STOPPED, "text": text})
-
-    async def _first_seen(self, key: str, old: Followup, seen: LaunchProgress) -> Followup:
-        """Keep the first step and the start at once: what shows them passes by."""
-        new = old.model_copy(update=seen.kept)
-        if new == old:
-            return old
-        return new if await asked(self._followups.change, key, old, new) else old
 
     async def _again(self, key: str, followup: Followup, report: RunReport) -> Followup:
         """Write down what another process, or an earlier try, did not come to write."""
@@ -277,7 +274,14 @@ def _waits(report: RunReport) -> str:
 
 def _followed(followup: Followup, report: RunReport, waited: float) -> LaunchProgress:
     first = _first_step(followup, report)
-    wrong = _wrong(followup, report, first)
+    # The first step is wrong by what is seen here, or by the rule, which sees more.
+    here = None if first is None else first_step_wrong(followup.launched, first, None, None)
+    said = (
+        alert.evidence[0].text if alert.evidence else alert.title
+        for alert in report.alerts
+        if alert.id == "C-12" and alert.key.endswith(f":{followup.launch_id}")
+    )
+    wrong = here or next(said, None)
     if wrong is not None:
         return LaunchProgress(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
     job = report.facets.job
@@ -334,17 +338,6 @@ def _first_step(followup: Followup, report: RunReport) -> int | None:
     if all(step != followup.first_step for step, _ in logged):
         steps.append(followup.first_step)  # else the rows that follow it say what it was
     return min((step for step in steps if step is not None), default=None)
-
-
-def _wrong(followup: Followup, report: RunReport, first: int | None) -> str | None:
-    """Return why the first step is wrong: by what is seen here, or by the rule, which sees more."""
-    here = None if first is None else first_step_wrong(followup.launched, first, None, None)
-    said = (
-        alert.evidence[0].text if alert.evidence else alert.title
-        for alert in report.alerts
-        if alert.id == "C-12" and alert.key.endswith(f":{followup.launch_id}")
-    )
-    return here or next(said, None)
 
 
 def _own(followup: Followup, job: JobValue) -> bool:

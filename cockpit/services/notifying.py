@@ -287,14 +287,11 @@ class Notifying(Service):
             await self._send_due(LOOK_WITHIN)
             self._looking = False
             if not self._ending:
-                await self._pause()
-
-    async def _pause(self) -> None:
-        """Wait for the next look; who stood still lets others write down what they told."""
-        begun = self._clock.monotonic()
-        await next_beat(self._clock, EVERY)
-        if self._clock.monotonic() - begun > EVERY + STOOD_STILL:
-            await self._clock.sleep(AFTER_STANDING)
+                # Who stood still lets others write down what they told.
+                begun = self._clock.monotonic()
+                await next_beat(self._clock, EVERY)
+                if self._clock.monotonic() - begun > EVERY + STOOD_STILL:
+                    await self._clock.sleep(AFTER_STANDING)
 
     async def _send_due(self, within: float) -> None:
         if self._notifications.silent:  # every two seconds: no task nor timer for nothing
@@ -338,20 +335,17 @@ class StandingIn(Service):
 
     async def _run(self) -> None:
         while True:
-            await self._leave_word()
+            # Once for each time that it hangs: who tells people in its place.
+            own = self._engine.ownership
+            for hung in self._engine.hung if own is not None else ():
+                known = (hung.owner.process, hung.since)
+                if own is None or known in self._left_word:
+                    continue
+                work = partial(own.stand_in, hung, self._who, moment(self._clock))
+                with contextlib.suppress(StoreError, TimeoutError):
+                    await offload(work, deadline=STORE_WITHIN)
+                    self._left_word.add(known)
             await next_beat(self._clock, EVERY)
-
-    async def _leave_word(self) -> None:
-        """Write down, once for each time that it hangs, who tells people in its place."""
-        own = self._engine.ownership
-        for hung in self._engine.hung if own is not None else ():
-            known = (hung.owner.process, hung.since)
-            if own is None or known in self._left_word:
-                continue
-            work = partial(own.stand_in, hung, self._who, moment(self._clock))
-            with contextlib.suppress(StoreError, TimeoutError):
-                await offload(work, deadline=STORE_WITHIN)
-                self._left_word.add(known)
 
 
 PING_WITHIN: Final = 45.0

@@ -25,8 +25,7 @@ from cockpit.text.safe import clean
 
 
 def specs_of(
-    kind: TrackerKind,
-    spec: WandbSpec | TrackioSpec | TensorboardSpec | MlflowSpec | FinelogSpec,
+    kind: TrackerKind, spec: WandbSpec | TrackioSpec | TensorboardSpec | MlflowSpec | FinelogSpec
 ) -> list[Any]:
     """Return the settings that name each former attempt, and those of the run itself, last."""
     former = [spec.model_copy(update={kind.named_by: each, "former": ()}) for each in spec.former]

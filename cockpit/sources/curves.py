@@ -144,16 +144,13 @@ class FileCurves:
             if kind is None:
                 return self._other(metric, keys, span, goes_on)
             self._main.advance(goes_on)
-            return self._standard(kind, keys, span)
-
-    def _standard(self, kind: str, keys: MetricKeys, span: Span) -> Curve:
-        logged = {LOSS: keys.loss, THROUGHPUT: keys.throughput, GRAD_NORM: keys.grad_norm}[kind]
-        fold, share = self._main.folds[kind], self._main.share
-        if not fold.rows and share == 1.0:
-            raise NoCurveError(f"no {kind} among the logged metrics")
-        unit = (keys.unit if keys.throughput else STEPS_UNIT) if kind == THROUGHPUT else None
-        shown = next(iter(offered([logged])), kind) if logged else kind
-        return fold.curve(shown, unit, span, share)._replace(note=self._main.trouble)
+            logged = {LOSS: keys.loss, THROUGHPUT: keys.throughput, GRAD_NORM: keys.grad_norm}[kind]
+            fold, share = self._main.folds[kind], self._main.share
+            if not fold.rows and share == 1.0:
+                raise NoCurveError(f"no {kind} among the logged metrics")
+            unit = (keys.unit if keys.throughput else STEPS_UNIT) if kind == THROUGHPUT else None
+            shown = next(iter(offered([logged])), kind) if logged else kind
+            return fold.curve(shown, unit, span, share)._replace(note=self._main.trouble)
 
     def _other(
         self, metric: str, keys: MetricKeys, span: Span, goes_on: Callable[[], bool]
@@ -345,7 +342,8 @@ class CurveReading:
             except TimeoutError:
                 why = f"its files do not answer within {DEADLINE:.0f} s"
             except (OSError, ValueError) as error:
-                why = _told(error)
+                strerror = error.strerror if isinstance(error, OSError) else None
+                why = clean(strerror or error, 300)
         return Curves((), tuple(Curve(each, why=why) for each in wanted))
 
     def _files(self, run: RunSpec) -> FileCurves | None:
@@ -381,11 +379,6 @@ def _read(files: FileCurves, wanted: Sequence[str], span: Span) -> Curves:
 
 def _before(until: float) -> bool:
     return time.monotonic() < until
-
-
-def _told(error: OSError | ValueError) -> str:
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return clean(strerror or error, 300)
 
 
 EVERY: Final = 10.0

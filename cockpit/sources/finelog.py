@@ -221,7 +221,10 @@ class FinelogServer:
         return f"{said}; there: {there}" if there else said
 
     def _stored(self, name: str, known: _Known, metrics: MetricNames) -> StoredRun:
-        spelled = spelling(metrics)
+        # How metrics are called elsewhere, by their names in finelog.
+        named = [each for each in metrics.to_json().values() if isinstance(each, str)]
+        usual = [name for name in sorted(USUAL) if "/" in name]
+        spelled = {flat(name): name for name in (*usual, *named)}
         newest = {
             spelled.get(each, each): Point(known.written, step, math.nan)
             for each, step in known.steps.items()
@@ -330,13 +333,6 @@ def rows_of(
 def flat(name: str) -> str:
     """Return a metric's name as Levanter writes it to finelog."""
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
-
-
-def spelling(metrics: MetricNames) -> dict[str, str]:
-    """Return how metrics are called elsewhere, by their names in finelog."""
-    named = [each for each in metrics.to_json().values() if isinstance(each, str)]
-    usual = [name for name in sorted(USUAL) if "/" in name]
-    return {flat(name): name for name in (*usual, *named)}
 
 
 def _points(rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[tuple[str, Point]]:

@@ -251,7 +251,10 @@ class RemoteFile(Original):
             text = f"{state.size >> 20} MB: no more than {most} MB of a database are fetched"
             raise OSError(errno.EFBIG, text)
         for _ in range(FETCH_TRIES):
-            before, after = self._fetched()
+            # The files with their bytes, and measured once more behind those.
+            wanted = [*self._asks(_WHOLE), *self._asks()]
+            told = self._host.ask(wanted, FETCH_SECONDS, MOST_FETCHED + _SLACK)
+            before, after = told[: len(told) // 2], told[len(told) // 2 :]
             if _unchanged(before, after):
                 return _fetched_state(before), _open_fetched(before)
         raise BusyError
@@ -259,12 +262,6 @@ class RemoteFile(Original):
     def _asks(self, wish: Wish = Wish()) -> list[Ask]:  # noqa: B008 - it is a constant
         path = self.place.path
         return [Ask(path, wish), Ask(path + WAL, wish), Ask(path + JOURNAL)]
-
-    def _fetched(self) -> tuple[list[Told], list[Told]]:
-        """Return what was told of the files with their bytes, and once more behind those."""
-        wanted = [*self._asks(_WHOLE), *self._asks()]
-        told = self._host.ask(wanted, FETCH_SECONDS, MOST_FETCHED + _SLACK)
-        return told[: len(told) // 2], told[len(told) // 2 :]
 
 
 def _fetched_state(told: Sequence[Told]) -> State:

@@ -94,10 +94,7 @@ class Trackers:
     """The tracker of every run; one tells of a run, and the facet's source says which."""
 
     def __init__(
-        self,
-        clock: Clock,
-        call: CallHost = call_blocking,
-        reach: Callable[[], Reach] | None = None,
+        self, clock: Clock, call: CallHost = call_blocking, reach: Callable[[], Reach] | None = None
     ) -> None:
         """``call`` calls functions of the agents of ssh hosts, ``reach`` reaches controllers."""
         self._clock = clock

@@ -295,7 +295,17 @@ class FinelogAndOther(TwoFacets):
 
     def _joined(self, first: Value, second: Value, now: float) -> tuple[int, Value]:
         if first.value is not None and first.known:
-            return self._by_finelog(first, first.value, second)
+            its = second.value
+            if its is None:
+                source = f"{first.source}; {second.why_unknown('')}"
+                return 0, first.model_copy(update={"source": source})
+            # After a resume from an earlier checkpoint a newer step has a lower number.
+            if second.known and leads(its, first.value, LEAD) and its.step != first.value.step:
+                source = f"{second.source}, ahead of {first.source}"
+                return 1, second.model_copy(update={"source": source})
+            source = f"{first.source}, preferred to {second.source}"
+            joined = taken(first.value, its, _OF_THE_OTHER)
+            return 0, first.model_copy(update={"value": joined, "source": source})
         assert first.error is not None, "no value without a reason"
         if not second.known:
             why = f"{first.error.message}; {second.why_unknown('no answer')}"
@@ -305,16 +315,3 @@ class FinelogAndOther(TwoFacets):
             return self.best, first
         source = f"{second.source}; {first.error.message}"
         return 1, second.model_copy(update={"source": source})
-
-    def _by_finelog(self, first: Value, value: TrackerValue, other: Value) -> tuple[int, Value]:
-        its = other.value
-        if its is None:
-            source = f"{first.source}; {other.why_unknown('')}"
-            return 0, first.model_copy(update={"source": source})
-        # After a resume from an earlier checkpoint a newer step has a lower number.
-        if other.known and leads(its, value, LEAD) and its.step != value.step:
-            source = f"{other.source}, ahead of {first.source}"
-            return 1, other.model_copy(update={"source": source})
-        source = f"{first.source}, preferred to {other.source}"
-        joined = taken(value, its, _OF_THE_OTHER)
-        return 0, first.model_copy(update={"value": joined, "source": source})

@@ -103,7 +103,9 @@ class Beats(StoreView):
         beat = Beat(row[3], Moment(*row[:3]), *row[4:])
         seen = self._seen.get(process)
         if seen is None:
-            silent = min(_age(beat, now), (MISSED - 1) * beat.every)
+            # Seconds count only where one boot has counted both ends.
+            same = beat.at.boot is not None and beat.at.boot == now.boot
+            silent = min(now.since(beat.at) if same else 0.0, (MISSED - 1) * beat.every)
         elif seen.number != beat.number:
             silent = 0.0
         else:
@@ -111,12 +113,6 @@ class Beats(StoreView):
             silent = seen.silent + min(passed, max(beat.every, LOOKS))
         self._seen[process] = _BeatSeen(beat.number, silent, now)
         return beat, silent / beat.every
-
-
-def _age(beat: Beat, now: Moment) -> float:
-    """Return the seconds since a beat if one boot has counted both ends, else none."""
-    same = beat.at.boot is not None and beat.at.boot == now.boot
-    return now.since(beat.at) if same else 0.0
 
 
 class Owner(Frozen):

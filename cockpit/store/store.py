@@ -198,7 +198,17 @@ class Store:
         else:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not file.exists() and os.path.lexists(self.path.with_name(OLD_NAME)):
-                self._take_over_old()
+                # It begins with what an older cockpit has kept.
+                from cockpit.store.old_store import OldStoreError, left_behind, take_over_old_store
+
+                try:
+                    take_over_old_store(self.path)
+                    self._deleted = left_behind(self.path) is not None
+                except OldStoreError as error:
+                    raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
+                except sqlite3.Error as error:
+                    what = f"{self.path.with_name(OLD_NAME)}: {_reason(error)}"
+                    raise StoreError(f"{what}; {NO_HISTORY}") from error
             file.touch(mode=0o600, exist_ok=True)
             target = f"{file.as_uri()}?mode=rw"
         return sqlite3.connect(
@@ -208,19 +218,6 @@ class Store:
             isolation_level=None,
             check_same_thread=False,
         )
-
-    def _take_over_old(self) -> None:
-        """Begin with what an older cockpit has kept; raises ``StoreError``."""
-        from cockpit.store.old_store import OldStoreError, left_behind, take_over_old_store
-
-        try:
-            take_over_old_store(self.path)
-            self._deleted = left_behind(self.path) is not None
-        except OldStoreError as error:
-            raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
-        except sqlite3.Error as error:
-            what = f"{self.path.with_name(OLD_NAME)}: {_reason(error)}"
-            raise StoreError(f"{what}; {NO_HISTORY}") from error
 
     def _check_there(self, file: Path) -> None:
         """Raise ``StoreError`` if there is nothing to read, and say whether there should be."""

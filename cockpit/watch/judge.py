@@ -305,7 +305,10 @@ class Judge:
         """Hold what the rules say against what is open; store what changed, tell what is new."""
         state.log_trend, state.log_standing = found.log_trend, found.log_standing
         state.rows.note(found.log_over)
-        self._note_failure(state, found, keep=keep)
+        marks = left_behind(found.spec, found.history, state.failure)
+        former, key = state.mark_failure(*marks), state.key
+        if former is not None and keep:
+            self._store_writer.later(lambda store: Failures(store).add(key, former))
         if state.may_judge:
             gone = self._came_and_went(state, found, keep=keep)
             changes = reconcile(
@@ -354,13 +357,6 @@ class Judge:
             self._store_writer.save_passed(state.key, lately.unseen, grace)
         shown = [kept for kept in lately.unseen if now - (kept.closed_at or 0.0) <= CLOSED_FOR]
         return [*lately.ended, *reversed(shown)]
-
-    def _note_failure(self, state: RunState, found: Judged, *, keep: bool) -> None:
-        """Remember a failure that another job of the run has begun after (C-14)."""
-        marks = left_behind(found.spec, found.history, state.failure)
-        former, key = state.mark_failure(*marks), state.key
-        if former is not None and keep:
-            self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _publish(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         if report.not_read_yet is None:

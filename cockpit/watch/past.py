@@ -97,7 +97,8 @@ def _from_store(
 ) -> Timeline:
     """Return what the store and everything beside it know; raises ``StoreError``."""
     with store.reading():
-        acts, memory = _journal(store, key), RunMemory(store)
+        journal = Journal(store)
+        acts, memory = looked_after(journal.entries(key)[-MOST:], journal.place), RunMemory(store)
         own = {(each.operator, round(each.begun_at, 3)) for each in acts}
         found = [*_shared_facts(report, own), *_checkpoints(report), *_unsaid(entries, acts)]
         found += [*_alerts(store, key), *map(_action, acts), *_jobs(memory, key)]
@@ -170,11 +171,6 @@ def _sign(alert: Alert) -> Sign:
     if alert.severity is Severity.CRITICAL:
         return Sign.CRITICAL
     return Sign.PLAIN if alert.severity is Severity.INFO else Sign.ATTENTION
-
-
-def _journal(store: Store, key: str) -> tuple[JournalEntry, ...]:
-    journal = Journal(store)
-    return looked_after(journal.entries(key)[-MOST:], journal.place)
 
 
 def _action(entry: JournalEntry) -> Happening:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -432,7 +432,8 @@ class AwayPoller(Poller):
         planned = backoff.beat(asked + cadence, cadence)
         if refused:
             planned = now + back_off(cadence, self._failures, self._random.random(), hurried)
-            if _out_of_reach(facets):
+            # Where nothing at all was answered, whatever shares its fate waits too.
+            if any(facet.error is not None and facet.error.kind in UNREACHED for facet in facets):
                 backoff.refused_until = max(backoff.refused_until, planned)
         for slot in slots:
             facet = answer.get(slot.run.name)
@@ -454,11 +455,6 @@ def _no_newer(facet: AnyFacet, began: float) -> AnyFacet:
     if facet.observed_at is None or facet.observed_at <= began:
         return facet
     return facet.model_copy(update={"observed_at": began})
-
-
-def _out_of_reach(answers: Iterable[AnyFacet]) -> bool:
-    """Tell whether nothing at all was answered: that holds for whatever shares its fate."""
-    return any(facet.error is not None and facet.error.kind in UNREACHED for facet in answers)
 
 
 def _refused(answers: Sequence[AnyFacet]) -> bool:

@@ -165,23 +165,18 @@ class StoreWriter:
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
         memory = RunMemory(store)
         with store.reading():
-            return self._all(keys, now, store, memory)
-
-    def _all(
-        self, keys: list[str], now: float, store: Store, memory: RunMemory
-    ) -> dict[str, Remembered]:
-        self._version = _version(store)
-        self._owned |= (owned := self._watched(keys))
-        return {
-            key: Remembered(
-                shared=self._shared(store, owned.get(key), key, now),
-                report=memory.report(key),
-                phases=memory.phases(key),
-                marks=memory.checkpoint_marks(key),
-                configs=SettingsKept(store).of(key),
-            )
-            for key in keys
-        }
+            self._version = _version(store)
+            self._owned |= (owned := self._watched(keys))
+            return {
+                key: Remembered(
+                    shared=self._shared(store, owned.get(key), key, now),
+                    report=memory.report(key),
+                    phases=memory.phases(key),
+                    marks=memory.checkpoint_marks(key),
+                    configs=SettingsKept(store).of(key),
+                )
+                for key in keys
+            }
 
     def _changed(
         self, keys: list[str], own: set[str], now: float, store: Store

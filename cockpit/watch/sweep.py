@@ -466,16 +466,13 @@ class Sweeper:
                 self._began = None
                 if news:
                     loop.call_soon_threadsafe(self._wake_changed, news)
-                if over.acquire(timeout=self._wait()):
+                wait = EVERY - (self._clock.monotonic() - BETWEEN) % EVERY
+                if over.acquire(timeout=wait if wait >= SOONEST * EVERY else wait + EVERY):
                     return
         except Exception as error:  # noqa: BLE001 - raised again on the loop
             self._fault = error
         finally:
             self._processes.close()
-
-    def _wait(self) -> float:
-        wait = EVERY - (self._clock.monotonic() - BETWEEN) % EVERY
-        return wait if wait >= SOONEST * EVERY else wait + EVERY
 
     def _wake_changed(self, news: list[Change]) -> None:
         for name, facet in news:

@@ -153,7 +153,11 @@ class IrisLaunches(IrisLookUps):
         meant = spelled(run, launch_id, submission.command)
         controller = await self._jobs.acting(run)
         async with asyncio.timeout(LOOKUP_WITHIN):
-            await _as_whom(controller, meant)
+            user, role = await controller.user()
+            wanted = meant.job_id.split("/")[1]
+            if role != ANY_ADMIN and user != wanted:
+                text = f"the controller knows us as {user} and would not let us launch as {wanted}"
+                raise CannotError(f"not started: {text}")
             seen = await find(controller, run, launch_id, [meant])
             if seen is None and not meant.own:
                 seen = await _of_fixed_name(controller, meant)
@@ -195,7 +199,7 @@ class IrisLaunches(IrisLookUps):
                 document = await controller.status(found.job_id)
         except (HttpError, TimeoutError) as error:
             raise LostError(f"{said}; whose {found.job_id} is cannot be told: {error}") from None
-        if made_by(document) == nonce:
+        if request_of(document).variables.get(NONCE) == nonce:
             return found.job_id
         raise CannotError(f"another submission has made {found.job_id}: {said}")
 
@@ -222,25 +226,11 @@ class IrisLaunches(IrisLookUps):
         raise CannotError(f"{ahead[0].id} was launched first: {launch_id} was ended again")
 
 
-def made_by(document: Mapping[str, object]) -> str | None:
-    """Return which submission has made the job of a ``GetJobStatus`` answer."""
-    return request_of(document).variables.get(NONCE)
-
-
 def _order(handle: Mapping[str, str], job_id: str) -> tuple[float, str]:
     try:
         return float(handle.get(SUBMITTED, "")), job_id
     except ValueError:
         return float("inf"), job_id
-
-
-async def _as_whom(controller: Controller, meant: Spelled) -> None:
-    """See that the controller lets us launch in that name; raises ``CannotError``."""
-    user, role = await controller.user()
-    wanted = meant.job_id.split("/")[1]
-    if role != ANY_ADMIN and user != wanted:
-        text = f"the controller knows us as {user} and would not let us launch as {wanted}"
-        raise CannotError(f"not started: {text}")
 
 
 async def _of_fixed_name(controller: Controller, meant: Spelled) -> NamedIrisJob | None:

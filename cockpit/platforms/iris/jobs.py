@@ -136,7 +136,14 @@ class IrisJobs:
         """Return the facets of runs of one controller; raises ``HttpError``."""
         place = await self.place(runs)
         try:
-            asked = await self._ask_trees(place, runs)
+            ids = sorted({_root_of(run) for run in runs})
+            async with asyncio.timeout(place.patience):
+                look = await place.memory.refresh(place.controller, ids)
+                never = await _never(place.controller, look)
+            place.clock.learn(place.controller.server_date, self._clock.now())
+            await place.ask(runs, look)
+            now = place.controller.server_date or self._clock.now()
+            asked = TreesAnswer(place, look, never, LiveJobs(look, place.details, now))
         except (HttpError, TimeoutError) as error:
             late = f"{endpoint} did not answer within {place.patience:.2g} s"
             kind = error.kind if isinstance(error, HttpError) else ErrorKind.TIMEOUT
@@ -163,16 +170,6 @@ class IrisJobs:
             controller = Controller(self._http, self._tokens, job, address)
             self._places[key] = _Place(controller, self._clock)
         return self._places[key]
-
-    async def _ask_trees(self, place: _Place, runs: Sequence[RunSpec]) -> TreesAnswer:
-        ids = sorted({_root_of(run) for run in runs})
-        async with asyncio.timeout(place.patience):
-            look = await place.memory.refresh(place.controller, ids)
-            never = await _never(place.controller, look)
-        place.clock.learn(place.controller.server_date, self._clock.now())
-        await place.ask(runs, look)
-        now = place.controller.server_date or self._clock.now()
-        return TreesAnswer(place, look, never, LiveJobs(look, place.details, now))
 
     def _facet(self, run: RunSpec, asked: TreesAnswer, endpoint: str) -> Facet[JobValue]:
         now, job_id = self._clock.now(), _root_of(run)

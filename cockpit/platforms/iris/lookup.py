@@ -64,19 +64,15 @@ async def _why(controller: Controller) -> str | None:
     try:
         kinds = await controller.backends()
     except MissingMethodError:
-        return await _in_june(controller)
+        # A controller that does not know the question.
+        if await controller.has_endpoint_service():
+            return "it is of a release that does not tell what places its tasks"
+        return f"its tasks are placed by {KUBERNETES}" if await controller.on_kubernetes() else None
     others = sorted({clean(kind, 40) or "nobody named" for kind in kinds if kind != WORKERS})
     if others or not kinds:
         return f"its tasks are placed by {', '.join(others) or 'nobody named'}"
     peers = await controller.peers()
     return f"it hands jobs on to {clean(', '.join(peers[:3]), 120)}" if peers else None
-
-
-async def _in_june(controller: Controller) -> str | None:
-    """Return why not, of a controller that does not know the question."""
-    if await controller.has_endpoint_service():
-        return "it is of a release that does not tell what places its tasks"
-    return f"its tasks are placed by {KUBERNETES}" if await controller.on_kubernetes() else None
 
 
 NEVER: Final = "cockpit-closed"
@@ -228,7 +224,8 @@ async def find(
     for name in dict.fromkeys(each.name for each in meant):
         for job in await controller.jobs_named(name):
             seen = await _job_named(controller, job.id)
-            if _is_ours(run, seen.request, launch_id):
+            told = seen.request.variables
+            if told.get(LAUNCH_ID) == launch_id and related(tag_of(run), told.get(LINEAGE, "")):
                 return seen
     return None
 
@@ -236,11 +233,6 @@ async def find(
 async def _job_named(controller: Controller, job_id: str) -> NamedIrisJob:
     document = await controller.status(job_id)
     return NamedIrisJob(job_of(document.get("job")), request_of(document))
-
-
-def _is_ours(run: RunSpec, request: Request, launch_id: str) -> bool:
-    told = request.variables
-    return told.get(LAUNCH_ID) == launch_id and related(tag_of(run), told.get(LINEAGE, ""))
 
 
 async def _submits(launch_id: str) -> bool:

@@ -64,11 +64,6 @@ def address_of(job: JobSpec) -> str:
     if job.cluster is None:
         text = "neither job.controller_url nor job.cluster says which controller to ask"
         raise HttpError(ErrorKind.NOT_FOUND, text)
-    return _of_cluster(job)
-
-
-def _of_cluster(job: JobSpec) -> str:
-    """Return the address that a cluster's configuration names."""
     name = clean(job.cluster, 200)
     found = _config_file(job)
     document = _read(found, name)
@@ -352,7 +347,9 @@ class Controller:
                 if error.status not in _MOVED:
                     raise
                 if not self._tokens.refused(self._job, headers) or last:
-                    raise self._to_log_in(error) from None
+                    # A log-in page is what a proxy in front answers with.
+                    text = f"{self.address} asks to log in: {remedy_of(self._job)}"
+                    raise HttpError(ErrorKind.UNAUTHORIZED, text, status=error.status) from None
                 continue
             if answer.status != 401 or not self._tokens.refused(self._job, headers) or last:
                 return answer
@@ -363,11 +360,6 @@ class Controller:
             text = f"{self.address} is neither https nor a private address: no token is sent there"
             raise HttpError(ErrorKind.UNAUTHORIZED, text)
         return await self._tokens.headers(self._job)
-
-    def _to_log_in(self, error: HttpError) -> HttpError:
-        """Return the error of a log-in page, which is what a proxy in front answers with."""
-        text = f"{self.address} asks to log in: {remedy_of(self._job)}"
-        return HttpError(ErrorKind.UNAUTHORIZED, text, status=error.status)
 
     def _expect(self, answer: Answer, method: str) -> None:
         """Raise for an answer of another status than 200, with the server's own words."""

@@ -130,7 +130,9 @@ def value_of(tree: Tree, spec: JobSpec, end: End | None = None, *, never: bool) 
     """
     own, family = tree.own, family_of(tree, spec)
     shown = deciding(tree, spec)
-    phase = _phase(tree, shown)
+    phase = phase_of(shown)
+    coordinated = shown is not tree.own and phase_of(tree.own).lives
+    phase = Phase.WAITING if coordinated and phase.terminal else phase
     waits = phase is Phase.WAITING
     return JobValue(
         id=own.id,
@@ -157,12 +159,6 @@ def launch_id_of(job_id: str) -> str | None:
     """Return the launch id that a job was named by, if it was."""
     name = job_id.rpartition("/")[2]
     return name if _LAUNCH.search(name) else None
-
-
-def _phase(tree: Tree, shown: Job) -> Phase:
-    phase = phase_of(shown)
-    coordinated = shown is not tree.own and phase_of(tree.own).lives
-    return Phase.WAITING if coordinated and phase.terminal else phase
 
 
 def _exit_code(phase: Phase, end: End | None) -> int | None:

@@ -113,29 +113,23 @@ class Access:
 
 def find_access(job: JobSpec) -> Access:
     """Return the access that a run file's job names; blocking. Raises ``HttpError``."""
-    files = _kubeconfigs()
-    if job.context == IN_CLUSTER or (not files and job.context is None):
-        return _in_cluster(job)
-    return _merged(files, job)
-
-
-def _kubeconfigs() -> list[tuple[Path, Mapping[str, Any]]]:
-    """Return the kubeconfigs that are there, in the order in which they count."""
     named = os.environ.get("KUBECONFIG", "")
     paths = [Path(each) for each in named.split(os.pathsep) if each]
     with suppress(RuntimeError):  # no home
         paths = paths or [Path.home() / ".kube" / "config"]
-    found = []
+    files = []
     for path in paths:
         try:
-            found.append((path.absolute().parent, document_of(path.read_bytes())))
+            files.append((path.absolute().parent, document_of(path.read_bytes())))
         except ValueError:
             raise _unusable(f"{clean(path, 200)} is not a kubeconfig: no YAML") from None
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise _unusable(f"{clean(path, 200)}: {clean(error.strerror, 80)}") from None
-    return found
+    if job.context == IN_CLUSTER or (not files and job.context is None):
+        return _in_cluster(job)
+    return _merged(files, job)
 
 
 def document_of(text: str | bytes) -> Mapping[str, Any]:

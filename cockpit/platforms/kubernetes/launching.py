@@ -327,7 +327,7 @@ class KubernetesLaunches(LaunchingPlatform):
 
     async def _of_note(
         self, run: RunSpec, launch_id: str, note: Object,
-        handle: Mapping[str, str] | None,
+        handle: Mapping[str, str] | None
     ) -> tuple[LookUp | str, Object | None]:  # fmt: skip
         """Return what a note and its object tell, and the object where it is held."""
         state, uid = part(note, "data.state"), note["metadata"]["uid"]

@@ -70,7 +70,7 @@ class Wait(NamedTuple):
 
 def wait_of(
     job: Job, workloads: Sequence[Object] | None, events: Sequence[Object] | None,
-    nodes: Sequence[Object], now: float,
+    nodes: Sequence[Object], now: float
 ) -> Wait:  # fmt: skip
     """Return why a job waits, as far as what was asked for tells; ``now`` by the server's clock.
 

@@ -375,7 +375,12 @@ async def gather(link: Link, run: RunSpec, targets: Sequence[ProcessTarget]) -> 
         for target in targets:
             processes += Ending(target).members(sight.processes, sight.own)
         processes.sort(key=lambda one: one.pid)
-        found["processes.txt"] = _table(processes)
+        lines = [
+            f"{one.pid} {one.ppid} {one.sid} {one.state} {one.ticks} {' '.join(one.argv)}"
+            for one in processes[:LISTED]
+        ]
+        text = "\n".join(["pid ppid session state start_ticks command", *lines, ""])
+        found["processes.txt"] = text.encode("utf-8", "replace")
     except LostError as error:
         found["processes.txt"] = _not_had(str(error))
     pids = [one.pid for one in processes]
@@ -425,15 +430,6 @@ def _process(pid: str) -> str:
 
 def _not_had(why: str) -> bytes:
     return f"missing: {why}\n".encode("utf-8", "replace")
-
-
-def _table(processes: Sequence[Process]) -> bytes:
-    lines = [
-        f"{one.pid} {one.ppid} {one.sid} {one.state} {one.ticks} {' '.join(one.argv)}"
-        for one in processes[:LISTED]
-    ]
-    text = "\n".join(["pid ppid session state start_ticks command", *lines, ""])
-    return text.encode("utf-8", "replace")
 
 
 def _scripts(run: RunSpec, pids: Sequence[int]) -> dict[str, str]:

@@ -128,18 +128,12 @@ def _merge_related(
         if recorded is not None and recorded in (one.pgid, one.sid):
             groups.merge(pid, recorded)
     if len(groups.all()) > 1:
-        _merge_pipes(processes, marks, files, groups)
-
-
-def _merge_pipes(
-    processes: Census, marks: Mapping[int, Mark], files: Files, groups: _Groups
-) -> None:
-    """Merge what is one pipeline: one reads what the other writes."""
-    piped = {pid: files.piped(processes[pid]) for pid in marks}
-    for pid, (reads, _) in piped.items():
-        for other, (_, writes) in piped.items():
-            if pid != other and reads & writes:
-                groups.merge(pid, other)
+        # One pipeline: one reads what the other writes.
+        piped = {pid: files.piped(processes[pid]) for pid in marks}
+        for pid, (reads, _) in piped.items():
+            for other, (_, writes) in piped.items():
+                if pid != other and reads & writes:
+                    groups.merge(pid, other)
 
 
 def _rendezvous(process: Process) -> tuple[str | None, ...] | None:
@@ -329,12 +323,7 @@ common."""
 
 
 def starts_again(
-    processes: Census,
-    pid: int,
-    started: Children,
-    *,
-    here: bool = True,
-    known: Known | None = None,
+    processes: Census, pid: int, started: Children, *, here: bool = True, known: Known | None = None
 ) -> tuple[LiveJob, ...]:
     """Return the loop that starts the job anew once it is over, if a shell above it runs one.
 

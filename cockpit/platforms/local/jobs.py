@@ -211,7 +211,15 @@ class ProcessJobs:
         if isinstance(view, Problem):
             return facets
         spoken = {name: self._once_spoken(name, facet) for name, facet in facets.items()}
-        return await self._with_rivals(runs, spoken, view)
+        # The others of each job's lineage that live (C-25). Where a disk hangs that has to be asked
+        # for that, those seen last are named.
+        with suppress(TimeoutError):
+            key = (_lives, tuple(run.name for run in runs))
+            self._lives |= await offload(_lives, tuple(runs), view, deadline=JUDGING, key=key)
+        return {
+            name: self._rivalled(name, facet, self._lives.get(name, Live()), view)
+            for name, facet in spoken.items()
+        }
 
     def _is_new(self, query: Query, facets: Mapping[str, Facet[JobValue]]) -> bool:
         """Tell whether a job is found gone for the first time: it is looked at once more.
@@ -444,21 +452,6 @@ class ProcessJobs:
         running = {"state": "running", "phase": Phase.RUNNING, "reason": None}
         spoken = value.model_copy(update={**running, "pending_since": None})
         return facet.model_copy(update={"value": spoken})
-
-    async def _with_rivals(
-        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], view: View
-    ) -> dict[str, Facet[JobValue]]:
-        """Add to each job the others of its lineage that live (C-25), from one look at all.
-
-        Where a disk hangs that has to be asked for that, those seen last are named.
-        """
-        with suppress(TimeoutError):
-            key = (_lives, tuple(run.name for run in runs))
-            self._lives |= await offload(_lives, tuple(runs), view, deadline=JUDGING, key=key)
-        return {
-            name: self._rivalled(name, facet, self._lives.get(name, Live()), view)
-            for name, facet in facets.items()
-        }
 
     def _rivalled(
         self, name: str, facet: Facet[JobValue], live: Live, view: View

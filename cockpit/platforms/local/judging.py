@@ -324,7 +324,12 @@ def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
         if isinstance(note, BadNote):
             return unknown(ErrorKind.BAD_ANSWER, note.reason, source, now)
     if isinstance(seen.pid, PidNote):
-        return known(value_of(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
+        reason = "gone without an exit status"
+        if seen.who.text:
+            reason += f" ({seen.who.text})"
+        if isinstance(seen.exit, ExitNote):
+            reason += " (the exit file is older than this launch)"
+        return known(value_of(seen, GONE, Phase.FAILED, reason=reason), PROCESS_TABLE, now)
     if job.pid_file is not None:
         message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
         return unknown(ErrorKind.NOT_FOUND, message, source, now)
@@ -349,15 +354,6 @@ def without_trace(
     reason = f"gone without an exit status ({absent})"
     value = value_of(seen._replace(pid=former), GONE, Phase.FAILED, reason=reason)
     return known(value, PROCESS_TABLE, now)
-
-
-def _gone(seen: Seen) -> str:
-    reason = "gone without an exit status"
-    if seen.who.text:
-        reason += f" ({seen.who.text})"
-    if isinstance(seen.exit, ExitNote):
-        reason += " (the exit file is older than this launch)"
-    return reason
 
 
 LATELY: Final = 60.0

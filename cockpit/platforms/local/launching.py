@@ -253,11 +253,7 @@ def changing(launch_id: str) -> LookUp:
 
 
 def _living(
-    run: RunSpec,
-    launch_id: str,
-    note: Mapping[str, str] | None,
-    processes: Census,
-    mine: Machine,
+    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, processes: Census, mine: Machine
 ) -> Process | None:
     """Return the job's process if it lives, else the oldest of what it left behind."""
     named, state = _named(processes, note, mine), None if note is None else note.get("state")

@@ -354,7 +354,8 @@ def _is_tool(argv: tuple[str, ...]) -> bool:
     words = inner(words)
     name = program(words)
     if name in SHELLS or name.lstrip("-") in SHELLS:
-        return words[0].startswith("-") or not _runs_something(words[1:])
+        # A login shell, or one that was given no script and no command.
+        return words[0].startswith("-") or all(part.startswith("-") for part in words[1:])
     if name == "wandb" or (name == "wandb-core" and "leet" in words):
         return True
     if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
@@ -513,7 +514,10 @@ def is_cockpit(argv: Sequence[str]) -> bool:
 def _is_cockpit(argv: tuple[str, ...]) -> bool:
     if is_shell(argv) and ASKING in argv:
         return True
-    words = _unpacked(argv)
+    # Of an environment's launcher only a cockpit or an interpreter counts.
+    words = list(argv)
+    while len(words) > 1 and is_wrapper(words):
+        words = _packaged(words) if posixpath.basename(words[0]) in _PACKAGED else wrapped(words)
     if not words:
         return False
     if is_interpreter(words):
@@ -523,14 +527,6 @@ def _is_cockpit(argv: tuple[str, ...]) -> bool:
             return package in ("cockpit", "run_cockpit") and not module.startswith(_TRAINER)
     ours = program(words) in _OURS or any(word.endswith(_INSTALLED) for word in words[:6])
     return ours and not any(word.startswith(_TRAINER) for word in words)
-
-
-def _unpacked(argv: Sequence[str]) -> list[str]:
-    """Return what wrappers run; of an environment's launcher a cockpit or an interpreter alone."""
-    words = list(argv)
-    while len(words) > 1 and is_wrapper(words):
-        words = _packaged(words) if posixpath.basename(words[0]) in _PACKAGED else wrapped(words)
-    return words
 
 
 def _packaged(words: Sequence[str]) -> list[str]:
@@ -590,8 +586,3 @@ def program(argv: Sequence[str]) -> str:
 def is_shell(argv: Sequence[str]) -> bool:
     """Tell whether a command is a shell, which hands no signal on to what it waits for."""
     return bool(argv) and posixpath.basename(argv[0]).lstrip("-") in SHELLS
-
-
-def _runs_something(rest: Sequence[str]) -> bool:
-    """Tell whether a shell was given a script or a command to run."""
-    return any(not part.startswith("-") for part in rest)

@@ -157,7 +157,8 @@ class Head:
         said = clean(document.get("ray_version"), 40)
         if not said:
             raise self._bad("what answers there is no Ray dashboard")
-        return said, _began(clean(document.get("session_name"), 200))
+        found = _SESSION.search(clean(document.get("session_name"), 200))
+        return said, (None if found is None else "{}-{}-{} {}:{}:{}".format(*found.groups()))
 
     async def session(self) -> str:
         """Return what the head calls itself since it began, empty where it does not tell.
@@ -345,9 +346,3 @@ def base_of(address: str) -> str:
         hint = "expected the dashboard's, as http://127.0.0.1:8265"
         raise ValueError(f"job.address is {clean(address, 120)!r}; {hint}")
     return text.rstrip("/")
-
-
-def _began(session: str) -> str | None:
-    """Return when a session began, as its name tells: by the head's own clock and zone."""
-    found = _SESSION.search(session)
-    return None if found is None else "{}-{}-{} {}:{}:{}".format(*found.groups())

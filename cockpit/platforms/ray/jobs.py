@@ -381,7 +381,8 @@ def _names(job: RayJob) -> Iterator[str]:
 
 def _recorded(run: RunSpec, jobs: Sequence[RayJob], by_id: Mapping[str, RayJob]) -> RayJob | None:
     named = run.job.id if run.job is not None else None
-    newest = _newest_launch(run, jobs)
+    launches = [job for job in jobs if launch_id_of(run, job) is not None]
+    newest = max(launches, key=lambda job: number_of(run.name, job.id) or 0, default=None)
     if named is None:
         return newest
     job = by_id.get(named)
@@ -390,11 +391,6 @@ def _recorded(run: RunSpec, jobs: Sequence[RayJob], by_id: Mapping[str, RayJob])
     later = (newest.submitted_at or 0.0) >= (job.submitted_at or 0.0)
     outlives = phase_of(newest).lives or (newest.ended_at or 0.0) >= (job.ended_at or 0.0)
     return newest if later and outlives else job
-
-
-def _newest_launch(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
-    launches = [job for job in jobs if launch_id_of(run, job) is not None]
-    return max(launches, key=lambda job: number_of(run.name, job.id) or 0, default=None)
 
 
 def _newer_than(run: RunSpec, job: RayJob) -> str:

@@ -54,11 +54,6 @@ def _overlap(former: bytes, now: bytes) -> int | None:
         if (at == 0 or former[at - 1 : at] == b"\n") and now.startswith(former[at:]):
             return at
         at = former.find(head, at + 1)
-    return _cut_line(former, now)
-
-
-def _cut_line(former: bytes, now: bytes) -> int | None:
-    """Return where the last, unfinished line of ``former`` starts, if ``now`` goes on with it."""
     at = former.rfind(b"\n") + 1
     rest = former[at:]
     return at if rest and now.startswith(rest) else None

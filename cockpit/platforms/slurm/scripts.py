@@ -174,7 +174,7 @@ def _script(body: str, run: RunSpec | None = None, launch_id: str = "") -> str:
 
 def accept_script(
     run: RunSpec, launch_id: str, words: Sequence[str], workdir: str, env: Mapping[str, str],
-    *, sees_exports: bool,
+    *, sees_exports: bool
 ) -> str:  # fmt: skip
     """Return the script that submits a held job.
 

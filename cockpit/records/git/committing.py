@@ -101,11 +101,6 @@ def note_commit(common: Path, oid: str) -> None:
     _append(common, f"{COMMIT} {oid}")
 
 
-def note_file(common: Path, former: bytes, after: bytes) -> None:
-    """Remember that the cockpit wrote ``after`` over ``former``; blocking, raises ``OSError``."""
-    _append(common, f"{FILE} {digest(former)} {digest(after)}")
-
-
 def _append(common: Path, line: str) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(common / LIST, flags, 0o666)
@@ -431,7 +426,7 @@ def edited(path: Path, edit: Edit, repository: Repository | None, kept: bytes = 
             return
         if repository is not None:
             with suppress(OSError):
-                note_file(repository.common, begun, data)
+                _append(repository.common, f"{FILE} {digest(begun)} {digest(data)}")
         if documents.replace(path, former, data, spare):
             return
     raise OSError(0, "keeps changing: close what writes it, then retry")

@@ -135,7 +135,9 @@ class PushBehind:
                 if place not in self._again:
                     return
         except asyncio.CancelledError:
-            hand_over(path)
+            # What stands in the way of that leaves it to the next one.
+            with suppress(OSError, ValueError):
+                start_detached(own_python(__name__, str(path)), env={})
             raise
 
 
@@ -183,12 +185,6 @@ def _standing(told: Push | None) -> Push:
     if not 0 <= time.time() - told.at <= OVER_AFTER:
         return told.model_copy(update={"stage": PushStage.FAILED, "trouble": "it was interrupted"})
     return told
-
-
-def hand_over(path: Path) -> None:
-    """Let a process of its own push; what stands in the way of that leaves it to the next one."""
-    with suppress(OSError, ValueError):
-        start_detached(own_python(__name__, str(path)), env={})
 
 
 def _read(place: Path) -> Push | None:
@@ -343,7 +339,9 @@ class Saver:
         """Do what is left to do; return what stands in the way of the rest."""
         job.path, found, own, why = await locate(job.path, self._limits)
         if found is None:
-            await self._write_plain(job, edit)
+            folder = next(folder for folder in job.path.parents if folder.is_dir())
+            async with locked(folder, self._clock, self._limits.turn):
+                await self._write(job, edit, None)
             return why
         async with locked(found.common / SAVE_LOCK, self._clock, self._limits.turn):
             await self._write(job, edit, found, own)
@@ -375,11 +373,6 @@ class Saver:
             job.pending = True
             self._behind.want(repository, job.path)
         return standing.held
-
-    async def _write_plain(self, job: _Job, edit: Edit | None) -> None:
-        folder = next(folder for folder in job.path.parents if folder.is_dir())
-        async with locked(folder, self._clock, self._limits.turn):
-            await self._write(job, edit, None)
 
     async def _write(
         self, job: _Job, edit: Edit | None, repository: Repository | None, own: str = ""

@@ -344,11 +344,14 @@ class Creator:
         except HttpError as error:
             if row is not None and row.sent_at is not None:  # it was created before
                 return Recorded(stage=SaveStage.NOTHING, url=row.answer)
-            await self._failed(row, error, now)
+            said, definite = str(error), not isinstance(error, LostAnswerError)
+            await self._note(
+                row, lambda box, number, _: box.failed(number, said, now, None, definite=definite)
+            )
             return _not(f"not created: {not_sent_text(error, now)}")
         finally:
             if row is not None:
-                await self._released(row.number, claim)
+                await self._box.ask(lambda box: box.release(row.number, claim))
         return Recorded(stage=SaveStage.NOTHING, url=issue.url, note=_dropped(issue))
 
     async def _ready(self, row: Waiting | None, claim: str) -> Waiting | None:
@@ -421,15 +424,6 @@ class Creator:
         if row is not None:
             number, now = row.number, self._clock.now()
             await self._box.ask(lambda box: write(box, number, now))
-
-    async def _failed(self, row: Waiting | None, error: HttpError, now: float) -> None:
-        said, definite = str(error), not isinstance(error, LostAnswerError)
-        await self._note(
-            row, lambda box, number, _: box.failed(number, said, now, None, definite=definite)
-        )
-
-    async def _released(self, number: int, claim: str) -> None:
-        await self._box.ask(lambda box: box.release(number, claim))
 
 
 def _event(marker: PostMarker | None) -> str | None:

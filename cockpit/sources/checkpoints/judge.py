@@ -239,9 +239,7 @@ class Circumstances(NamedTuple):
 
 
 def judge_listing(
-    roots: Sequence[Root],
-    around: Circumstances,
-    spec: CheckpointSpec | None = None,
+    roots: Sequence[Root], around: Circumstances, spec: CheckpointSpec | None = None
 ) -> CheckpointsValue:
     """Return every checkpoint under ``roots`` (permanent first), ascending by step.
 

@@ -285,16 +285,12 @@ def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
     below = [root for root in every if not any(root.startswith(f"{each}/") for each in every)]
     runs = {_PAIR.sub("", root) for root in below}
     if len(runs) > 1:
-        where = _above(below[0], below[-1])
+        # The folder above the first and the last of sorted paths is above all of them.
+        parts = zip(below[0].split("/"), below[-1].split("/"), strict=False)
+        where = "/".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
         names = ", ".join(root.removeprefix(f"{where}/") for root in below[:4])
         text = f"saves lie in several folders of {where} ({names}): name this run's own in path"
         raise ValueError(text)
-
-
-def _above(first: str, last: str) -> str:
-    """Return the folder that holds both; of sorted paths it holds those between them too."""
-    parts = zip(first.split("/"), last.split("/"), strict=False)
-    return "/".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
 
 
 def problem_of(failure: ListingError) -> Problem:

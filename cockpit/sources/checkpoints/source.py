@@ -315,7 +315,9 @@ class _Parts:
             return answer
         seen = [part for part in self._said.values() if part.value is not None]
         newest = max(seen, key=lambda part: part.observed_at or 0.0, default=answer)
-        failed = self._failed()
+        parts = {root.endpoint: self._said.get(root.endpoint) for root in self.roots}
+        errors = {end: part.error if part else _NOT_ASKED for end, part in parts.items()}
+        failed = {end: error for end, error in errors.items() if error is not None}
         if not failed:
             return newest
         kinds = [problem.kind for problem in failed.values()]
@@ -330,12 +332,6 @@ class _Parts:
                 "retry_after": None,
             }
         )
-
-    def _failed(self) -> dict[str, Problem]:
-        """Return what is wrong with the endpoints that have not answered in full."""
-        parts = {root.endpoint: self._said.get(root.endpoint) for root in self.roots}
-        errors = {end: part.error if part else _NOT_ASKED for end, part in parts.items()}
-        return {end: error for end, error in errors.items() if error is not None}
 
     def _told(self, endpoint: str, message: str) -> str:
         """Return what is wrong at an endpoint, after the roots there unless it names them."""
@@ -353,11 +349,7 @@ class _Parts:
 
 
 def list_checkpoints(
-    paths: Sequence[str],
-    layout: str = "auto",
-    custom: CustomLayout | None = None,
-    *,
-    now: float,
+    paths: Sequence[str], layout: str = "auto", custom: CustomLayout | None = None, *, now: float
 ) -> CheckpointsValue:
     """Return the checkpoints under one run's ``paths`` (permanent root first); blocking.
 
@@ -365,17 +357,15 @@ def list_checkpoints(
     or an address that is not on this machine.
     """
     spec = CheckpointSpec(path=tuple(map(place_of, paths)), layout=layout, custom=custom)
-    _only_here(spec)
+    remote = next((place for place in spec.path if not place.here), None)
+    if remote is not None:
+        raise ValueError(f"{clean(str(remote), LIMIT)} is not on this machine: it is only read")
     answers = _all_here(spec, frozenset(), WHOLE)
     return _unwatched(spec, {place: listing_of(said) for place, said in answers.items()}, now)
 
 
 async def list_anywhere(
-    paths: Sequence[str],
-    layout: str = "auto",
-    custom: CustomLayout | None = None,
-    *,
-    clock: Clock,
+    paths: Sequence[str], layout: str = "auto", custom: CustomLayout | None = None, *, clock: Clock
 ) -> CheckpointsValue:
     """Return the checkpoints under ``paths``, wherever they lie; permanent root first.
 
@@ -420,12 +410,6 @@ def _unwatched(
     roots, _, unjudged = joined(spec.path, listings, listings.keys())
     around = Circumstances(now, rejected=marked(listings.values()))
     return as_far_as_judged(judge_listing(roots, around, spec), unjudged, roots)
-
-
-def _only_here(spec: CheckpointSpec) -> None:
-    remote = next((place for place in spec.path if not place.here), None)
-    if remote is not None:
-        raise ValueError(f"{clean(str(remote), LIMIT)} is not on this machine: it is only read")
 
 
 ANEW_DEADLINE: Final = 15.0

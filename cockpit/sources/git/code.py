@@ -357,11 +357,7 @@ class Code:
         return _Looked(found, tags, await _patch_id(repo.path, found))
 
     def _facet(
-        self,
-        repo: Place,
-        found: GitStatus | Problem,
-        tags: Completed | None,
-        patch_id: str | None,
+        self, repo: Place, found: GitStatus | Problem, tags: Completed | None, patch_id: str | None
     ) -> Facet[CodeValue]:
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, _source(repo), self._clock.now())

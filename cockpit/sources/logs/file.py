@@ -303,7 +303,13 @@ def sift(log: Ranged, offset: int, count: int, back: bool, begin: int, budget_s:
                 end = last
             if sum(len(part.lines) for part in parts) >= most or time.monotonic() >= until:
                 break
-    return _joined(parts, start, end, size)
+    lines, offsets, gaps, rest = list[SafeText](), list[int](), list[int](), 0
+    for part in parts:
+        lines += part.lines
+        offsets += part.offsets
+        gaps += [part.gaps[0] + rest, *part.gaps[1:]] if part.gaps else []
+        rest = part.rest if part.gaps else rest + part.rest
+    return LogPage(tuple(lines), tuple(offsets), start, end, size, tuple(gaps), rest)
 
 
 def _part(opened: Opened, start: int, end: int) -> _Part:
@@ -332,13 +338,3 @@ def _part(opened: Opened, start: int, end: int) -> _Part:
 def _maybe(data: bytes) -> bool:
     low = data.lower()
     return any(word in low for word in _WORDS) or _GLOG.search(data) is not None
-
-
-def _joined(parts: list[_Part], start: int, end: int, size: int) -> LogPage:
-    lines, offsets, gaps, rest = list[SafeText](), list[int](), list[int](), 0
-    for part in parts:
-        lines += part.lines
-        offsets += part.offsets
-        gaps += [part.gaps[0] + rest, *part.gaps[1:]] if part.gaps else []
-        rest = part.rest if part.gaps else rest + part.rest
-    return LogPage(tuple(lines), tuple(offsets), start, end, size, tuple(gaps), rest)

@@ -124,19 +124,16 @@ class Follower:
                 missing = error
             moved = None
             if missing is not None or not opened.stat.size:  # a rotation has begun an empty one
-                moved = self._moved(missing is not None)
+                # It lies where the file now is that was read, or where its writer has one open.
+                same = (each for each, stat in self._beside() if stat.identity == self._inode)
+                found = next(same, None) if (missing is not None) else None
+                moved = found or self.log.renamed()
             if moved is not None:
                 opened = stack.enter_context(moved.open())
             elif missing is not None:
                 raise missing
             self.moved_to = None if moved is None else moved.path
             yield opened
-
-    def _moved(self, missing: bool) -> Ranged | None:
-        """Return where the log lies now: the file that was read, or the one its writer has open."""
-        same = (each for each, stat in self._beside() if stat.identity == self._inode)
-        found = next(same, None) if missing else None
-        return found or self.log.renamed()
 
     def has_read(self, place: Place, version: Hashable) -> bool:
         """Tell whether all of the file at a place was read when it was of this ``version``."""
@@ -160,7 +157,10 @@ class Follower:
         stat = log.stat
         states: tuple[bytes, ...] = ()
         if self._inode is None:
-            self._begin_in(log)
+            size, begin = log.stat.size, log.stat.begin
+            small = size - begin <= self._whole
+            self.begin = self._offset = begin if small else state_start(log, size - FIRST, size)
+            self._skipped = (0, self.begin) if self.begin else None
         elif self._inode != stat.identity:
             states = self._rest_of_former(self._inode)
             self._offset, self._guard = stat.begin, b""
@@ -172,12 +172,6 @@ class Follower:
             self._offset, self._guard = stat.begin, b""
         self._inode = stat.identity
         return states + self._read(log)
-
-    def _begin_in(self, log: Opened) -> None:
-        size, begin = log.stat.size, log.stat.begin
-        small = size - begin <= self._whole
-        self.begin = self._offset = begin if small else state_start(log, size - FIRST, size)
-        self._skipped = (0, self.begin) if self.begin else None
 
     def _unbroken(self, log: Opened) -> bool:
         """Tell whether the file still continues from where we were."""

@@ -189,7 +189,11 @@ class PageCache:
                     pages[number] = page
                 pages.move_to_end(number)
             self._files.move_to_end(key)
-            self._bound(pages)
+            while len(pages) * PAGE > self._most:
+                pages.popitem(last=False)
+                self._kept -= 1
+            while self._kept * PAGE > self._altogether and len(self._files) > 1:
+                self._forget(next(iter(self._files)))
 
     def get(self, key: Hashable, start: int, end: int) -> tuple[bytes, int]:
         """Return the bytes known from ``start`` on, up to ``end``, and where they end."""
@@ -207,13 +211,6 @@ class PageCache:
                 parts.append(part)
                 at += len(part)
             return b"".join(parts), at
-
-    def _bound(self, newest: Pages) -> None:
-        while len(newest) * PAGE > self._most:
-            newest.popitem(last=False)
-            self._kept -= 1
-        while self._kept * PAGE > self._altogether and len(self._files) > 1:
-            self._forget(next(iter(self._files)))
 
     def _forget(self, key: Hashable) -> None:
         self._kept -= len(self._files.pop(key, ()))
@@ -262,10 +259,6 @@ def _read(host: str, each: Ask, deadline: float) -> Told:
         "last": last, "end": "$z" if end is None else end,
     }  # fmt: skip
     out = run_script_blocking(host, script, deadline=deadline, cap=2 * PLAIN_MOST).out
-    return _plain_answer(each, out)
-
-
-def _plain_answer(each: Ask, out: bytes) -> Told:
     now, _, rest = out.partition(b"\n")
     said, _, rest = rest.partition(b"\n")
     if said.startswith(b"! "):

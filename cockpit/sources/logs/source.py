@@ -94,7 +94,8 @@ class Logs:
         ``places`` says where a run's log lies (by run name) if not at ``job.log``; ``others`` what
         each run writes besides.
         """
-        own = self._places(queries, places)
+        named = {query.name: _named(query.run) for query in queries}
+        own = named | {name: place for name, place in (places or {}).items() if name in named}
         several = await self._several(queries, own, others or {})
         named = {key: place for each in several.values() for key, place in each.places.items()}
         share = self._shared(len(named))
@@ -102,7 +103,21 @@ class Logs:
         facets = {name: self._begun(place, name) for name, place in named.items()}
         followed = {name: one for name, one in facets.items() if isinstance(one, _Followed)}
         answers = {name: one for name, one in facets.items() if isinstance(one, Facet)}
-        answers |= await self._looked(followed, share, brought)
+        # All of this machine in one hop to a thread, those of others in one. A log that is as it
+        # was according to its host needs no thread: most are, at most looks.
+        now = self._clock.now()
+        found = {
+            name: known(value, value.path, now)
+            for name, one in followed.items()
+            if (value := one.as_before(brought.get(name))) is not None
+        }
+        rest = {name: one for name, one in followed.items() if name not in found}
+        here = {name: one for name, one in rest.items() if one.place.here}
+        away = {name: one for name, one in rest.items() if name not in here}
+        hops = (_in_a_hop(here, share, {}, DEADLINE), _in_a_hop(away, share, brought, AWAY))
+        for looked in await asyncio.gather(*hops):
+            found |= {name: _facet_of(rest[name].place, each, now) for name, each in looked.items()}
+        answers |= found
         # Nothing waits from here on: rows that are taken are also delivered.
         return {name: self._together(each, answers) for name, each in several.items()}
 
@@ -142,27 +157,6 @@ class Logs:
         step = self._followed[shown].step if shown in self._followed else None
         return logs.joined(shown, found, step)
 
-    async def _looked(
-        self, followed: Mapping[str, _Followed], share: Share, told: Mapping[str, Told]
-    ) -> dict[str, Facet[LogValue]]:
-        """Look at logs: at all of this machine in one hop to a thread, at those of others in one.
-
-        One that is as it was according to its host needs no thread: most are, at most looks.
-        """
-        now = self._clock.now()
-        found = {
-            name: known(value, value.path, now)
-            for name, one in followed.items()
-            if (value := one.as_before(told.get(name))) is not None
-        }
-        rest = {name: one for name, one in followed.items() if name not in found}
-        here = {name: one for name, one in rest.items() if one.place.here}
-        away = {name: one for name, one in rest.items() if name not in here}
-        hops = (_in_a_hop(here, share, {}, DEADLINE), _in_a_hop(away, share, told, AWAY))
-        for looked in await asyncio.gather(*hops):
-            found |= {name: _facet_of(rest[name].place, each, now) for name, each in looked.items()}
-        return found
-
     def _with_rows(self, name: str, facet: Facet[LogValue]) -> Facet[LogValue]:
         followed = self._followed.get(name)
         if facet.value is None or followed is None or not (rows := followed.take_rows()):
@@ -180,13 +174,6 @@ class Logs:
     def _shared(self, asked: int) -> Share:
         self._share = max(FIRST, WHOLE // max(asked, 1))
         return Share(asked, sum(each.budget.busy for each in self._followed.values()))
-
-    @staticmethod
-    def _places(
-        queries: Sequence[Query], places: Mapping[str, Place] | None
-    ) -> dict[str, Place | None]:
-        named = {query.name: _named(query.run) for query in queries}
-        return named | {name: place for name, place in (places or {}).items() if name in named}
 
     def _following(self, name: str, place: Place) -> _Followed:
         """Return what is followed for a run; raises ``OSError`` if such a place is not read."""

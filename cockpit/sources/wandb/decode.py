@@ -356,18 +356,15 @@ class KeyLayout:
         for item in items(message):
             self.style = item.key[0] >> 3 if item.key else self.style
             if item.value[:1] == b"{":
-                self._learn_nested(message, item.name, names)
+                for name, value in history(message).items():
+                    inside = name.startswith(item.name + ".") and isinstance(value, int | float)
+                    if inside and self._matters(name):
+                        self.keys.setdefault(name, None)
+                        names.add(name)
             elif self._matters(item.name) and number(item.value) is not None:
                 self.keys[item.name] = item.key
                 names.add(item.name)
         self.rows.append(frozenset(names))
-
-    def _learn_nested(self, message: Span, prefix: str, names: set[str]) -> None:
-        for name, value in history(message).items():
-            inside = name.startswith(prefix + ".") and isinstance(value, int | float)
-            if inside and self._matters(name):
-                self.keys.setdefault(name, None)
-                names.add(name)
 
     def _matters(self, name: str) -> bool:
         return interesting(name, self._configured)

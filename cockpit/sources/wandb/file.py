@@ -224,16 +224,13 @@ class WandbLog:
         length = first
         while high > len(MAGIC):
             low = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
-            yield self._window(low, high)
+            more = high < self.size
+            piece = deframe(self.bytes_at(low, high), low, more=more)
+            if more and high - piece.offset >= _HEAD:
+                piece.spans.extend(self._record_at(piece.offset))
+            yield piece
             high = low
             length = min(most, length * growth)
-
-    def _window(self, low: int, high: int) -> LogChunk:
-        more = high < self.size
-        piece = deframe(self.bytes_at(low, high), low, more=more)
-        if more and high - piece.offset >= _HEAD:
-            piece.spans.extend(self._record_at(piece.offset))
-        return piece
 
     def _record_at(self, start: int) -> list[Span]:
         """Return the record whose FIRST chunk is at ``start``, if the rest of it is sound."""

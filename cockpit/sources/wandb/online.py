@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.clock import Clock, machine_time
-from cockpit.model.facet import WANDB, ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.facet import WANDB, ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import address_of
@@ -288,19 +288,14 @@ class OnlineWandb(TrackedRuns):
             # Without its summary nobody knows how far a run is that was not seen before.
             problem = told.problem or (told.lost if each.plan.whole else None)
             if problem is not None:
-                facet = self._refused(where, each, problem, spoilt=told.spoilt)
+                if told.spoilt:
+                    each.run.run.spoilt()
+                facet = unknown(problem.kind, problem.message, _source(where), self._clock.now())
             else:
                 each.run.run.take(told.fields, each.plan, came)
                 facet = known(each.run.value(self._clock), _source(where), now)
             facets[each.query.name] = facet.model_copy(update={"retry_after": pause})
         return facets
-
-    def _refused(
-        self, where: Where, each: _RunQuestion, problem: Problem, *, spoilt: bool
-    ) -> Facet[TrackerValue]:
-        if spoilt:
-            each.run.run.spoilt()
-        return unknown(problem.kind, problem.message, _source(where), self._clock.now())
 
     async def _key(self, where: Where) -> Key:
         """Return the key for a server; raises ``HttpError`` with what to do without one."""

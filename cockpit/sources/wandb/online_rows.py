@@ -295,18 +295,15 @@ class Names:
 
     def _numbers(self, raw: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         for name, value in leaves(raw, "."):
-            if self._matters(name) and (number := figure_of(value)) is not None:
+            known = self._known.get(name)
+            if known is None:
+                known = name in SUMMARY_TIME or interesting(name, self._configured)
+                if len(self._known) < _MOST_NAMES:
+                    self._known[name] = known
+            if known and (number := figure_of(value)) is not None:
                 yield name, number
             if of_evaluation(name):
                 yield EVALUATION, 1.0
-
-    def _matters(self, name: str) -> bool:
-        known = self._known.get(name)
-        if known is None:
-            known = name in SUMMARY_TIME or interesting(name, self._configured)
-            if len(self._known) < _MOST_NAMES:
-                self._known[name] = known
-        return known
 
 
 def rows_in(raw: object, names: Names) -> list[Raw]:

@@ -220,7 +220,9 @@ class OnlineRun:
 
     def _take_rows(self, fields: Mapping[str, Any], plan: Plan) -> None:
         if plan.newest is not None and isinstance(raw := fields.get("n"), list):
-            self._weigh(raw)
+            texts = [each for each in raw if isinstance(each, str)]
+            if texts:
+                self.row_bytes = sum(map(_sent_bytes, texts)) / len(texts)
             rows = rows_in(raw, self._names)
             self._ledger.take_newest(plan.newest, rows)
             if rows and step_of(rows[-1]) >= step_of(self.summary):
@@ -237,12 +239,6 @@ class OnlineRun:
         if plan.points and isinstance(raw := fields.get("d"), list) and raw:
             self._drawn = rows_in(raw[0], self._names)
             self._drawn_at = self._ledger.lines or self._ledger.last or 0
-
-    def _weigh(self, raw: list[Any]) -> None:
-        """Learn how many bytes a row of this run takes on the way."""
-        texts = [each for each in raw if isinstance(each, str)]
-        if texts:
-            self.row_bytes = sum(map(_sent_bytes, texts)) / len(texts)
 
     def _may_have_rows(self) -> bool:
         return self.head.state in LIVE or self._ledger.behind > 0

@@ -166,7 +166,9 @@ class RunFiles(RowLog):
     def about(self) -> About:
         """Return what the files say, the newest launch first of all."""
         order, newest, head = self._order, self._order[-1], newest_head(self._order)
-        run, held = head.run, self._writing()
+        # Of several files, those that a process has open for writing.
+        written = self._chosen.written or frozenset()
+        run, held = head.run, (written if len(self._order) > 1 else frozenset())
         read = self._cursors[len(order) - 1].config if len(self._cursors) == len(order) else {}
         return About(
             id=newest.id,
@@ -274,11 +276,6 @@ class RunFiles(RowLog):
         self.keys = choose(rows, self._spec.metrics, self.keys)
         for fragment in sound:
             fragment.judge_clock(self.keys)
-
-    def _writing(self) -> frozenset[str]:
-        """Return which of the run's files a process has open for writing, of several."""
-        written = self._chosen.written or frozenset()
-        return written if len(self._order) > 1 else frozenset()
 
 
 NEWEST: Final = 4

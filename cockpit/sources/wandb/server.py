@@ -220,7 +220,13 @@ def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> Proj
     Raises ``HttpError`` where it says nothing about any of them.
     """
     _accepted(answer, key, what)
-    document = _document(answer)
+    if answer.body[:256].lstrip().startswith(b"<"):
+        message = f"{answer.host}: got a web page instead of W&B's answer: a proxy or a login?"
+        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+    document = answer.json()
+    if not isinstance(document, dict):
+        message = f"{answer.host}: the answer is not a GraphQL document"
+        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
     errors = _errors(document)
     project = _project(answer, document, errors, key, what)
     return ProjectAnswer(
@@ -260,17 +266,6 @@ def _accepted(answer: Answer, key: Key, what: str) -> None:
         raise HttpError(ErrorKind.NOT_FOUND, message, status=status)
     message = f"{host} rejects the query (status {status}{said})"
     raise HttpError(ErrorKind.BAD_ANSWER, message, status=status)
-
-
-def _document(answer: Answer) -> Json:
-    if answer.body[:256].lstrip().startswith(b"<"):
-        message = f"{answer.host}: got a web page instead of W&B's answer: a proxy or a login?"
-        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
-    document = answer.json()
-    if not isinstance(document, dict):
-        message = f"{answer.host}: the answer is not a GraphQL document"
-        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
-    return document
 
 
 def _project(answer: Answer, document: Json, errors: Sequence[Json], key: Key, what: str) -> Json:
