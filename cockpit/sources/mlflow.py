@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from cockpit.model.facet import Attempt
 from cockpit.model.place import Place
 from cockpit.model.run import MetricNames
+from cockpit.sources.file_tracker import Adapter, Batch, Record
 from cockpit.sources.metric_keys import USUAL, choose, interesting, plain_name
-from cockpit.sources.rowlog import Adapter, Batch, Record
 from cockpit.sources.run_folders import BadFileError
 from cockpit.sources.run_rows import About
 from cockpit.sources.trackio import LoggedRun, UnsureError, chosen, earlier_than, notes_on

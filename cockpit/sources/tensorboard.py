@@ -19,10 +19,10 @@ from typing import Final, NamedTuple, cast
 from cockpit.model.facet import Attempt
 from cockpit.model.place import Place
 from cockpit.model.run import TensorboardSpec
+from cockpit.sources.file_tracker import Batch, Record
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened
 from cockpit.sources.logs.remote import Host
-from cockpit.sources.rowlog import Batch, Record
 from cockpit.sources.run_folders import (
     MOST_HERE,
     SHOWN,

@@ -30,12 +30,11 @@ from cockpit.model.run import RunSpec
 from cockpit.sources.attempts import joined
 from cockpit.sources.curve_fold import NoCurveError, RowChunk
 from cockpit.sources.curves import FileCurves, SampledCurves
-from cockpit.sources.file_tracker import FileTracker
+from cockpit.sources.file_tracker import Adapter, FileTracker, RecordLog
 from cockpit.sources.finelog import FinelogStores, Reach
 from cockpit.sources.finelog import place_in as controller_in
 from cockpit.sources.mlflow import StoredLog
 from cockpit.sources.mlflow_server import MlflowStores, place_in
-from cockpit.sources.rowlog import Adapter, RecordLog
 from cockpit.sources.run_folders import PatternFiles
 from cockpit.sources.run_rows import RunRows
 from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile

@@ -16,7 +16,7 @@ from cockpit.model.facet import Attempt, TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.sources.figures import figures_in, json_of
-from cockpit.sources.rowlog import Batch, Record
+from cockpit.sources.file_tracker import Batch, Record
 from cockpit.sources.run_folders import BadFileError, PatternFiles, RunThere, beside, earlier
 from cockpit.sources.run_rows import About
 from cockpit.sources.sqlite_copies import Database, State

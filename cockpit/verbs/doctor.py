@@ -34,8 +34,8 @@ from cockpit.notify.readers import readers_of
 from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.kinds import PLATFORMS
 from cockpit.platforms.table import kind_of
-from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
+from cockpit.records.lease.seat import RootSeats
 from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.shell import run_command

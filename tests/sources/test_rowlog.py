@@ -30,8 +30,8 @@ from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import file_tracker, run_folders, sqlite_copies, tensorboard
+from cockpit.sources.file_tracker import Record, rows_of
 from cockpit.sources.metric_keys import choose
-from cockpit.sources.rowlog import Record, rows_of
 from cockpit.sources.trackers import Trackers
 from tests.hosts.here import CallsHere
 from tests.sshd import needs_sshd, serving

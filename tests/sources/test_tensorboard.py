@@ -17,7 +17,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources import tensorboard
-from cockpit.sources.rowlog import Record
+from cockpit.sources.file_tracker import Record
 from cockpit.sources.run_folders import BadFileError, PatternFiles
 from cockpit.sources.tensorboard import (
     EVENT_FILES,

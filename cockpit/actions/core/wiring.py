@@ -56,9 +56,8 @@ def build_service(
     """
     from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
-    from cockpit.records.lease.folder_seat import RootSeats
     from cockpit.records.lease.lease import Lease
-    from cockpit.records.lease.seat import RefSeats
+    from cockpit.records.lease.seat import RefSeats, RootSeats
 
     async def look(run: str) -> RunReport:
         return await completed(await looks.look(run, LOOK_WITHIN), clock)

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import MetricNames
 from cockpit.sources.figures import figure_of, json_of, leaves
+from cockpit.sources.file_tracker import Record
 from cockpit.sources.metric_keys import (
     WANDB_STEP,
     WANDB_TIME,
@@ -22,7 +23,6 @@ from cockpit.sources.metric_keys import (
     of_evaluation,
     true_time,
 )
-from cockpit.sources.rowlog import Record
 from cockpit.sources.wandb.server import clean_text
 
 RECENT: Final = 1000

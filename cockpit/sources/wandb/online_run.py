@@ -12,6 +12,7 @@ from cockpit.model.observed import Row
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
 from cockpit.sources.curve_fold import POINTS
+from cockpit.sources.file_tracker import Batch, Record, RecordLog
 from cockpit.sources.metric_keys import (
     WANDB_STEP,
     MetricKeys,
@@ -19,7 +20,6 @@ from cockpit.sources.metric_keys import (
     evaluates,
     true_time,
 )
-from cockpit.sources.rowlog import Batch, Record, RecordLog
 from cockpit.sources.run_rows import About, Newest, RunRows
 from cockpit.sources.wandb.fragment import older, without_step
 from cockpit.sources.wandb.online_rows import (

@@ -17,8 +17,8 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
+from cockpit.records.lease.seat import RootSeats
 from tests.platforms.local.making import (
     contents,
     living,

@@ -13,9 +13,8 @@ from typing import Any
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.seat import RefSeats, Seat
+from cockpit.records.lease.seat import RefSeats, RootSeats, Seat
 from tests.records.remotes import LOGBOOK
 
 

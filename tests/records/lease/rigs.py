@@ -19,9 +19,16 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
 from cockpit.records.git.repository import Repository
-from cockpit.records.lease.folder_seat import BELOW, FolderSeat, RootSeats
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.seat import RefSeats, Seat, Seats, lease_ref
+from cockpit.records.lease.seat import (
+    BELOW,
+    FolderSeat,
+    RefSeats,
+    RootSeats,
+    Seat,
+    Seats,
+    lease_ref,
+)
 from cockpit.records.lease.state import this_holder
 from cockpit.runtime import buckets
 from cockpit.runtime.shell import Completed

@@ -13,8 +13,8 @@ import pytest
 from cockpit.model.clock import FixedClock
 from cockpit.model.place import place_of
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.records.lease.folder_seat import BELOW, RootSeats
 from cockpit.records.lease.lease import Lease
+from cockpit.records.lease.seat import BELOW, RootSeats
 from cockpit.runtime import buckets
 from cockpit.store.journal import Holder
 from cockpit.verbs.doctor import claim_findings

@@ -27,9 +27,8 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
 from cockpit.model.run import RunSpec
-from cockpit.records.lease.folder_seat import FolderSeat, RootSeats
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.seat import Seat
+from cockpit.records.lease.seat import FolderSeat, RootSeats, Seat
 from cockpit.runtime.shell import run_blocking
 from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.store.journal import Holder

@@ -15,9 +15,8 @@ from cockpit.model.place import place_of
 from cockpit.model.records import Claim
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.git.repository import Repository
-from cockpit.records.lease.folder_seat import RootSeats
 from cockpit.records.lease.lease import Lease
-from cockpit.records.lease.seat import RefSeats, lease_ref
+from cockpit.records.lease.seat import RefSeats, RootSeats, lease_ref
 from cockpit.runtime.shell import Completed
 from tests.records.lease.rigs import holder_of
 from tests.records.remotes import LOGBOOK, git, hook, push_twice, second_place, shared, snapshot
