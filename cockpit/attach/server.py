@@ -10,20 +10,8 @@ from operator import is_
 from typing import Final, Literal, cast
 
 import cockpit
+from cockpit.attach import wire
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
-from cockpit.attach.wire import (
-    ASKS,
-    BEAT,
-    Document,
-    Hello,
-    Texts,
-    WireError,
-    answered,
-    build,
-    frame,
-    read_frame,
-    texts_in,
-)
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.curve import Curve, Curves, Span
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
@@ -171,7 +159,7 @@ LEAST: Final = 1024
 """Bytes that a report counts at least: one of which little has changed takes time as well."""
 MOST_ASKED: Final = 32
 """Questions of one window that are answered at one time."""
-SIGN: Final = frame({"say": "beat"})
+SIGN: Final = wire.frame({"say": "beat"})
 """A sign of life that tells nothing else."""
 _URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION, Verdict.UNKNOWN)
 
@@ -194,7 +182,7 @@ class EngineServer:
         self._curves = EngineCurves(engine.tracker, self.report_of, clock)
         self._pasts = engine.pasts
         self._reports: dict[str, RunReport] = {}
-        self._texts = Texts()
+        self._texts = wire.Texts()
         self._notices: tuple[str, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._inode: int | None = None
@@ -238,7 +226,7 @@ class EngineServer:
                 self._tell({"say": "beat", "notices": notices})
             else:
                 self._tell_frame(SIGN)
-            await next_beat(self._clock, BEAT)
+            await next_beat(self._clock, wire.BEAT)
 
     def ring(self, sequence: str) -> bool:
         """Ring the terminal of every window; return whether there is one."""
@@ -256,12 +244,14 @@ class EngineServer:
 
     def frame_of(self, report: RunReport, former: RunReport | None = None) -> bytes:
         """Return a report as it crosses; to who was told ``former`` before, what has changed."""
-        said: Document = {"say": "report", "log": log_place(report)}
+        said: wire.Document = {"say": "report", "log": log_place(report)}
         if former is None or former.spec != report.spec:
-            return frame({**said, "report": self._texts.parted(report)})
-        return frame({**said, "of": report.name, "report": self._texts.changed(report, former)})
+            return wire.frame({**said, "report": self._texts.parted(report)})
+        return wire.frame(
+            {**said, "of": report.name, "report": self._texts.changed(report, former)}
+        )
 
-    def order(self) -> Document:
+    def order(self) -> wire.Document:
         """Return the runs there are, and the ones to tell of first."""
         return {"say": "order", "runs": list(self._reports)}
 
@@ -269,10 +259,10 @@ class EngineServer:
         """Return the runs, those that need a person first."""
         return sorted(self._reports, key=lambda name: self._reports[name].verdict not in _URGENT)
 
-    def greeting(self) -> list[Document]:
+    def greeting(self) -> list[wire.Document]:
         """Return what every window is told at first."""
-        hello = Hello(
-            build=build(), version=cockpit.__version__, file=self._meeting.run_file,
+        hello = wire.Hello(
+            build=wire.build(), version=cockpit.__version__, file=self._meeting.run_file,
             kind=self._kind,
         )  # fmt: skip
         notices = {"say": "beat", "notices": self._notices}
@@ -283,7 +273,7 @@ class EngineServer:
             notices,
         ]
 
-    def heard(self, window: Window, document: Document) -> None:
+    def heard(self, window: Window, document: wire.Document) -> None:
         """Do what a window says; a question is answered beside all else."""
         said, run = document.get("say"), document.get("run")
         if said == "ask":
@@ -301,15 +291,15 @@ class EngineServer:
         seen = (name for window in self.windows for name in window.visible)
         self._engine.prefer(tuple(dict.fromkeys(seen)))
 
-    async def asked(self, what: str, arguments: list[object]) -> Document:
+    async def asked(self, what: str, arguments: list[object]) -> wire.Document:
         """Return the answer to one question as it crosses."""
         try:
-            ASKS[what].check(arguments)
+            wire.ASKS[what].check(arguments)
         except KeyError:
             return {"trouble": "value", "text": f"no such question: {what[:40]!r}"}
         except TypeError as error:
             return {"trouble": "value", "text": f"{what}: {error}"}
-        return await answered(self._method(what)(*arguments))
+        return await wire.answered(self._method(what)(*arguments))
 
     def _method(self, what: str) -> Callable[..., Awaitable[object]]:
         if what == "check":
@@ -357,9 +347,9 @@ class EngineServer:
         self._take_all()
         self._tell(self.order())  # the runs may have been told before the file that names them
 
-    def _tell(self, document: Document) -> None:
+    def _tell(self, document: wire.Document) -> None:
         if self.windows:
-            self._tell_frame(frame(document))
+            self._tell_frame(wire.frame(document))
 
     def _tell_frame(self, data: bytes) -> None:
         for window in self.windows:
@@ -374,7 +364,7 @@ class EngineServer:
         try:
             if ours(writer.get_extra_info("socket")):
                 await window.serve()
-        except (EOFError, WireError, OSError, TimeoutError):
+        except (EOFError, wire.WireError, OSError, TimeoutError):
             pass  # it has gone, or is none of ours
         except asyncio.CancelledError:
             pass  # by ``close``; the loop would print it as a fault
@@ -420,7 +410,7 @@ class Window:
         """Forget what was told of all but these runs, as the window does with the order."""
         self._told = {name: each for name, each in self._told.items() if name in names}
 
-    def answer(self, document: Document) -> None:
+    def answer(self, document: wire.Document) -> None:
         """Answer a question beside all else that is said."""
         number, what = document.get("id"), document.get("what")
         arguments = document.get("arguments")
@@ -429,10 +419,13 @@ class Window:
 
         async def asked() -> None:
             if len(self._asked) > MOST_ASKED:
-                found: Document = {"trouble": "timeout", "text": "too much is asked at one time"}
+                found: wire.Document = {
+                    "trouble": "timeout",
+                    "text": "too much is asked at one time",
+                }
             else:
                 found = await self._server.asked(str(what), arguments)
-            self.tell(frame({"say": "answer", "id": number, **found}))
+            self.tell(wire.frame({"say": "answer", "id": number, **found}))
 
         task = asyncio.ensure_future(asked())
         self._asked.add(task)
@@ -441,9 +434,9 @@ class Window:
     async def serve(self) -> None:
         """Greet, then tell and listen until the window goes."""
         for document in self._server.greeting():
-            self._writer.write(frame(document))
+            self._writer.write(wire.frame(document))
         async with asyncio.timeout(HELLO_WITHIN):
-            hello = await read_frame(self._reader)
+            hello = await wire.read_frame(self._reader)
         self.attends = bool(hello.get("attends"))
         known = self._server.urgent()
         self.visible = _names(hello.get("visible"), known)
@@ -455,7 +448,7 @@ class Window:
         telling = asyncio.ensure_future(self._telling())
         try:
             while not telling.done():
-                self._server.heard(self, await read_frame(self._reader))
+                self._server.heard(self, await wire.read_frame(self._reader))
         finally:
             for task in (telling, *self._asked):
                 task.cancel()
@@ -494,8 +487,8 @@ class Window:
 
 def _names(found: object, known: Container[str]) -> tuple[str, ...]:
     """Return the runs that a window has named, as far as there are such."""
-    return tuple(name for name in texts_in(found) if name in known)
+    return tuple(name for name in wire.texts_in(found) if name in known)
 
 
-def _file(file: CockpitFile) -> Document:
+def _file(file: CockpitFile) -> wire.Document:
     return {"say": "file", "file": file}

@@ -292,8 +292,7 @@ class Texts:
         for name, facet in report.facets.items():
             told = {**facet.__dict__, "value": None}
             facets[name] = (as_text(told), _kept(known, name, facet.value))
-        spec = _kept(known, _SPEC, report.spec)
-        return {**report.__dict__, _SPEC: spec, "facets": facets}
+        return {**report.__dict__, _SPEC: _kept(known, _SPEC, report.spec), "facets": facets}
 
     def changed(self, report: RunReport, former: RunReport) -> Document:
         """Return what of a report differs from the ``former`` one of the same run table."""

@@ -272,8 +272,7 @@ def take_locks(paths: Sequence[Path]) -> list[int]:
                 taken.append(_lock(path))
             except OSError as error:
                 if error.errno not in UNSUPPORTED:
-                    text = f"cannot lock {path}: {error.strerror}"
-                    raise LockError(text) from error
+                    raise LockError(f"cannot lock {path}: {error.strerror}") from error
                 why = f"{path}: {error.strerror}"
         if paths and not taken:
             raise LockError(f"no lock can be held here ({why})")

@@ -17,15 +17,7 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, recorded_starts
-from cockpit.platforms.local.programs import (
-    Use,
-    arguments,
-    names_a_place,
-    names_the_tracker_run,
-    only_looks,
-    use_of,
-    within,
-)
+from cockpit.platforms.local import programs
 from cockpit.text.safe import clean
 
 _WORDS: Final = 2000
@@ -65,8 +57,8 @@ class Candidate(NamedTuple):
 
 def told_by(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the arguments of a job by name; none where its program only looks."""
-    looks = any(only_looks(word) for word in words if word.endswith((".py", ".sh")))
-    return () if looks else tuple(arguments(["", *words]))
+    looks = any(programs.only_looks(word) for word in words if word.endswith((".py", ".sh")))
+    return () if looks else tuple(programs.arguments(["", *words]))
 
 
 _VARIABLES: Final = {
@@ -84,7 +76,7 @@ def settings_of(
             yield key, value
     for key, value in told:
         whole = value.startswith("/") or "://" in value
-        if whole and use_of(key) is Use.WRITES:
+        if whole and programs.use_of(key) is programs.Use.WRITES:
             yield "output_root", clean(value, 500)
             return
 
@@ -169,25 +161,27 @@ class LineageSigns:
             if name == "WANDB_RUN_ID" and value == self._wandb:
                 if self._same_project(env):
                     yield LineageSign(f"the W&B id in its environment ({shown})")
-            elif self._root is not None and within(self._root, value):
-                use = use_of(name)
-                if use is Use.WRITES or (use is Use.EITHER and names_a_place(name)):
+            elif self._root is not None and programs.within(self._root, value):
+                use = programs.use_of(name)
+                if use is programs.Use.WRITES or (
+                    use is programs.Use.EITHER and programs.names_a_place(name)
+                ):
                     yield LineageSign(
-                        f"the output root in its environment ({shown})", use is Use.WRITES
+                        f"the output root in its environment ({shown})", use is programs.Use.WRITES
                     )
 
     def _in_words(
         self, env: Mapping[str, str], words: Sequence[tuple[str, str]]
     ) -> Iterator[LineageSign]:
         for key, value in words:
-            use, named = use_of(key), names_the_tracker_run(key)
-            if self._root is not None and within(self._root, value):
-                if use is not Use.READS:
-                    sure = use is Use.WRITES
+            use, named = programs.use_of(key), programs.names_the_tracker_run(key)
+            if self._root is not None and programs.within(self._root, value):
+                if use is not programs.Use.READS:
+                    sure = use is programs.Use.WRITES
                     yield LineageSign(f"the output root in its {self._words}{_as_key(key)}", sure)
             elif value == self._wandb and named is not False and self._same_project(env):
                 # who resumes a run writes to it; another verb of reading may only fork it
-                reads = use is Use.READS and "resum" not in key.lower()
+                reads = use is programs.Use.READS and "resum" not in key.lower()
                 if named or not reads:
                     sure = named is True and not reads
                     yield LineageSign(f"the W&B id in its {self._words}{_as_key(key)}", sure)

@@ -339,8 +339,7 @@ class Http:
             if self._client is None:
                 self._client = await self._opened()
                 if self._keep:
-                    closing = self._close_when_idle(self._client)
-                    self._idle = asyncio.create_task(closing)
+                    self._idle = asyncio.create_task(self._close_when_idle(self._client))
             client = self._client
             self._users += 1
         try:

@@ -180,8 +180,7 @@ def words(host: str) -> list[str]:
     """Return ssh and its options for a host; raises ``RemoteError``."""
     done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=ENV, reads=True)
     if done.rc == NO_PROGRAM:
-        text = "ssh is not installed on this machine"
-        raise unreachable(host, ErrorKind.NOT_FOUND, text)
+        raise unreachable(host, ErrorKind.NOT_FOUND, "ssh is not installed on this machine")
     if not done.ok:
         raise refusal(host, done.err or b"ssh -G: timed out")
     return ["ssh", "-T", *_options(host, done.text)]

@@ -31,19 +31,11 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import MetricNames, RunSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
+from cockpit.sources import metric_keys
 from cockpit.sources.attempts import specs_of
 from cockpit.sources.curve_fold import RowChunk, unreadable
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError
-from cockpit.sources.metric_keys import (
-    WANDB_STEP,
-    MetricKeys,
-    Stamps,
-    choose,
-    interesting,
-    offset_of,
-    true_time,
-)
 from cockpit.sources.metric_keys import ClockReading as Look
 from cockpit.sources.run_folders import BadFileError, OnHost, TrackerFiles
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
@@ -311,7 +303,7 @@ class Names:
     """Which metrics a run logs together, learned from its records; bounded."""
 
     def __init__(self, configured: MetricNames) -> None:
-        self.keys = MetricKeys()
+        self.keys = metric_keys.MetricKeys()
         self._configured = configured
         self._shapes: dict[frozenset[str], None] = {}
         self._noticed: set[tuple[str, ...]] = set()
@@ -325,10 +317,10 @@ class Names:
                 continue
             if len(self._noticed) < SHAPES:
                 self._noticed.add(names)
-            mattering = (each for each in names if interesting(each, self._configured))
+            mattering = (each for each in names if metric_keys.interesting(each, self._configured))
             self._shapes.setdefault(frozenset(mattering))
         if len(self._shapes) != known:
-            self.keys = choose(list(self._shapes), self._configured, self.keys)
+            self.keys = metric_keys.choose(list(self._shapes), self._configured, self.keys)
 
 
 class RecordLog(RowLog):
@@ -371,7 +363,7 @@ class RecordLog(RowLog):
         self._judge_clock(records)
         rows = self._end = self._plain(records)
         known = self._known(records, rows)
-        counts = self.keys.step == WANDB_STEP and not self.kind.own_steps
+        counts = self.keys.step == metric_keys.WANDB_STEP and not self.kind.own_steps
         return Newest(
             rows, known, known.at, usual_step_seconds(rows), counts and _counts_calls(rows)
         )
@@ -451,12 +443,12 @@ class RecordLog(RowLog):
 
     def _judge_clock(self, records: Sequence[Record]) -> None:
         """Find out how far the trainer's clock is off, by when the log was written."""
-        times = (true_time(each.at) for each in records)
+        times = (metric_keys.true_time(each.at) for each in records)
         newest = max((at for at in times if at is not None), default=None)
-        self.offset = self._offset(Stamps(row=newest), self.about().mtime or 0.0)
+        self.offset = self._offset(metric_keys.Stamps(row=newest), self.about().mtime or 0.0)
 
-    def _offset(self, stamps: Stamps, written: float) -> float:
-        offset = offset_of(stamps, written, self._clock)
+    def _offset(self, stamps: metric_keys.Stamps, written: float) -> float:
+        offset = metric_keys.offset_of(stamps, written, self._clock)
         self._clock = Look(stamps, written, offset)
         return offset
 
@@ -465,16 +457,16 @@ _NONE: Final = "\0"
 """Nothing is logged under this name."""
 
 
-def rows_of(records: Sequence[Record], keys: MetricKeys, offset: float) -> list[Row]:
+def rows_of(records: Sequence[Record], keys: metric_keys.MetricKeys, offset: float) -> list[Row]:
     """Return records as rows, their times on our clock."""
-    own = keys.step if keys.step != WANDB_STEP else None
+    own = keys.step if keys.step != metric_keys.WANDB_STEP else None
     loss, rate, norm = (name or _NONE for name in (keys.loss, keys.throughput, keys.grad_norm))
     others = keys.other_names
     bare = keys.beside([None] * len(others)) if not any(others) else None
     rows = []
     for step, at, values in records:
         get = values.get
-        at = true_time(at)
+        at = metric_keys.true_time(at)
         beside = bare or keys.beside([get(name) if name else None for name in others])
         rows.append(tuple.__new__(Row, (  # ``Row(…)``, in half the time
             step_of(get(own) if own else step),
@@ -488,7 +480,7 @@ def rows_of(records: Sequence[Record], keys: MetricKeys, offset: float) -> list[
     return rows
 
 
-def newest_values(rows: Sequence[Row], keys: MetricKeys) -> Row:
+def newest_values(rows: Sequence[Row], keys: metric_keys.MetricKeys) -> Row:
     """Return the newest of everything in rows; the step and its time are training's.
 
     Where a training metric is logged, only a row that carries one tells a step of training: an

@@ -354,8 +354,7 @@ class TrackerFiles(ABC, Generic[P]):
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
         except OSError as error:
-            text = f"{host.name}: {error.strerror}"
-            raise HostError(ErrorKind.BAD_ANSWER, text) from error
+            raise HostError(ErrorKind.BAD_ANSWER, f"{host.name}: {error.strerror}") from error
         listed, ends, zone = more
         among = self._written_here.among if host.here else Written(ends).among
         told = dict(zip(known, answers, strict=True))

@@ -9,19 +9,11 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from cockpit.model import observed
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Query
-from cockpit.model.observed import (
-    CodeValue,
-    HostValue,
-    JobValue,
-    LogValue,
-    MonitorValue,
-    RecordsValue,
-    TrackerValue,
-)
 from cockpit.model.place import HERE
 from cockpit.model.report import FACETS
 from cockpit.model.run import RunSpec
@@ -186,7 +178,7 @@ class CodeSource(Protocol):
 
     async def observe(
         self, runs: Sequence[RunSpec], launched: Mapping[str, str] = ...
-    ) -> Mapping[str, Facet[CodeValue]]:
+    ) -> Mapping[str, Facet[observed.CodeValue]]:
         """Return the facet of each run by name."""
 
 
@@ -195,12 +187,12 @@ class Tracker(Protocol):
 
     async def observe(
         self, queries: Sequence[Query], at: str | None = None
-    ) -> Mapping[str, Facet[TrackerValue]]:
+    ) -> Mapping[str, Facet[observed.TrackerValue]]:
         """Return what is said ``at`` a place (or everywhere) of each run; it never raises."""
 
     def join(
-        self, at: str, answers: Mapping[str, Facet[TrackerValue]]
-    ) -> Mapping[str, Facet[TrackerValue]]:
+        self, at: str, answers: Mapping[str, Facet[observed.TrackerValue]]
+    ) -> Mapping[str, Facet[observed.TrackerValue]]:
         """Return the facet of each run, of which one place has answered."""
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
@@ -227,14 +219,14 @@ class Bulk(Generic[V]):
 class Sources:
     """One source for each facet, and the platforms, which reading and acting share."""
 
-    job: Bulk[JobValue]
-    log: Bulk[LogValue]
+    job: Bulk[observed.JobValue]
+    log: Bulk[observed.LogValue]
     tracker: Tracker
     checkpoints: Checkpoints
-    monitor: Source[MonitorValue]
-    host: Bulk[HostValue]
+    monitor: Source[observed.MonitorValue]
+    host: Bulk[observed.HostValue]
     code: CodeSource
-    records: Source[RecordsValue]
+    records: Source[observed.RecordsValue]
     platform_of: Callable[[RunSpec], Platform | None]
     findings: Callable[[Sequence[RunSpec]], Awaitable[Sequence[EndpointFinding]]]
     """What ``doctor`` says of the systems behind runs' jobs."""

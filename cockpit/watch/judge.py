@@ -19,22 +19,9 @@ from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept
 from cockpit.store.launches import Failures
 from cockpit.store.memory import Observation, Pasts, RunMemory
+from cockpit.watch import reports
 from cockpit.watch.diagnoser import Diagnoser, has_stall_diagnosis
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.reports import (
-    Case,
-    Judged,
-    case_of,
-    judged,
-    kept_of,
-    merged,
-    reconcile,
-    report_of,
-    settle,
-    taken_elsewhere,
-    unruled,
-    with_diagnosis,
-)
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import CLOSED_FOR, StoreWriter
 from cockpit.watch.sweep import LARGE, OTHER, Listeners, Supervisor, Turns, WaitingRuns
@@ -248,9 +235,9 @@ class Judge:
                 self._fleet.mark_neighbours()
             for state in states:
                 state.attended = keep
-            cases = [case_of(state, now) for state in states]
+            cases = [reports.case_of(state, now) for state in states]
             await self._diagnoser.refresh(states, cases, patience)
-            cases = [with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]
+            cases = [reports.with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]
             for state in states:
                 state.judged_at = self._clock.monotonic()
             found = await self._judged(cases)
@@ -259,19 +246,19 @@ class Judge:
                 if outcome is not None:
                     self._settle(state, outcome, keep=keep)
                 else:
-                    self._publish(state, unruled(case, state), keep=keep)
+                    self._publish(state, reports.unruled(case, state), keep=keep)
 
-    async def _judged(self, cases: list[Case]) -> Sequence[Judged | None]:
+    async def _judged(self, cases: list[reports.Case]) -> Sequence[reports.Judged | None]:
         together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
         return await self._one_by_one(cases) if isinstance(together, Problem) else together
 
     async def _with_stalls(
         self,
         states: Sequence[RunState],
-        cases: list[Case],
-        found: Sequence[Judged | None],
+        cases: list[reports.Case],
+        found: Sequence[reports.Judged | None],
         patience: float,
-    ) -> Sequence[Judged | None]:
+    ) -> Sequence[reports.Judged | None]:
         """Judge those that stand still once more, with what their logs say of it."""
         still = [
             at
@@ -285,13 +272,13 @@ class Judge:
             return found
         stalled, stood = [states[at] for at in still], [cases[at] for at in still]
         await self._diagnoser.refresh(stalled, stood, patience, stalled=True)
-        known = {at: with_diagnosis(cases[at], states[at]) for at in still}
+        known = {at: reports.with_diagnosis(cases[at], states[at]) for at in still}
         again = {at: case for at, case in known.items() if case.triage != cases[at].triage}
         outcomes = await self._judged(list(again.values())) if again else []
         told = dict(zip(again, outcomes, strict=True))
         return [told.get(at, one) for at, one in enumerate(found)]
 
-    async def _one_by_one(self, cases: list[Case]) -> Sequence[Judged | None]:
+    async def _one_by_one(self, cases: list[reports.Case]) -> Sequence[reports.Judged | None]:
         """Judge each alone, so that a fault in a rule costs one run its verdict, not all."""
         outcomes = [
             await self._supervisor.run(
@@ -301,7 +288,7 @@ class Judge:
         ]
         return [None if isinstance(found, Problem) else found[0] for found in outcomes]
 
-    def _settle(self, state: RunState, found: Judged, *, keep: bool) -> None:
+    def _settle(self, state: RunState, found: reports.Judged, *, keep: bool) -> None:
         """Hold what the rules say against what is open; store what changed, tell what is new."""
         state.log_trend, state.log_standing = found.log_trend, found.log_standing
         state.rows.note(found.log_over)
@@ -311,7 +298,7 @@ class Judge:
             self._store_writer.later(lambda store: Failures(store).add(key, former))
         if state.may_judge:
             gone = self._came_and_went(state, found, keep=keep)
-            changes = reconcile(
+            changes = reports.reconcile(
                 state.open,
                 state.closed,
                 found.alerts,
@@ -321,7 +308,7 @@ class Judge:
                 looked_at=state.facets.job.observed_at if state.facets.job.known else None,
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
-            state.open = taken_elsewhere(open_now, state.shared_facts, found.history.now)
+            state.open = reports.taken_elsewhere(open_now, state.shared_facts, found.history.now)
             older = [
                 kept
                 for kept in (*gone, *state.closed)
@@ -332,9 +319,9 @@ class Judge:
             if keep and changes.changed:
                 self._store_writer.save_alerts(state.key, changes.changed)
         alerts = tuple(kept.alert for kept in state.open.values())
-        self._publish(state, report_of(found, alerts, state), keep=keep)
+        self._publish(state, reports.report_of(found, alerts, state), keep=keep)
 
-    def _came_and_went(self, state: RunState, found: Judged, *, keep: bool) -> list[Kept]:
+    def _came_and_went(self, state: RunState, found: reports.Judged, *, keep: bool) -> list[Kept]:
         """Take what opened and closed within the rows since the last look; return what is new.
 
         Without ``keep`` it is nobody's news: a check tells what holds now.
@@ -344,12 +331,12 @@ class Judge:
             return []
         now, grace = found.history.now, state.spec.cadence
         passed = [
-            kept_of(each, now)
-            for each in merged(over, grace)
+            reports.kept_of(each, now)
+            for each in reports.merged(over, grace)
             if each.alert.id != "C-05"  # of a batch that is another one the rows know nothing
             or not resized_since(state.spec, found.history, each.alert.since)
         ]
-        lately = settle(state.open, state.closed, passed, found.alerts, grace)
+        lately = reports.settle(state.open, state.closed, passed, found.alerts, grace)
         state.open = lately.open
         if lately.ended:
             self._store_writer.save_alerts(state.key, lately.ended)
@@ -472,8 +459,8 @@ def _goes_on(closed: Kept, known: Mapping[str, Kept]) -> bool:
     return again is not None and (not closed.passed or again.is_same(closed, 0.0))
 
 
-async def _judge_all(cases: list[Case]) -> list[Judged]:
-    return await offload(lambda: [judged(case) for case in cases], deadline=DEADLINE)
+async def _judge_all(cases: list[reports.Case]) -> list[reports.Judged]:
+    return await offload(lambda: [reports.judged(case) for case in cases], deadline=DEADLINE)
 
 
 def _is_news(old: RunReport | None, new: RunReport) -> bool:

@@ -293,8 +293,7 @@ class Poller:
         if len(slots) > 1:
             self._split(slots, FEW if len(slots) > FEW else 1, asked)
             return
-        now = self._clock.now()
-        facet = AnyFacet(source=self.facet, error=problem, since=now)
+        facet = AnyFacet(source=self.facet, error=problem, since=self._clock.now())
         self._reschedule(slots[0], facet, asked)
         self._deliver(self.facet, {slots[0].run.name: facet})
 

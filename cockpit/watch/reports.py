@@ -262,8 +262,7 @@ def judged(case: Case) -> Judged:
     log = judge_rows(case.log_trend, case.log_standing, case.log_rows, case.spec)
     seen = _history_seen(case, log.trend)
     spec = with_final_step(case.spec, seen)
-    facets = _with_triage(seen.facets, case.triage)
-    history = seen.model_copy(update={"facets": facets})
+    history = seen.model_copy(update={"facets": _with_triage(seen.facets, case.triage)})
     tracked = case.history.trend.rows > 0
     standing = case.standing if tracked else log.standing
     alerts = with_spans(judge(spec, history), standing.open)

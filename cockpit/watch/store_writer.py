@@ -10,17 +10,11 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from cockpit.model import history
 from cockpit.model.acts import AgentAct
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.goodput import JobStart
-from cockpit.model.history import (
-    CheckpointMark,
-    FormerFailure,
-    Launched,
-    PhaseMark,
-    UnsettledLaunch,
-)
 from cockpit.model.jobs import Snapshot
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
@@ -29,19 +23,9 @@ from cockpit.model.standing import StandingOrder
 from cockpit.records.lease.state import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
+from cockpit.store import launches
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import SUBMIT, Journal, JournalEntry, StandingOrders, handed_over
-from cockpit.store.launches import (
-    AgentRecords,
-    Ended,
-    Endings,
-    Failures,
-    FollowupStore,
-    Rejections,
-    Seals,
-    Stopped,
-    Stops,
-)
 from cockpit.store.memory import Configs, LaunchedJob, RunMemory, SettingsKept, Snapshots
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import Store, StoreError, loss_text
@@ -64,16 +48,16 @@ class Shared(Frozen):
     starts: tuple[JobStart, ...] = ()
     """All jobs that cockpits started for it, oldest first."""
     owner: Owned | None = None
-    ended: tuple[Ended, ...] = ()
-    failures: tuple[FormerFailure, ...] = ()
-    launched: Launched | None = None
-    unsettled: tuple[UnsettledLaunch, ...] = ()
+    ended: tuple[launches.Ended, ...] = ()
+    failures: tuple[history.FormerFailure, ...] = ()
+    launched: history.Launched | None = None
+    unsettled: tuple[history.UnsettledLaunch, ...] = ()
     """Launches of which nobody has written down what became of them."""
     under_way: bool = False
     """True while a launch is being made: its process may die, which changes nothing here."""
     used: Snapshot | None = None
     """What the newest launch used."""
-    stops: tuple[Stopped, ...] = ()
+    stops: tuple[launches.Stopped, ...] = ()
     """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
     handed: tuple[SharedFact, ...] = ()
@@ -90,8 +74,8 @@ class Remembered(Frozen):
 
     shared: Shared = Shared()
     report: RunReport | None = None
-    phases: tuple[PhaseMark, ...] = ()
-    marks: tuple[CheckpointMark, ...] = ()
+    phases: tuple[history.PhaseMark, ...] = ()
+    marks: tuple[history.CheckpointMark, ...] = ()
     configs: Configs = Configs()
 
 
@@ -214,7 +198,7 @@ def _who(owned: Owned | None) -> Owner | None:
 
 
 def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
-    alerts, launch = Alerts(store), FollowupStore(store).last(key)
+    alerts, launch = Alerts(store), launches.FollowupStore(store).last(key)
     started = RunMemory(store).launches(key)
     journal = Journal(store)
     awaited = [each for each in journal.unfinished(key) if each.awaits_launch]
@@ -225,17 +209,17 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         launch=started[-1] if started else None,
         starts=tuple(JobStart(one.at, one.job_id) for one in started),
         owner=owner,
-        ended=Endings(store).acknowledged(key),
-        failures=Failures(store).of(key),
+        ended=launches.Endings(store).acknowledged(key),
+        failures=launches.Failures(store).of(key),
         launched=None if launch is None else launch.launched,
         unsettled=tuple(map(_unsettled, left)),
         under_way=len(left) < len(awaited),
         used=Snapshots(store).last(key),
-        stops=Stops(store).of(key),
-        rejected=Rejections(store).of(key),
+        stops=launches.Stops(store).of(key),
+        rejected=launches.Rejections(store).of(key),
         handed=handed_over(journal.handovers(key)),
-        sealed=Seals(store).last(key),
-        agents=AgentRecords(store).current(key, now),
+        sealed=launches.Seals(store).last(key),
+        agents=launches.AgentRecords(store).current(key, now),
         standing=StandingOrders(store).of(key),
     )
 
@@ -245,10 +229,10 @@ def _in_hand(entry: JournalEntry, place: str) -> bool:
     return entry.outcome is None and still_working(entry.holder, place, entry.number) is True
 
 
-def _unsettled(entry: JournalEntry) -> UnsettledLaunch:
+def _unsettled(entry: JournalEntry) -> history.UnsettledLaunch:
     """Return a launch of the journal that no record tells the end of."""
     submit = entry.step(SUBMIT)
-    return UnsettledLaunch(
+    return history.UnsettledLaunch(
         launch_id=entry.launch_id or "",
         action=entry.action,
         by=entry.operator,
@@ -259,4 +243,4 @@ def _unsettled(entry: JournalEntry) -> UnsettledLaunch:
 
 def _version(store: Store) -> tuple[int, int, float]:
     """Return what changes when others write, and when an action of this process does."""
-    return (store.version(), *Stops(store).acted())
+    return (store.version(), *launches.Stops(store).acted())

@@ -17,6 +17,7 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import Tokens, auth_of
+from cockpit.platforms.iris import trees
 from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, waiting_of
 from cockpit.platforms.iris.lineage import FITS, OWN, LiveJobs, of_interest, roots_of
 from cockpit.platforms.iris.memory import OFFERS, Details, Memory, TreesNow
@@ -26,19 +27,6 @@ from cockpit.platforms.iris.rpc import (
     endpoint_of,
 )
 from cockpit.platforms.iris.spelling import user_for
-from cockpit.platforms.iris.trees import (
-    LAUNCH_ID,
-    Tree,
-    belongs_to,
-    bundle_of,
-    deciding,
-    is_job_id,
-    launch_id_of,
-    trains,
-    tree_of,
-    user_of,
-    value_of,
-)
 from cockpit.platforms.local.programs import arguments
 from cockpit.platforms.table import PlaceClock, ask_each, by_place, unanswered, unknown_lives
 from cockpit.runtime.http import Http, HttpError
@@ -124,7 +112,7 @@ class IrisJobs:
     def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
         """Return why a run's job cannot be asked about, if it cannot."""
         job_id = id_of(run)
-        if is_job_id(job_id) or (not job_id and run.job is not None and run.job.match):
+        if trees.is_job_id(job_id) or (not job_id and run.job is not None and run.job.match):
             return None
         text = f"job.id {clean(job_id, 80)} is not an Iris job; expected /user/name"
         text = text if job_id else NOT_NAMED
@@ -177,30 +165,32 @@ class IrisJobs:
         source = endpoint
         newer = _launched_since(run, asked, tree)
         if newer is not None:
-            source += f"; found by launch id {launch_id_of(newer.own.id)}, newer than {job_id}"
+            source += (
+                f"; found by launch id {trees.launch_id_of(newer.own.id)}, newer than {job_id}"
+            )
             tree, job_id = newer, newer.own.id
         fits = _fitting(run, asked.beside, tree)
         if fits is not None:
             than = f", newer than {clean(id_of(run), 200)}" if id_of(run) else ""
             source += f"; the newest that fits job.match, {clean(fits.id, 200)}{than}"
-            tree, job_id = tree_of(fits.id, asked.look.live.values()), fits.id
+            tree, job_id = trees.tree_of(fits.id, asked.look.live.values()), fits.id
         if tree is None and run.job is not None and not id_of(run):
-            user = user_of(job_id)
+            user = trees.user_of(job_id)
             text = f"no living job of {user} fits job.match {clean(run.job.match, 80)}"
             return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
         if tree is None or run.job is None:
             text = f"{endpoint} does not list {clean(job_id, 200)}: it may not have ended"
             return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
         details = asked.place.details
-        shown = deciding(tree, run.job)
-        value = value_of(tree, run.job, details.end_of(shown), never=shown.id in asked.never)
+        shown = trees.deciding(tree, run.job)
+        value = trees.value_of(tree, run.job, details.end_of(shown), never=shown.id in asked.never)
         request = details.request_of(tree.own)
         live = asked.beside.of(run, job_id)
         if fits is not None and recorded is not None and phase_of(recorded.own).lives:
             former = asked.beside.live_job(recorded.own, OWN)
             live = live.model_copy(update={"jobs": (former, *live.jobs)})
         update: dict[str, object] = {
-            "bundle": None if request is None else bundle_of(request),
+            "bundle": None if request is None else trees.bundle_of(request),
             "accelerators": None if request is None else request.accelerators,
             "config": details.config_of(tree),
             "rivals": live.jobs,
@@ -219,7 +209,7 @@ class IrisJobs:
         return await ask_each(by_place(runs, endpoint_of_run), self._live, unknown_lives)
 
     async def _live(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        wrong = [run for run in runs if id_of(run) and not is_job_id(id_of(run))]
+        wrong = [run for run in runs if id_of(run) and not trees.is_job_id(id_of(run))]
         found = {
             run.name: Live(unknown=f"job.id {clean(id_of(run), 80)}: {WRONG}") for run in wrong
         }
@@ -235,7 +225,7 @@ class IrisJobs:
                 await place.details.requests(controller, roots_of(look), MOST_ASKED)
                 offers = {
                     user: await place.details.offered(controller, user)
-                    for user in sorted({user_of(_root_of(run)) for run in named})
+                    for user in sorted({trees.user_of(_root_of(run)) for run in named})
                 }
                 followed = await _followed(controller, named, look)
         except (HttpError, TimeoutError) as error:
@@ -244,14 +234,14 @@ class IrisJobs:
         beside = LiveJobs(look, place.details, controller.server_date or self._clock.now())
         for run in named:
             live = _of_lineage(run, look, place.details, beside, followed=run.name in followed)
-            names = offers[user_of(_root_of(run))]
+            names = offers[trees.user_of(_root_of(run))]
             jobs = tuple(_with_control(job, names, run) for job in live.jobs)
             found[run.name] = live.model_copy(update={"jobs": jobs})
         return found
 
     async def named(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what a controller tells of a job by its id; never raises."""
-        if not is_job_id(job_id):
+        if not trees.is_job_id(job_id):
             return NamedJob(id=job_id, text=f"job.id {clean(job_id, 80)}: {WRONG}", lives=False)
         try:
             controller = await self.acting(run)
@@ -262,12 +252,12 @@ class IrisJobs:
         except (HttpError, TimeoutError) as error:
             return NamedJob(id=job_id, text=clean(str(error) or "no answer in time", 400))
         job, request = job_of(document.get("job")), request_of(document)
-        phase, launch_id = phase_of(job), launch_id_of(job_id)
+        phase, launch_id = phase_of(job), trees.launch_id_of(job_id)
         return NamedJob(
             id=job_id,
             text=clean(f"{job_id} is {job.state.removeprefix('JOB_STATE_')}", 300),
             lives=None if not (phase.lives or phase.terminal) else phase.lives,
-            launch_id=request.variables.get(LAUNCH_ID) or launch_id,
+            launch_id=request.variables.get(trees.LAUNCH_ID) or launch_id,
             started_at=job.started_at,
             values=(*arguments(request.argv), *request.variables.items()),
         )
@@ -302,13 +292,13 @@ async def _followed(
     for run in runs:
         if not id_of(run) or id_of(run) in look.trees:
             continue
-        listed = await controller.jobs(f"/{user_of(id_of(run))}/{run.name}-i", pages=1)
-        if any(job.id.count("/") == 2 and launch_id_of(job.id) for job in listed):
+        listed = await controller.jobs(f"/{trees.user_of(id_of(run))}/{run.name}-i", pages=1)
+        if any(job.id.count("/") == 2 and trees.launch_id_of(job.id) for job in listed):
             found.add(run.name)
     return frozenset(found)
 
 
-def _launched_since(run: RunSpec, asked: TreesAnswer, tree: Tree | None) -> Tree | None:
+def _launched_since(run: RunSpec, asked: TreesAnswer, tree: trees.Tree | None) -> trees.Tree | None:
     """Return the newest launch that lives, where the job that is named is over.
 
     A cockpit that was killed between a start and its records leaves the old job named.
@@ -320,14 +310,14 @@ def _launched_since(run: RunSpec, asked: TreesAnswer, tree: Tree | None) -> Tree
         number = number_of(run.name, job.launch_id or "")
         launches |= {} if number is None else {number: job.id}
     newest = max(launches, default=0)
-    if newest <= (number_of(run.name, launch_id_of(tree.own.id) or "") or 0):
+    if newest <= (number_of(run.name, trees.launch_id_of(tree.own.id) or "") or 0):
         return None
-    return tree_of(launches[newest], asked.look.live.values())
+    return trees.tree_of(launches[newest], asked.look.live.values())
 
 
-def _fitting(run: RunSpec, beside: LiveJobs, tree: Tree | None) -> Job | None:
+def _fitting(run: RunSpec, beside: LiveJobs, tree: trees.Tree | None) -> Job | None:
     """Return the job that fits ``job.match``, where it is newer than the one that is known."""
-    fits = beside.matching(run, user_of(_root_of(run)))
+    fits = beside.matching(run, trees.user_of(_root_of(run)))
     if fits is None or tree is None:
         return fits
     newer = (fits.submitted_at or 0.0) > (tree.own.submitted_at or 0.0)
@@ -348,13 +338,13 @@ def _of_lineage(
     jobs = live.jobs
     if tree is not None and phase_of(tree.own).lives:
         jobs = (beside.live_job(tree.own, OWN), *jobs)
-    fits = beside.matching(run, user_of(root))
+    fits = beside.matching(run, trees.user_of(root))
     if fits is not None and all(job.id != fits.id for job in jobs):
         jobs = (beside.live_job(fits, FITS), *jobs)
         possible = tuple(job for job in live.possible if job.id != fits.id)
         live = live.model_copy(update={"possible": possible})
     told = {job.id for job in jobs}
-    unread = [job for job in beside.roots if user_of(job.id) == user_of(root)]
+    unread = [job for job in beside.roots if trees.user_of(job.id) == trees.user_of(root)]
     unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
     named = ", ".join(job.id for job in unread[:3])
     why = f"{len(unread)} live jobs could not be read: {named}" if unread else None
@@ -364,10 +354,10 @@ def _of_lineage(
 def _with_control(job: LiveJob, offers: Sequence[str], run: RunSpec) -> LiveJob:
     """Return a live job with the one that offers its training control: itself, or a child."""
     names = [name.removesuffix(OFFERS) for name in offers if name.endswith(OFFERS)]
-    mine = [name for name in names if belongs_to(name, job.id)]
+    mine = [name for name in names if trees.belongs_to(name, job.id)]
     spec = run.job
     if len(mine) > 1 and spec is not None:
-        mine = [name for name in mine if trains(name[len(job.id) + 1 :], name, spec)]
+        mine = [name for name in mine if trees.trains(name[len(job.id) + 1 :], name, spec)]
     if len(mine) != 1:
         return job
     return job.model_copy(update={"handle": {**job.handle, CONTROL: mine[0]}})
@@ -402,6 +392,6 @@ def _badly_ended(runs: Sequence[RunSpec], look: TreesNow) -> Iterator[Job]:
         tree = look.trees.get(id_of(run))
         if tree is None or run.job is None:
             continue
-        shown = deciding(tree, run.job)
+        shown = trees.deciding(tree, run.job)
         if phase_of(shown) in (Phase.FAILED, Phase.CANCELLED):
             yield shown

@@ -15,16 +15,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import LostError
 from cockpit.platforms.command import Tokens
-from cockpit.platforms.iris.answers import (
-    PENDING,
-    Job,
-    Request,
-    counted,
-    job_of,
-    phase_of,
-    request_of,
-    waiting_of,
-)
+from cockpit.platforms.iris import answers
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.rpc import COMMAND, Controller, MissingMethodError
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
@@ -129,8 +120,8 @@ TABLE: Final = 10.0
 class NamedIrisJob(NamedTuple):
     """A job under the name of a launch, and what it was submitted with."""
 
-    job: Job
-    request: Request
+    job: answers.Job
+    request: answers.Request
 
 
 class IrisLookUps(LaunchingPlatform):
@@ -232,7 +223,7 @@ async def find(
 
 async def _job_named(controller: Controller, job_id: str) -> NamedIrisJob:
     document = await controller.status(job_id)
-    return NamedIrisJob(job_of(document.get("job")), request_of(document))
+    return NamedIrisJob(answers.job_of(document.get("job")), answers.request_of(document))
 
 
 async def _submits(launch_id: str) -> bool:
@@ -250,12 +241,14 @@ async def _submits(launch_id: str) -> bool:
 
 def _lookup_of(launch_id: str, seen: NamedIrisJob) -> LookUp:
     """Return what a job under the name of a launch says of it."""
-    job, phase = seen.job, phase_of(seen.job)
+    job, phase = seen.job, answers.phase_of(seen.job)
     if is_closing(seen.request):
         return absent(f"the name {launch_id} was closed by a look-up: no job can come under it")
     waits, reason = phase is Phase.WAITING, ""
     if waits:
-        reason = waiting_of(job).text if job.state == PENDING else counted(job)
+        reason = (
+            answers.waiting_of(job).text if job.state == answers.PENDING else answers.counted(job)
+        )
     more = job.error if phase.terminal else reason
     text = f"{job.id} is {job.state.removeprefix('JOB_STATE_')}" + (f": {more}" if more else "")
     why = shown(reason or "waiting for the scheduler") if waits else None

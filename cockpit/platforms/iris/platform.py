@@ -12,27 +12,15 @@ from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms import reports
 from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.iris import rpc
 from cockpit.platforms.iris.acting import IrisLaunches
 from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs, endpoint_of_run
 from cockpit.platforms.iris.logs import IrisLogs
 from cockpit.platforms.iris.lookup import why_open
-from cockpit.platforms.iris.rpc import (
-    ANYBODY,
-    Controller,
-    endpoint_of,
-    remedy_of,
-)
 from cockpit.platforms.iris.trees import belongs_to, is_job_id, user_of
-from cockpit.platforms.reports import (
-    SET_CLOCKS,
-    as_evidence,
-    clock_text,
-    missing,
-    safe_document,
-    shown_names,
-)
 from cockpit.platforms.table import CLOCK_OFF, by_place, outlined
 from cockpit.runtime.account import login_name
 from cockpit.runtime.http import Http, HttpError
@@ -55,14 +43,14 @@ OTHERWISE: Final = "open the address in a browser: is it an Iris controller?"
 
 def remedy_for(kind: ErrorKind, job: JobSpec) -> str:
     """Return what a person can do about a controller that gave no answer."""
-    return remedy_of(job) if kind is ErrorKind.UNAUTHORIZED else REMEDIES.get(kind, OTHERWISE)
+    return rpc.remedy_of(job) if kind is ErrorKind.UNAUTHORIZED else REMEDIES.get(kind, OTHERWISE)
 
 
 async def finding(
-    controller: Controller, endpoint: str, runs: Sequence[RunSpec], clock: Clock
+    controller: rpc.Controller, endpoint: str, runs: Sequence[RunSpec], clock: Clock
 ) -> EndpointFinding:
     """Return whether a controller answers, as whom, of which generation, and how its clock is."""
-    names = shown_names([run.name for run in runs])
+    names = reports.shown_names([run.name for run in runs])
     job = next(run.job for run in runs if run.job is not None)
     try:
         user, role = await controller.user()
@@ -76,15 +64,15 @@ async def finding(
     ids = (run.job.id or "" for run in runs if run.job is not None)
     others = sorted({user_of(each) for each in ids if is_job_id(each)} - {user})
     if abs(off) >= CLOCK_OFF:
-        text += f"; {clock_text(off)}"
-        return EndpointFinding(endpoint=endpoint, text=text, remedy=SET_CLOCKS)
-    if others and user != ANYBODY:
+        text += f"; {reports.clock_text(off)}"
+        return EndpointFinding(endpoint=endpoint, text=text, remedy=reports.SET_CLOCKS)
+    if others and user != rpc.ANYBODY:
         text += f"; jobs of {', '.join(others)} are read, and are not {user}'s to act on"
         return EndpointFinding(endpoint=endpoint, text=text, remedy=f"act as {others[0]}")
     return EndpointFinding(endpoint=endpoint, text=text)
 
 
-async def _lost(controller: Controller) -> str:
+async def _lost(controller: rpc.Controller) -> str:
     """Return how a launch whose answer was lost is settled there."""
     why = await why_open(controller)
     if why is None:
@@ -109,16 +97,16 @@ async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
     except HttpError as error:
         raise CannotError(str(error)) from None
     except TimeoutError:
-        text = f"{endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
+        text = f"{rpc.endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
         raise CannotError(text) from None
     return _shown(each for each in jobs if each.id.startswith(prefix) and each.id.count("/") == 2)
 
 
-async def _user(controller: Controller, job: JobSpec) -> str:
+async def _user(controller: rpc.Controller, job: JobSpec) -> str:
     if job.id and is_job_id(job.id):
         return user_of(job.id)
     name, _ = await controller.user()
-    return login_name() if name == ANYBODY else name
+    return login_name() if name == rpc.ANYBODY else name
 
 
 def _shown(jobs: Iterable[Job]) -> list[OwnJob]:
@@ -137,7 +125,7 @@ MOST: Final = 8
 ASKED: Final = (("GetJobStatus", "status"), ("ListTasks", "tasks"))
 
 
-async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]:
+async def gather(controller: rpc.Controller, ids: Sequence[str]) -> dict[str, bytes]:
     """Return two files for each job, the newest below it too, and why any of them waits.
 
     Never raises: what could not be had is said in the file.
@@ -155,14 +143,14 @@ async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]
     return found
 
 
-async def _answer_text(controller: Controller, method: str, body: Mapping[str, object]) -> str:
+async def _answer_text(controller: rpc.Controller, method: str, body: Mapping[str, object]) -> str:
     try:
-        return f"{as_evidence(await controller.call(method, body))}\n"
+        return f"{reports.as_evidence(await controller.call(method, body))}\n"
     except HttpError as error:
-        return f"{missing(error)}\n"
+        return f"{reports.missing(error)}\n"
 
 
-async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:
+async def _below(controller: rpc.Controller, ids: Sequence[str]) -> list[str]:
     """Return the jobs that these have submitted, newest first; none where that has no answer."""
     found: list[str] = []
     for job_id in ids[:MOST]:
@@ -231,7 +219,7 @@ class IrisPlatform(IrisLaunches):
         try:
             controller = (await self._jobs.place([run])).controller
             told = {
-                name: safe_document(await controller.call(method, {"jobId": job_id}))
+                name: reports.safe_document(await controller.call(method, {"jobId": job_id}))
                 for method, name in ASKED
             }
         except (HttpError, TimeoutError) as error:
@@ -245,7 +233,7 @@ class IrisPlatform(IrisLaunches):
         try:
             place = await self._jobs.place([run])
         except (HttpError, TimeoutError) as error:
-            return {"iris.txt": f"{missing(error)}\n".encode()}
+            return {"iris.txt": f"{reports.missing(error)}\n".encode()}
         return await gather(place.controller, list(dict.fromkeys(ids)))
 
     async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:

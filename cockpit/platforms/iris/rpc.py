@@ -16,16 +16,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
 from cockpit.platforms.command import Tokens, auth_of
-from cockpit.platforms.iris.answers import (
-    IrisLogLine,
-    Job,
-    Task,
-    highlights_of,
-    jobs_of,
-    lines_of,
-    states_of,
-    tasks_of,
-)
+from cockpit.platforms.iris import answers
 from cockpit.runtime.http import Answer, Http, HttpError, date_of, server_message
 from cockpit.sources.logs.pieces import LocalLog
 from cockpit.text.safe import clean
@@ -185,31 +176,33 @@ class Controller:
         asked = (self.call("GetJobState", {"jobIds": part}) for part in parts)
         found: dict[str, str] = {}
         for document in await asyncio.gather(*asked):
-            found.update(states_of(document))
+            found.update(answers.states_of(document))
         return found
 
-    async def jobs(self, prefix: str, state: str = "", pages: int = MOST_PAGES) -> list[Job]:
+    async def jobs(
+        self, prefix: str, state: str = "", pages: int = MOST_PAGES
+    ) -> list[answers.Job]:
         """Return the jobs whose ids begin with ``prefix``, newest first; ``state`` filters them.
 
         A prefix is one of text: the caller keeps what is really below.
         """
-        found: list[Job] = []
+        found: list[answers.Job] = []
         for page in range(pages):
             query: dict[str, object] = {"jobIdPrefix": prefix, "limit": PAGE}
             query |= {"sortField": "JOB_SORT_FIELD_DATE", "sortDirection": "SORT_DIRECTION_DESC"}
             query |= {"offset": page * PAGE} if page else {}
             query |= {"stateFilter": state} if state else {}
             document = await self.call("ListJobs", {"query": query})
-            listed = jobs_of(document)
+            listed = answers.jobs_of(document)
             found += listed
             if document.get("hasMore") is not True or not listed:
                 break
         return found
 
-    async def jobs_named(self, name: str) -> list[Job]:
+    async def jobs_named(self, name: str) -> list[answers.Job]:
         """Return the jobs of whatever user that bear a name, by what comes last in their ids."""
         query: dict[str, object] = {"nameFilter": name, "limit": PAGE}
-        listed = jobs_of(await self.call("ListJobs", {"query": query}))
+        listed = answers.jobs_of(await self.call("ListJobs", {"query": query}))
         return [job for job in listed if job.id.count("/") == 2 and job.id.endswith(f"/{name}")]
 
     async def terminate(self, job_id: str) -> None:
@@ -239,13 +232,13 @@ class Controller:
         """Return all that the controller tells of one job, its request included."""
         return await self.call("GetJobStatus", {"jobId": job_id})
 
-    async def tasks(self, job_id: str) -> list[Task]:
+    async def tasks(self, job_id: str) -> list[answers.Task]:
         """Return the tasks of one job."""
-        return tasks_of(await self.call("ListTasks", {"jobId": job_id}))
+        return answers.tasks_of(await self.call("ListTasks", {"jobId": job_id}))
 
     async def highlights(self, task_id: str) -> list[str]:
         """Return the log lines that the controller takes for the cause of a task's failure."""
-        return highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
+        return answers.highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
 
     async def user(self) -> tuple[str, str]:
         """Return as whom the controller sees us, and in which role."""
@@ -300,7 +293,7 @@ class Controller:
         *,
         since: float | None = None,
         lines: int = LINES,
-    ) -> tuple[list[IrisLogLine], int]:
+    ) -> tuple[list[answers.IrisLogLine], int]:
         """Return the lines of all tasks whose keys begin with ``source``, and the next cursor.
 
         Without a cursor the newest ones, with one what came after it, oldest first.
@@ -309,7 +302,7 @@ class Controller:
         body |= {"maxLines": lines}
         body |= {"tail": True} if cursor is None else {"cursor": str(cursor)}
         body |= {} if since is None else {"sinceMs": str(int(since * 1000))}
-        return lines_of(await self.call("FetchLogs", body, service=LOGS))
+        return answers.lines_of(await self.call("FetchLogs", body, service=LOGS))
 
     async def page(self, path: str) -> Answer | None:
         """Return a page behind the controller's proxy, ``None`` where there is none."""

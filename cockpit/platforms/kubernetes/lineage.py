@@ -10,19 +10,12 @@ from typing import Final
 from cockpit.hosts.notes import number_of
 from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms import lineage
 from cockpit.platforms.alike import Started, program_of
 from cockpit.platforms.kubernetes.api import document_of, mapping
 from cockpit.platforms.kubernetes.objects import LINEAGE, Object, is_held, part, pod_templates
 from cockpit.platforms.kubernetes.states import Job, Top, owner_of
 from cockpit.platforms.kubernetes.view import Look
-from cockpit.platforms.lineage import (
-    Candidate,
-    LineageSign,
-    live_of,
-    settings_of,
-    told_by,
-    words_of,
-)
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub, shown
 
@@ -78,7 +71,7 @@ def _fits(run: RunSpec, job: JobSpec, top: Top) -> bool:
 
 def started(body: Object) -> tuple[Started, tuple[tuple[str, str], ...], str]:
     """Return what an object starts: its program, its arguments and its lineage."""
-    words: list[str] = words_of(str(part(body, "spec.entrypoint") or ""))
+    words: list[str] = lineage.words_of(str(part(body, "spec.entrypoint") or ""))
     env: dict[str, str] = {}
     with suppress(ValueError):
         told = mapping(document_of(str(part(body, "spec.runtimeEnvYAML") or "")).get("env_vars"))
@@ -88,15 +81,17 @@ def started(body: Object) -> tuple[Started, tuple[tuple[str, str], ...], str]:
     containers += [each for one in templates for each in one["spec"]["containers"]]
     for each in containers:
         for word in (*(each.get("command") or ()), *(each.get("args") or ())):
-            words += words_of(str(word)) if " " in str(word) else [str(word)]
+            words += lineage.words_of(str(word)) if " " in str(word) else [str(word)]
         env |= {one["name"]: str(one["value"]) for one in each.get("env") or () if one.get("value")}
     program, args = program_of(words)
     meta = body["metadata"]
     tag = (meta.get("annotations") or {}).get(LINEAGE) or env.get("COCKPIT_LINEAGE") or ""
-    return Started(program, args, name=meta["name"], variables=env), told_by(words), tag
+    return Started(program, args, name=meta["name"], variables=env), lineage.told_by(words), tag
 
 
-def _candidate(body: Object, job_id: str, path: str, launch_id: str | None = None) -> Candidate:
+def _candidate(
+    body: Object, job_id: str, path: str, launch_id: str | None = None
+) -> lineage.Candidate:
     start, told, tag = started(body)
     owner, meta = owner_of(body), body["metadata"]
     beyond = None
@@ -111,7 +106,7 @@ def _candidate(body: Object, job_id: str, path: str, launch_id: str | None = Non
         beyond=beyond,
         handle={} if beyond else {"path": path, "uid": str(meta["uid"])},
     )
-    return Candidate(job, (job_id,), told, start, tag)
+    return lineage.Candidate(job, (job_id,), told, start, tag)
 
 
 def lives(look: Look, runs: Sequence[RunSpec]) -> dict[str, Live]:
@@ -131,16 +126,16 @@ def lives(look: Look, runs: Sequence[RunSpec]) -> dict[str, Live]:
     for run in runs:
         own = mine[run.name]
         others = {top.id for name, top in mine.items() if top is not None and name != run.name}
-        live = live_of(run, candidates, own and started(own.body)[0], others)
+        live = lineage.live_of(run, candidates, own and started(own.body)[0], others)
         if own is not None and all(each.id != own.id for each in live.jobs):
             there = next((each for each in candidates if own.id in each.names), None)
             if there is not None:
                 left = tuple(each for each in live.possible if each.id != own.id)
-                jobs_now = (there.live(run, LineageSign(FITS)), *live.jobs)
+                jobs_now = (there.live(run, lineage.LineageSign(FITS)), *live.jobs)
                 live = live.model_copy(update={"jobs": jobs_now, "possible": left})
         waiting = [job.top for job in living if job.top.uid in held]
         kept = tuple(
-            _of_top(top).live(run, LineageSign("accepted, and never let go"))
+            _of_top(top).live(run, lineage.LineageSign("accepted, and never let go"))
             for top in waiting
             if _number(run, top) is not None
         )
@@ -154,7 +149,7 @@ def _busy(job: Job) -> bool:
     return any(pod.runs for pod in job.pods) and "ray.io" not in job.top.row.group
 
 
-def _of_top(top: Top) -> Candidate:
+def _of_top(top: Top) -> lineage.Candidate:
     space = str(top.meta["namespace"])
     path = top.row.path(space, str(top.meta["name"]))
     return _candidate(top.body, top.id, path, top.launch_id)
@@ -169,5 +164,5 @@ def own_job(job: Job) -> OwnJob:
         id=job.top.id,
         name=str(job.top.meta["name"]),
         text=text,
-        settings={**settings, **dict(settings_of(start.variables, told))},
+        settings={**settings, **dict(lineage.settings_of(start.variables, told))},
     )

@@ -342,8 +342,7 @@ class KubernetesPlatform(KubernetesLaunches):
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, as its namespace has it now."""
-        groups = by_place(runs, self.space_of)
-        return await ask_each(groups, self._live, unknown_lives)
+        return await ask_each(by_place(runs, self.space_of), self._live, unknown_lives)
 
     async def _live(self, space: Namespace, runs: Sequence[RunSpec]) -> dict[str, Live]:
         seen = lives(await space.look(), runs)

@@ -36,17 +36,9 @@ from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NOT_ASKED, save_by_command, unsaved
+from cockpit.platforms.local import programs
 from cockpit.platforms.local.census import MOST, Census, Process, descendants
 from cockpit.platforms.local.launching import TICKS, TOLD, launches_place, pid_of, root_on_host
-from cockpit.platforms.local.programs import (
-    arguments,
-    contained,
-    is_cockpit,
-    is_helper,
-    is_shell,
-    is_supervisor,
-    is_tool,
-)
 from cockpit.platforms.local.sight import ABOUT, Sight, processes_ask, sight_of
 from cockpit.platforms.protocol import EndingJobs
 from cockpit.platforms.rank_stacks import RANKS, ranks_text, recorder_script, stacks_script
@@ -151,7 +143,7 @@ class Ending:
 
     def _may_be(self, one: Process) -> bool:
         """Leave alone what is there to watch, and a job of another lineage started from here."""
-        if is_supervisor(one) or is_cockpit(one.argv):
+        if programs.is_supervisor(one) or programs.is_cockpit(one.argv):
             return False
         tag = one.variable(LINEAGE)
         return not tag or not self.target.lineage or related(tag, self.target.lineage)
@@ -159,7 +151,11 @@ class Ending:
 
 def _only_passes_on(one: Process) -> bool:
     """Tell whether a process of a job is not who trains, where another one may be."""
-    return is_tool(one.argv) or is_helper(one.argv) or bool(contained(one.argv))
+    return (
+        programs.is_tool(one.argv)
+        or programs.is_helper(one.argv)
+        or bool(programs.contained(one.argv))
+    )
 
 
 def addressed(processes: Census, main: Process) -> list[Process]:
@@ -167,7 +163,7 @@ def addressed(processes: Census, main: Process) -> list[Process]:
 
     The shell comes first: asked last, it could begin its next line when what it ran has gone.
     """
-    if not is_shell(main.argv):
+    if not programs.is_shell(main.argv):
         return [main]
     children = [one for one in processes.values() if one.ppid == main.pid]
     below = [meant for child in children for meant in addressed(processes, child)]
@@ -265,7 +261,7 @@ class Acting:
             lives=True,
             launch_id=one.variable(LAUNCH_ID),
             started_at=sight.started_at(one),
-            values=(*arguments(one.argv), *(each for each in told if each[1])),
+            values=(*programs.arguments(one.argv), *(each for each in told if each[1])),
             handle={TICKS: str(one.ticks)},
         )
 

@@ -208,8 +208,7 @@ def _whole(
             break
         if starts_the_next(parent.argv):
             break
-        below = descendants(processes, (parent.pid,))
-        if below & set(others):
+        if descendants(processes, (parent.pid,)) & set(others):
             break
         if is_shell(parent.argv):
             if _has_more(processes, parent, top, group):

@@ -52,6 +52,7 @@ from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of as command_words
+from cockpit.platforms.local import finding, lineage
 from cockpit.platforms.local.belonging import LINEAGE
 from cockpit.platforms.local.census import MOST, Process
 from cockpit.platforms.local.family import starts_again
@@ -63,16 +64,6 @@ from cockpit.platforms.local.files import (
     files_ask,
     job_files,
     launched_elsewhere,
-)
-from cockpit.platforms.local.finding import (
-    PANES,
-    Found,
-    Multiplexed,
-    by_lineage,
-    by_match,
-    by_pid_file,
-    by_session,
-    multiplexed,
 )
 from cockpit.platforms.local.handing import hands_over
 from cockpit.platforms.local.host import disk_asks, disks_of, shared_by
@@ -93,12 +84,6 @@ from cockpit.platforms.local.judging import (
     workers,
 )
 from cockpit.platforms.local.launching import launches_place, root_on_host
-from cockpit.platforms.local.lineage import (
-    Around,
-    Recorded,
-    candidates_of,
-    live_of,
-)
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.sight import (
     ABOUT,
@@ -131,20 +116,20 @@ class View:
 
     sight: Sight
     files: Mapping[str, JobFiles | Problem]
-    sessions: Multiplexed
+    sessions: finding.Multiplexed
     launches: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @cached_property
-    def around(self) -> Around:
+    def around(self) -> lineage.Around:
         """All processes that may be somebody's job."""
-        return Around(candidates_of(self.sight), self.sight)
+        return lineage.Around(lineage.candidates_of(self.sight), self.sight)
 
 
 @dataclass(frozen=True)
 class _Job:
     """A run's job as it was found in a view."""
 
-    found: Found
+    found: finding.Found
     files: JobFiles
     seen: Seen
 
@@ -165,7 +150,7 @@ class ProcessJobs:
         """What the jobs of each run are known by, for as long as it is the same run and links."""
         self._machines: dict[str, str] = {}
         self._clocks: dict[str, OtherClock] = {}
-        self._alive: dict[tuple[str | None, ...], Found] = {}
+        self._alive: dict[tuple[str | None, ...], finding.Found] = {}
         """What was seen to live, by run and by where and how it was looked for (``_sought``)."""
         self._over: dict[str, Place | None] = {}
         """Runs whose job was found not to live, each with the note of its launch."""
@@ -278,7 +263,7 @@ class ProcessJobs:
             )
             for name, folder in folders.items()
         }  # fmt: skip
-        panes = PANES if any(run.job and run.job.session for run in runs) else ()
+        panes = finding.PANES if any(run.job and run.job.session for run in runs) else ()
         asks = [ABOUT, processes, *panes, *files.values(), *launches.values()]
         sent = machine_time(self._clock)
         patience = DEADLINE if anew else PATIENCE  # before an action the whole answer counts
@@ -300,7 +285,7 @@ class ProcessJobs:
         sight = seen_by(link, about, listed, places, self._clock.now(), ahead)
         noted = {name: answers[each] for name, each in launches.items()}
         known_notes = {name: each for name, each in noted.items() if not isinstance(each, Problem)}
-        return View(sight, found, multiplexed(answers), known_notes)
+        return View(sight, found, finding.multiplexed(answers), known_notes)
 
     async def _follow(self, link: Link, runs: Sequence[RunSpec], *, anew: bool) -> None:
         """Find out where links lead that are not known yet: once, and ``anew`` before an action.
@@ -526,24 +511,24 @@ def _may_hand_over(run: RunSpec, *, by_hand: bool) -> bool:
     return False
 
 
-def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
+def _found(run: RunSpec, view: View, files: JobFiles) -> finding.Found:
     """Return the process that stands for a run's job, by the first way that it names."""
     job, sight = run.job, view.sight
     assert job is not None
     if job.pid_file is not None and (files.pid is not None or not (job.session or job.match)):
-        return by_pid_file(run, files, sight)
+        return finding.by_pid_file(run, files, sight)
     if job.session is not None:
-        found = by_session(job, job.session, view.sessions, sight)
+        found = finding.by_session(job, job.session, view.sessions, sight)
         if not found.idle:
             return found
-        beside = by_lineage(run, view.around.of(run, Recorded()), sight)
+        beside = finding.by_lineage(run, view.around.of(run, lineage.Recorded()), sight)
         return found if beside.note is None else beside._replace(idle=found.idle)
     if job.match is not None:
         where = "here" if job.host is None else f"on {job.host}"
-        return by_match(run, job.match, sight, sight.now, where)
+        return finding.by_match(run, job.match, sight, sight.now, where)
     if job.host is None:
-        return Found()
-    return by_lineage(run, view.around.of(run, Recorded()), sight)
+        return finding.Found()
+    return finding.by_lineage(run, view.around.of(run, lineage.Recorded()), sight)
 
 
 def _lives(runs: Sequence[RunSpec], view: View) -> dict[str, Live]:
@@ -551,7 +536,7 @@ def _lives(runs: Sequence[RunSpec], view: View) -> dict[str, Live]:
     found = {}
     for run in runs:
         recorded = _recorded(run, view)
-        found[run.name] = live_of(run, view.sight, view.around.of(run, recorded), recorded)
+        found[run.name] = lineage.live_of(run, view.sight, view.around.of(run, recorded), recorded)
     return found
 
 
@@ -569,15 +554,15 @@ def _on_our_clock(live: Live, host: Sight) -> Live:
     )
 
 
-def _recorded(run: RunSpec, view: View) -> Recorded:
+def _recorded(run: RunSpec, view: View) -> lineage.Recorded:
     """Return whom the run file names as the job, or why that cannot be told."""
     files = view.files[run.name]
     if isinstance(files, Problem):
-        return Recorded(trouble=files.message)
+        return lineage.Recorded(trouble=files.message)
     if files.unread is not None:
-        return Recorded(trouble=f"cannot read {files.unread.message}")
+        return lineage.Recorded(trouble=f"cannot read {files.unread.message}")
     if run.job is None:
-        return Recorded()
+        return lineage.Recorded()
     found = _found(run, view, files)
     noted = found.note is not None and found.note is files.pid
     return found.recorded(run.job.pid_file if noted else None)

@@ -32,6 +32,7 @@ from cockpit.model.lineage import keys_of, related, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.local import sight
 from cockpit.platforms.local.census import Census, Process
 from cockpit.platforms.local.files import (
     ABSENT,
@@ -45,17 +46,6 @@ from cockpit.platforms.local.files import (
 from cockpit.platforms.local.host import disk_asks, disks_of, shared_by
 from cockpit.platforms.local.programs import is_helper
 from cockpit.platforms.local.recorded import identify
-from cockpit.platforms.local.sight import (
-    ABOUT,
-    ALL_PROCESSES,
-    HostPlaces,
-    Sight,
-    Who,
-    on_its_host,
-    pid_folder,
-    processes_ask,
-    seen_by,
-)
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import Machine, Where, where
 from cockpit.runtime.ssh import RemoteError
@@ -79,7 +69,7 @@ class Noted(NamedTuple):
 class SeenAfter(NamedTuple):
     """A machine as it was seen after the notes were read."""
 
-    host: Sight
+    host: sight.Sight
     files: JobFiles
 
 
@@ -143,16 +133,16 @@ async def _noted(link: Link, folder: Place, launch_id: str) -> Noted:
 async def _seen(link: Link, run: RunSpec, launch_id: str) -> SeenAfter:
     """Return a machine's processes and the job's files; raises ``LostError``."""
     words = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
-    processes = ALL_PROCESSES if link.here else processes_ask(words)
-    files, folder = files_ask(run), pid_folder(run)
+    processes = sight.ALL_PROCESSES if link.here else sight.processes_ask(words)
+    files, folder = files_ask(run), sight.pid_folder(run)
     disks = disk_asks([] if folder is None or link.here else [folder])
-    answers = await link.ask([ABOUT, processes, files, *disks.values()], patience=DEADLINE)
-    said = (answers[each] for each in (ABOUT, processes, files))
+    answers = await link.ask([sight.ABOUT, processes, files, *disks.values()], patience=DEADLINE)
+    said = (answers[each] for each in (sight.ABOUT, processes, files))
     problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
         raise LostError(problem.message)
-    places = HostPlaces(disks=shared_by(disks_of(disks, answers)))
-    host = seen_by(link, answers[ABOUT], answers[processes], places)
+    places = sight.HostPlaces(disks=shared_by(disks_of(disks, answers)))
+    host = sight.seen_by(link, answers[sight.ABOUT], answers[processes], places)
     return SeenAfter(host, job_files(run, answers[files]))
 
 
@@ -167,9 +157,9 @@ async def _by_pid_file(run: RunSpec, launch_id: str, seen: SeenAfter) -> LookUp 
         who = await offload(identify, run, note, seen.host, seen.host.now, deadline=DEADLINE)
     except TimeoutError as error:
         raise LostError(f"its pid file: {error}") from error
-    if who.who is Who.UNSURE:
+    if who.who is sight.Who.UNSURE:
         raise LostError(f"its pid file: {who.text}")
-    alive = who.who is Who.SAME
+    alive = who.who is sight.Who.SAME
     text = f"{launch_id} {'runs' if alive else 'ended'}, by its pid file (pid {note.pid})"
     return LookUp(
         found=LaunchState.LIVE if alive else LaunchState.ENDED, text=text, job_id=f"pid:{note.pid}"
@@ -202,12 +192,12 @@ async def close(link: Link, run: RunSpec, launch_id: str) -> LookUp:
 def root_on_host(run: RunSpec) -> Place | None:
     """Return the output root where it lies on the job's host."""
     root = None if run.output_root is None else run.output_root.normal()
-    return root if root is not None and on_its_host(run, root) else None
+    return root if root is not None and sight.on_its_host(run, root) else None
 
 
 def launches_place(run: RunSpec) -> Place | None:
     """Return the folder of the host in which its launch ids are used up."""
-    folder = root_on_host(run) or pid_folder(run)
+    folder = root_on_host(run) or sight.pid_folder(run)
     return None if folder is None else folder.below(*notes.BELOW.parts)
 
 
@@ -365,7 +355,7 @@ class Starting:
         """
         pid, ticks = pid_of(job.id), job.handle.get(TICKS)
         place = None if run.job is None else run.job.pid_file
-        if pid is None or place is None or not on_its_host(run, place):
+        if pid is None or place is None or not sight.on_its_host(run, place):
             raise CannotError("job.pid_file must be set: where would the process be noted?")
         if ticks is None:
             text = f"{self._link.host} does not tell when process {pid} began: nothing was noted"
@@ -439,7 +429,7 @@ def startable(run: RunSpec, submission: Submission) -> JobSpec:
     if job is None:
         raise CannotError("no job in cockpit.toml to start")
     for key, place in (("pid_file", job.pid_file), ("log", job.log)):
-        if place is None or not on_its_host(run, place) or _PATTERN & set(place.path):
+        if place is None or not sight.on_its_host(run, place) or _PATTERN & set(place.path):
             where = job.host or "this machine"
             raise CannotError(f"job.{key} must name a file of {where}: where would it be noted?")
     launch_name(submission.launch_id)

@@ -19,6 +19,7 @@ from typing import AnyStr, Final, Generic, NamedTuple
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local import programs
 from cockpit.platforms.local.belonging import (
     LINEAGE,
     RUN,
@@ -39,14 +40,6 @@ from cockpit.platforms.local.family import (
 )
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, runs_script
-from cockpit.platforms.local.programs import (
-    SHIMS,
-    contained,
-    inner,
-    is_cockpit,
-    is_interpreter,
-    is_supervisor,
-)
 from cockpit.platforms.local.recorded import outputs_elsewhere
 from cockpit.platforms.local.sight import Sight
 from cockpit.text.safe import clean
@@ -99,8 +92,8 @@ def candidates_of(look: Sight) -> list[Candidate]:
         look.candidate(process)
         for process in look.processes.values()
         if process.pid not in look.own
-        and not is_supervisor(process)
-        and not is_cockpit(process.argv)
+        and not programs.is_supervisor(process)
+        and not programs.is_cockpit(process.argv)
     ]
 
 
@@ -213,7 +206,7 @@ def _mark_pipelines(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[in
     """Mark whose output goes through a pipe into a file of the run, where nothing else does."""
     for pid, written in look.files.feeding(watched, look.processes).items():
         one = look.processes[pid]
-        nobodys = pid in look.own or is_supervisor(one) or is_cockpit(one.argv)
+        nobodys = pid in look.own or programs.is_supervisor(one) or programs.is_cockpit(one.argv)
         found = None if nobodys or pid in marks[Sure.YES] else fed(look.candidate(one), written)
         if found is not None and not is_diagnostic(watched.run, one):
             for weaker in (Sure.POSSIBLE, Sure.NO):
@@ -236,7 +229,7 @@ def _mark_hidden(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, 
         if not spawned and (pid in look.own or not look.places.is_renamed(one)):
             continue
         parent = look.processes.get(one.ppid)
-        led = parent is not None and is_interpreter(inner(parent.argv)[:1])
+        led = parent is not None and programs.is_interpreter(programs.inner(parent.argv)[:1])
         if not (led or look.candidate(one).tag or is_diagnostic(watched.run, one)):
             marks[Sure.POSSIBLE][pid] = Mark(ORPHAN if spawned else RENAMED, alike=True)
 
@@ -248,12 +241,12 @@ def _mark_contained(look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> dict[
     another client may have started one of them too, a person decides.
     """
     found: dict[int, int] = {}
-    wanted = {tuple(contained(look.processes[pid].argv)) for pid in marks[Sure.YES]} - {()}
+    wanted = {tuple(programs.contained(look.processes[pid].argv)) for pid in marks[Sure.YES]} - {()}
     if not wanted:
         return found
     by_age = sorted(look.processes.values(), key=lambda one: (one.ticks, one.pid))
     for words in sorted(wanted):
-        clients = [one for one in by_age if tuple(contained(one.argv)) == words]
+        clients = [one for one in by_age if tuple(programs.contained(one.argv)) == words]
         ours = [one for one in clients if one.pid in marks[Sure.YES]]
         first = _first_in_containers(look, words, ours)
         beside = any(not _is_below(one, ours, look) for one in clients)
@@ -303,7 +296,7 @@ def _is_below(
 
 def _in_container(process: Process, look: Sight) -> bool:
     parents = lineage_up(look.processes, process.ppid)
-    return any(one.argv and posixpath.basename(one.argv[0]) in SHIMS for one in parents)
+    return any(one.argv and posixpath.basename(one.argv[0]) in programs.SHIMS for one in parents)
 
 
 def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Sight) -> bool:

@@ -19,18 +19,8 @@ from cockpit.hosts import agent
 from cockpit.hosts.link import Ask, Link, ask
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local import census
 from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
-from cockpit.platforms.local.census import (
-    MOST,
-    Census,
-    Children,
-    OpenFile,
-    Process,
-    census_of,
-    children,
-    descendants,
-    lineage_up,
-)
 from cockpit.platforms.local.family import Known
 from cockpit.platforms.local.files import JobFiles, PidNote, SharedDisks
 from cockpit.platforms.local.marks import (
@@ -96,11 +86,11 @@ class Places:
             return ()
         return tuple(dict.fromkeys((posixpath.normpath(place.path), self.real(place.path))))
 
-    def as_run(self, process: Process) -> Process:
+    def as_run(self, process: census.Process) -> census.Process:
         """Return a process with what it really runs, as far as its own words do not say it."""
         return process
 
-    def is_renamed(self, process: Process) -> bool:
+    def is_renamed(self, process: census.Process) -> bool:
         """Tell whether an interpreter runs whose own words were replaced by a title."""
         return False
 
@@ -112,7 +102,7 @@ class Places:
         """Return on what disk that other machines mount too a run's pid file lies, if on one."""
         return None
 
-    def may_signal(self, process: Process, uid: int) -> bool:
+    def may_signal(self, process: census.Process, uid: int) -> bool:
         """Tell whether this user could stop a process; one that has ended meanwhile too."""
         return uid in (0, process.uid)
 
@@ -143,7 +133,7 @@ class PlacesHere(Places):
             link = False
         return os.path.realpath(place) if link else place
 
-    def as_run(self, process: Process) -> Process:
+    def as_run(self, process: census.Process) -> census.Process:
         """Return a process with the interpreter and the script that it really runs.
 
         It may be called otherwise (``exec -a``), or read its script from its input.
@@ -165,7 +155,7 @@ class PlacesHere(Places):
             pass
         return process
 
-    def is_renamed(self, process: Process) -> bool:
+    def is_renamed(self, process: census.Process) -> bool:
         """Tell whether an interpreter runs whose own words were replaced by a title."""
         argv = process.argv
         if is_interpreter(argv) or is_tool(argv) or is_wrapper(argv) or is_helper(argv):
@@ -188,7 +178,7 @@ class PlacesHere(Places):
         """Return what network file system holds a run's pid file, if one does."""
         return self._disks.of(run)
 
-    def may_signal(self, process: Process, uid: int) -> bool:
+    def may_signal(self, process: census.Process, uid: int) -> bool:
         """Tell whether we could stop a process, tried by asking the kernel."""
         if uid in (0, process.uid):
             return True
@@ -292,7 +282,7 @@ class Sight:
     def __init__(
         self,
         about: Mapping[str, Any],
-        processes: Census,
+        processes: census.Census,
         files: Files,
         own: set[int],
         places: Places | None = None,
@@ -333,7 +323,7 @@ class Sight:
         """Return a time of its clock by ours."""
         return None if at is None else at - self.ahead
 
-    def started_at(self, process: Process) -> float | None:
+    def started_at(self, process: census.Process) -> float | None:
         """Return when a process started, by the machine's clock as it is set now."""
         boot, hertz = self.about.get("btime"), self.about["hz"]
         if boot is None or not hertz:
@@ -341,17 +331,17 @@ class Sight:
         return float(boot + process.ticks / hertz)
 
     @cached_property
-    def children(self) -> Children:
+    def children(self) -> census.Children:
         """Whom each process has started."""
-        return children(self.processes)
+        return census.children(self.processes)
 
-    def below(self, pid: int) -> list[Process]:
+    def below(self, pid: int) -> list[census.Process]:
         """Return a process and all that descends from it, itself first."""
         found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,), self.children))
+        rest = sorted(census.descendants(self.processes, (pid,), self.children))
         return [*found, *(self.processes[each] for each in rest)]
 
-    def candidate(self, process: Process) -> Candidate:
+    def candidate(self, process: census.Process) -> Candidate:
         """Return a process as one that may be a job, found out once in this look."""
         found = self._candidates.get(process.pid)
         if found is None:
@@ -372,7 +362,7 @@ class Sight:
 ABOUT: Final = ask("its own facts", "about")
 
 
-ALL_PROCESSES: Final = ask("its processes", "processes", environments=[""], most=MOST)
+ALL_PROCESSES: Final = ask("its processes", "processes", environments=[""], most=census.MOST)
 """All that is told of each, but for its open files."""
 
 
@@ -402,25 +392,25 @@ def sight_of(
 
     ``files`` are the open ones, where they were not asked for with the processes.
     """
-    processes = census_of(listed)
+    processes = census.census_of(listed)
     if files is None:
-        held = {each[0]: tuple(OpenFile(*file) for file in each[-1]) for each in listed}
+        held = {each[0]: tuple(census.OpenFile(*file) for file in each[-1]) for each in listed}
         files = Files(Path("/nowhere"), about["uid"], held)
     own = _own(processes, about["pid"], here=here)
     return Sight(about, processes, files, own, places, got, ahead)
 
 
-def _own(processes: Census, agent: int, *, here: bool) -> set[int]:
+def _own(processes: census.Census, agent: int, *, here: bool) -> set[int]:
     """Return who asks and what that descends from; elsewhere also all that it has started.
 
     Here that is the cockpit itself, and what it has started may be a job.
     """
-    above = {one.pid for one in lineage_up(processes, agent)}
+    above = {one.pid for one in census.lineage_up(processes, agent)}
     if here:
         return above
     asking = {pid for pid, one in processes.items() if any(ASKING in word for word in one.argv)}
     asking.add(agent)
-    return above | asking | descendants(processes, asking)
+    return above | asking | census.descendants(processes, asking)
 
 
 def seen_by(

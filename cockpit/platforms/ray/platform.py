@@ -16,6 +16,7 @@ from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, OwnJob, Query
 from cockpit.model.observed import Disk, Gpu, HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms import reports
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.lineage import settings_of, words_of
 from cockpit.platforms.local.programs import arguments
@@ -24,14 +25,6 @@ from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import RayJobs, shown_name
 from cockpit.platforms.ray.launching import ADDRESS, RayLaunches
 from cockpit.platforms.ray.logs import RayLogs
-from cockpit.platforms.reports import (
-    SET_CLOCKS,
-    as_evidence,
-    clock_text,
-    missing,
-    safe_document,
-    shown_names,
-)
 from cockpit.platforms.table import ask_each, names_of, outlined, unanswered, unknown_lives
 from cockpit.runtime.http import HttpError
 from cockpit.sources.logs.source import Logs
@@ -180,7 +173,7 @@ OTHERWISE: Final = "open the address in a browser: is it a Ray dashboard?"
 
 async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
     """Return whether a head answers for its jobs, by which version, and how its clock is."""
-    runs = shown_names(names)
+    runs = reports.shown_names(names)
     try:
         version, began = await head.version()
         jobs = await head.jobs()
@@ -192,8 +185,8 @@ async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
     text = f"Ray {version}{since}, lists {len(jobs)} jobs; for {runs}"
     if not head.clock.off:
         return EndpointFinding(endpoint=head.name, text=text)
-    text = f"{text}; {clock_text(head.clock.off)}"
-    return EndpointFinding(endpoint=head.name, text=text, remedy=SET_CLOCKS)
+    text = f"{text}; {reports.clock_text(head.clock.off)}"
+    return EndpointFinding(endpoint=head.name, text=text, remedy=reports.SET_CLOCKS)
 
 
 MOST_LISTED: Final = 500
@@ -249,16 +242,16 @@ async def gather(head: Head, ids: Sequence[str]) -> dict[str, bytes]:
         job: RayJob | None = None
         try:
             job, document = await head.job(job_id)
-            found[f"ray-job-{number}.json"] = as_evidence(document)
+            found[f"ray-job-{number}.json"] = reports.as_evidence(document)
         except HttpError as error:
-            found[f"ray-job-{number}.json"] = missing(error)
+            found[f"ray-job-{number}.json"] = reports.missing(error)
         if job is not None and job.node is not None and job.log_name is not None:
             found[f"ray-log-{number}.txt"] = await _log(head, job.node, job.log_name)
     try:
         cluster = await head.cluster()
         found["ray-cluster.json"] = scrub(json.dumps(cluster, indent=1, ensure_ascii=False))
     except HttpError as error:
-        found["ray-cluster.json"] = missing(error)
+        found["ray-cluster.json"] = reports.missing(error)
     return {name: f"{text}\n".encode("utf-8", "replace") for name, text in found.items()}
 
 
@@ -266,7 +259,7 @@ async def _log(head: Head, node: str, name: str) -> str:
     try:
         return scrub((await head.tail(node, name, LINES)).decode("utf-8", "replace"))
     except HttpError as error:
-        return missing(error)
+        return reports.missing(error)
 
 
 class RayPlatform(RayLaunches):
@@ -349,7 +342,7 @@ class RayPlatform(RayLaunches):
             cluster = await head.cluster()
         except HttpError as error:
             raise CannotError(clean(str(error), 400)) from error
-        return "\n".join(outlined({"job": safe_document(document), "cluster": cluster}))
+        return "\n".join(outlined({"job": reports.safe_document(document), "cluster": cluster}))
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what the head says of the run's jobs and of itself, secrets masked."""

@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
-from cockpit.platforms.slurm.record import (
-    SACCT,
-    SQUEUE,
-    UNIT,
-    Record,
-    sacct_records,
-    scontrol_records,
-    squeue_records,
-)
+from cockpit.platforms.slurm import record
 from cockpit.platforms.table import UnansweredError
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote
@@ -166,16 +158,16 @@ def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False, needle
     ``needles`` is an expression that is looked for in the jobs of other users. Ids that are none
     are left out. ``steps``: it tells which jobs have a step of srun, too.
     """
-    joined = f"{UNIT}{mark}{UNIT}"
+    joined = f"{record.UNIT}{mark}{record.UNIT}"
     ids = sorted(each for each in wanted if is_job_id(each))
     numbers = {re.split(r"[_+]", each)[0] for each in ids}
     body = _JOBS.format(
         controller=CONTROLLER,
         accounting=ACCOUNTING,
-        format=f"{mark}{UNIT}{joined.join(SQUEUE)}",
+        format=f"{mark}{record.UNIT}{joined.join(record.SQUEUE)}",
         separator=joined,
-        fields=SACCT,
-        unit=UNIT,
+        fields=record.SACCT,
+        unit=record.UNIT,
         wanted=" ".join(ids[:MOST_ASKED]),
         numbers=" ".join(sorted(numbers)),
         needles=quote(needles),
@@ -378,9 +370,9 @@ class ClusterRecords:
     ``no_accounting`` is why accounting gave no answer.
     """
 
-    queue: tuple[Record, ...]
-    shown: tuple[Record, ...]
-    accounted: tuple[Record, ...] = ()
+    queue: tuple[record.Record, ...]
+    shown: tuple[record.Record, ...]
+    accounted: tuple[record.Record, ...] = ()
     host_now: float | None = None
     uid: str = ""
     no_accounting: str | None = None
@@ -422,8 +414,8 @@ async def ask(
     if found.get("squeue.rc", "").strip() != "0":
         raise trouble_of(where, found.get("squeue.err", ""), _number(found.get("squeue.rc", "")))
     try:
-        queue = squeue_records(found.get("squeue.out", ""), mark)
-        queue += squeue_records(found.get("theirs.out", ""), mark)
+        queue = record.squeue_records(found.get("squeue.out", ""), mark)
+        queue += record.squeue_records(found.get("theirs.out", ""), mark)
     except ValueError as error:
         raise garbled(where, str(error)) from None
     others = found.get("theirs.err", "")
@@ -437,8 +429,8 @@ async def ask(
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
     return ClusterRecords(
         queue=tuple(queue),
-        shown=tuple(scontrol_records(shown, alone)),
-        accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),
+        shown=tuple(record.scontrol_records(shown, alone)),
+        accounted=tuple(record.sacct_records(found.get("sacct.out", ""), mark)),
         host_now=float(date[0]) if date and date[0].isdecimal() else None,
         uid=date[1] if len(date) > 1 else "",
         no_accounting=(last_words(found.get("sacct.err", "")) or SILENT) if failed else None,

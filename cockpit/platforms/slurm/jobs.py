@@ -91,8 +91,7 @@ class SlurmJobs:
 
     async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage, from one question per cluster."""
-        groups = by_place(runs, host_of)
-        return await ask_each(groups, self._living, unknown_lives)
+        return await ask_each(by_place(runs, host_of), self._living, unknown_lives)
 
     async def named(self, run: RunSpec, job_id: str) -> NamedJob:
         """Return what a cluster tells of a job by its id, whoever's it is; never raises."""

@@ -25,6 +25,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import NO_WAY, WITHIN, save_words
 from cockpit.platforms.local.ending import NUMBERS, signal_name
 from cockpit.platforms.protocol import EndingJobs, LaunchingPlatform, absent, beside, looked_up
+from cockpit.platforms.slurm import command, scripts
 from cockpit.platforms.slurm.ask import (
     CONTROLLER,
     Run,
@@ -33,43 +34,8 @@ from cockpit.platforms.slurm.ask import (
     last_words,
 )
 from cockpit.platforms.slurm.book import Book, Job, book_of, is_held, never_began
-from cockpit.platforms.slurm.command import (
-    command_checks,
-    held_words,
-    names_export,
-    plain_words,
-    sbatch_at,
-    with_names,
-)
 from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, host_of, where_of
 from cockpit.platforms.slurm.record import Record, in_words
-from cockpit.platforms.slurm.scripts import (
-    CLOSED,
-    COMES_WITHIN,
-    LOOSE,
-    ORDERS,
-    PERHAPS,
-    RUNNING,
-    SENDING,
-    SLACK,
-    SUBMIT,
-    WRAPPER,
-    EndingSlurmJobs,
-    accept_script,
-    acted,
-    cancel_script,
-    close_script,
-    go_script,
-    heard,
-    ids_script,
-    is_same,
-    job_now,
-    not_cancelled,
-    order_script,
-    order_words,
-    save_script,
-    target_of,
-)
 from cockpit.runtime.moment import Awake
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
@@ -116,7 +82,7 @@ class SlurmLaunches(LaunchingPlatform):
         self._fresh: dict[str, float] = {}
 
     async def _act(self, run: RunSpec, script: str, within: float) -> dict[str, str]:
-        return await acted(self._run, host_of(run), script, within + SLACK)
+        return await scripts.acted(self._run, host_of(run), script, within + scripts.SLACK)
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if it can stand as a comment and name a file."""
@@ -126,15 +92,15 @@ class SlurmLaunches(LaunchingPlatform):
 
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words with the hold and the launch id as sbatch's comment (INTERFACE)."""
-        return held_words(words, launch_id)
+        return command.held_words(words, launch_id)
 
     def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the words of a submit without the hold, the comment and how it prints."""
-        return plain_words(words)
+        return command.plain_words(words)
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against the recorded words."""
-        return command_checks(words)
+        return command.command_checks(words)
 
     async def check_alone(self, run: RunSpec) -> None:
         """Leave it to the plan, which knows what waits in a chain behind the run's own job."""
@@ -149,10 +115,12 @@ class SlurmLaunches(LaunchingPlatform):
         if there:
             text = f"job {there[0].id} has {launch_id} already ({there[0].word})"
             raise CannotError(f"{text}; nothing was submitted")
-        words = with_names(submission.command, sorted(submission.env))
-        sees = bool(submission.env) and not names_export(words)
-        script = accept_script(run, launch_id, words, workdir, submission.env, sees_exports=sees)
-        within = WRAPPER if sbatch_at(words) is None else SUBMIT
+        words = command.with_names(submission.command, sorted(submission.env))
+        sees = bool(submission.env) and not command.names_export(words)
+        script = scripts.accept_script(
+            run, launch_id, words, workdir, submission.env, sees_exports=sees
+        )
+        within = scripts.WRAPPER if command.sbatch_at(words) is None else scripts.SUBMIT
         found = await self._act(run, script, within + CONTROLLER)
         for part, text in _REFUSALS.items():
             if part in found:
@@ -178,11 +146,11 @@ class SlurmLaunches(LaunchingPlatform):
         if why is not None:
             await self._cancel(run, job)
             raise CannotError(f"{why}; ours ({job}) {_CANCELLED}")
-        found = await self._act(run, go_script(run, launch_id, job), 4 * CONTROLLER)
+        found = await self._act(run, scripts.go_script(run, launch_id, job), 4 * CONTROLLER)
         await self._let_go(run, found, job, launch_id)
         if others:  # they are held: whether this succeeds decides nothing
             try:
-                await self._act(run, cancel_script(others, pending=True), CONTROLLER)
+                await self._act(run, scripts.cancel_script(others, pending=True), CONTROLLER)
             except (CannotError, LostError):
                 return job
         return job
@@ -218,7 +186,7 @@ class SlurmLaunches(LaunchingPlatform):
         """Judge the answer to the release; raises ``CannotError``, ``LostError``."""
         note = found.get("note", "")
         if note.startswith("used"):
-            why = not_cancelled(found)
+            why = scripts.not_cancelled(found)
             if why is not None:
                 text = f"{launch_id} was used up meanwhile, and whether job {job} is cancelled"
                 raise LostError(f"{text} is not known: {why}")
@@ -242,7 +210,9 @@ class SlurmLaunches(LaunchingPlatform):
     async def _cancel(self, run: RunSpec, job: str) -> None:
         """Cancel our own held job; raises ``LostError`` where this is not known to be done."""
         try:
-            why = not_cancelled(await self._act(run, cancel_script([job]), CONTROLLER))
+            why = scripts.not_cancelled(
+                await self._act(run, scripts.cancel_script([job]), CONTROLLER)
+            )
         except CannotError as error:
             why = str(error)
         if why is not None:
@@ -271,7 +241,7 @@ class SlurmLaunches(LaunchingPlatform):
             raise LostError("it begins at this moment: check again")
         held = bases([each for each in records if is_held(each)])
         noted = await self._noted(run, launch_id, [])
-        if noted.get("state") == RUNNING and noted.get("job") in held:
+        if noted.get("state") == scripts.RUNNING and noted.get("job") in held:
             text = f"job {noted['job']} was released, and is held again"
             return looked_up(noted["job"], text, lives=True, waits_for="held")
         if held:
@@ -282,7 +252,7 @@ class SlurmLaunches(LaunchingPlatform):
     async def used_ids(self, run: RunSpec) -> frozenset[str]:
         """Return the launch ids that notes and jobs there have."""
         book = await self._jobs.book(run)
-        found = await self._act(run, ids_script(run), 0)
+        found = await self._act(run, scripts.ids_script(run), 0)
         if "failed" in found:
             text = "the launches that are noted there cannot be listed"
             said = last_words(found.get("ids", ""))
@@ -295,8 +265,8 @@ class SlurmLaunches(LaunchingPlatform):
 
         With nothing held, a note is only made where none is.
         """
-        found = await self._act(run, close_script(run, launch_id, held), 2 * CONTROLLER)
-        if held and not_cancelled(found) is not None:
+        found = await self._act(run, scripts.close_script(run, launch_id, held), 2 * CONTROLLER)
+        if held and scripts.not_cancelled(found) is not None:
             raise LostError(f"job {', '.join(held)} is held, and scancel did not answer")
         if not held and found.get("note", "").startswith("unwritable"):
             text = "no job there has it, but it cannot be closed: no note can be written there"
@@ -318,11 +288,11 @@ class SlurmLaunches(LaunchingPlatform):
     async def _by_note(self, run: RunSpec, noted: Mapping[str, str]) -> LookUp:
         """Return what a note says of an id that no job has any more."""
         state, where = noted.get("state"), where_of(host_of(run))
-        if state is None or state == CLOSED:
+        if state is None or state == scripts.CLOSED:
             if noted.get(SENT):
                 raise LostError(f"{where}: {_NOTHING}, and {_may_come(noted[SENT])}")
             return absent(f"{where}: {_NOTHING}")
-        if state == LOOSE:
+        if state == scripts.LOOSE:
             text = "a wrapper ran that did not call sbatch: what it started is unknown"
             raise LostError(f"{text}; check there, and remove its note once you know")
         return await self._forgotten(run, state, noted.get("job", ""))
@@ -335,13 +305,13 @@ class SlurmLaunches(LaunchingPlatform):
             if found is not None:
                 return _lookup_of(found)
         text = f"job {clean(job, 20)} was released; the controller has forgotten it"
-        if state == RUNNING:
+        if state == scripts.RUNNING:
             return looked_up(job, f"{text}, and how it ended", lives=False)
         raise LostError(f"job {clean(job, 20)} was about to be released; it is no longer listed")
 
     def ending(self, run: RunSpec, jobs: Sequence[LiveJob]) -> EndingJobs:
         """Return what cancels these jobs until none of them runs, waits or is ending."""
-        return EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
+        return scripts.EndingSlurmJobs(run, jobs, self._run, self._jobs, self.look_every)
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return why a job cannot be asked: nothing is configured, or no step would hear it."""
@@ -359,13 +329,13 @@ class SlurmLaunches(LaunchingPlatform):
         if why is not None or spec is None:
             raise CannotError(why or "no job in cockpit.toml")
         if spec.save_command:
-            words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
+            words, limit = save_words(run, spec.save_command, job, scripts.target_of(job)), WITHIN
         else:
             number = NUMBERS[signal_name(spec.save_signal or "")]
-            words, limit = ["scancel", f"--signal={number}", target_of(job)], CONTROLLER
+            words, limit = ["scancel", f"--signal={number}", scripts.target_of(job)], CONTROLLER
         own = spec.workdir or run.workdir
         found = await self._act(
-            run, save_script(words, "." if own is None else own.path, limit), limit
+            run, scripts.save_script(words, "." if own is None else own.path, limit), limit
         )
         if "folder" in found:
             raise CannotError("the working folder does not exist: job.save_command was not run")
@@ -373,11 +343,11 @@ class SlurmLaunches(LaunchingPlatform):
             variable = clean(found["unset"].strip(), 80)
             raise CannotError(f"job.save_command uses ${variable}, which is not set there")
         code, name = found.get("rc", "").strip(), scrub(clean(words[0], 80))
-        heard(found, "no answer when it was asked to save", f"{name} ended with {code}")
+        scripts.heard(found, "no answer when it was asked to save", f"{name} ended with {code}")
 
     async def why_no_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
         """Return why scontrol would refuse, as the job stands now; ``None``: it may do it."""
-        row = ORDERS.get(order.verb)
+        row = scripts.ORDERS.get(order.verb)
         if row is None:
             return "Slurm has no such order"
         try:
@@ -387,21 +357,21 @@ class SlurmLaunches(LaunchingPlatform):
 
     async def order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str:
         """Give the order by scontrol, once, and wait until the controller shows it."""
-        row, target = ORDERS[order.verb], target_of(job)
+        row, target = scripts.ORDERS[order.verb], scripts.target_of(job)
         try:
             why = row.why_not(await self._record(run, job), order)
         except LostError as error:
             raise CannotError(str(error)) from error
         if why is not None:
             raise CannotError(f"job {job.id}: {why}")
-        script = order_script(target, row.states, order_words(row, target, order))
+        script = scripts.order_script(target, row.states, scripts.order_words(row, target, order))
         found = await self._act(run, script, 2 * CONTROLLER)
         if "other" in found:
             now = last_words(found["other"]) or "not listed any more"
             raise CannotError(f"job {job.id} is {now} now: nothing was ordered")
         where = where_of(host_of(run))
         if found.get("rc", "").strip() != "0":
-            heard(found, f"{where} did not answer in time", where)
+            scripts.heard(found, f"{where} did not answer in time", where)
         within = row.within + (run.job.grace if run.job is not None else 0.0)
         until, trouble = Awake(within, within / 2, self._clock.monotonic), ""
         while True:
@@ -418,13 +388,13 @@ class SlurmLaunches(LaunchingPlatform):
 
     async def shown_order(self, run: RunSpec, job: LiveJob, order: SchedulerOrder) -> str | None:
         """Return that the order shows at the controller; ``None`` where it does not."""
-        row, record = ORDERS[order.verb], await self._record(run, job)
+        row, record = scripts.ORDERS[order.verb], await self._record(run, job)
         limit = "" if order.limit is None else f" of {duration(order.limit)}"
         return f"job {job.id} {row.done}{limit}" if row.shown(record, job, order) else None
 
     async def _record(self, run: RunSpec, job: LiveJob) -> Record:
-        now = job_now(await self._jobs.book(run, [run]), job)
-        if now is None or not is_same(job, now):
+        now = scripts.job_now(await self._jobs.book(run, [run]), job)
+        if now is None or not scripts.is_same(job, now):
             raise CannotError(f"job {clean(job.id, 60)} is not listed any more")
         if len(now.records) > 1:
             text = f"job {job.id} has {len(now.records)} tasks or parts: name one (job.id)"
@@ -468,18 +438,18 @@ def _submitted(found: Mapping[str, str]) -> str:
     if code == "0" and number is not None:
         return number[1]
     lost = code in ("", "0", "124") or KILLED < int(code) < REFUSED or number is not None
-    if lost or PERHAPS.search(said):
+    if lost or scripts.PERHAPS.search(said):
         raise LostError(f"sbatch: {told or 'it has printed no number'}")
     raise CannotError(f"sbatch: {told or f'it ended with {code}'}")
 
 
 def _may_come(sent: str) -> str:
     """Return why a job may still appear: sbatch runs, or the controller may still do as it said."""
-    if SENDING in sent:
+    if scripts.SENDING in sent:
         return "sbatch has not ended there yet"
     return (
         f"sbatch got no answer: a controller that was busy may still take its job in, held; "
-        f"it is looked up again for {COMES_WITHIN} s"
+        f"it is looked up again for {scripts.COMES_WITHIN} s"
     )
 
 

@@ -15,13 +15,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import alike, keys_of, may_be_one, of_another_run
-from cockpit.platforms.local.programs import (
-    Use,
-    arguments,
-    names_the_tracker_run,
-    only_looks,
-    use_of,
-)
+from cockpit.platforms.local import programs
 from cockpit.platforms.slurm.ask import is_job_id
 from cockpit.platforms.slurm.book import (
     LONGEST,
@@ -97,7 +91,7 @@ def _may_be(run: RunSpec, record: Record) -> bool:
 
 def _command_signs(run: RunSpec, record: Record) -> Iterator[LineageSign]:
     """Yield what its command and its comment say, what is proven first."""
-    if any(only_looks(word) for word in record.command.split()[:1]):
+    if any(programs.only_looks(word) for word in record.command.split()[:1]):
         return
     told = values_of(record)
     found = [mark for key, value in told if (mark := _sign_of_value(run, record, key, value))]
@@ -105,20 +99,20 @@ def _command_signs(run: RunSpec, record: Record) -> Iterator[LineageSign]:
 
 
 def _values(words: list[str]) -> Iterator[tuple[str, str]]:
-    for key, value in arguments(words):
+    for key, value in programs.arguments(words):
         if not _SBATCH.match(f"-{key}" if len(key) == 1 else f"--{key}"):
             yield key, value
 
 
 def _sign_of_value(run: RunSpec, record: Record, key: str, value: str) -> LineageSign | None:
-    use = use_of(key) if key else Use.EITHER
+    use = programs.use_of(key) if key else programs.Use.EITHER
     shown = f" ({key})" if key else ""
-    root = None if use is Use.READS else run.output_root
+    root = None if use is programs.Use.READS else run.output_root
     if root is not None and _within(run, root, value, record.workdir):
-        return LineageSign(f"its command names the output root{shown}", use is Use.WRITES)
+        return LineageSign(f"its command names the output root{shown}", use is programs.Use.WRITES)
     wandb_id = None if run.wandb is None else run.wandb.run_id
     if wandb_id and value == wandb_id:
-        certain = "wandb" in key.lower() or names_the_tracker_run(key)
+        certain = "wandb" in key.lower() or programs.names_the_tracker_run(key)
         if certain is not False:
             return LineageSign(f"its command or comment names the W&B id{shown}", certain is True)
     return None

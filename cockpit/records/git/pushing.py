@@ -16,16 +16,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
+from cockpit.records.git import merging
 from cockpit.records.git.documents import BusyError, locked
-from cockpit.records.git.merging import (
-    CannotReplayError,
-    Replayed,
-    adds_nothing,
-    fork_point,
-    is_ancestor,
-    make_level,
-    replay,
-)
 from cockpit.records.git.repository import (
     NOT_ASKED,
     GitError,
@@ -243,7 +235,7 @@ async def push_branch(
     async with locked(repository.common / PUSH_LOCK, clock, repository.limits.turn):
         try:
             return await _push(repository, branch, to, own, clock)
-        except CannotReplayError as error:
+        except merging.CannotReplayError as error:
             return Pushed(False, None, f"{NOT_PUSHED}{error}")
 
 
@@ -261,12 +253,12 @@ async def is_pushed(repository: Repository, head: str, to: Upstream, own: str) -
     there = await repository.oid(to.tracking)
     if there is None:
         return False
-    if await is_ancestor(repository, head, there):
+    if await merging.is_ancestor(repository, head, there):
         return True
     base = (await repository.run("merge-base", head, there)).text.strip()
     blobs = [await repository.blob(commit, own) for commit in (base, head, there) if commit]
     parts = [await repository.content(blob) for blob in blobs]
-    return bool(base) and adds_nothing(*parts)
+    return bool(base) and merging.adds_nothing(*parts)
 
 
 async def commit_of(repository: Repository, head: str, own: str) -> str | None:
@@ -309,14 +301,14 @@ async def _push(
 
 async def _outgoing(
     repository: Repository, head: str, there: str, own: str, to: Upstream
-) -> Replayed:
+) -> merging.Replayed:
     """Return what to push: the branch itself, or our commits on top of what others pushed."""
-    if await is_ancestor(repository, head, there):
-        return Replayed(there, head, False)
+    if await merging.is_ancestor(repository, head, there):
+        return merging.Replayed(there, head, False)
     await _check_not_taken_out(repository, head, there, to)
-    if await is_ancestor(repository, there, head):
-        return Replayed(head, head, True)
-    return await replay(repository, head, there, own)
+    if await merging.is_ancestor(repository, there, head):
+        return merging.Replayed(head, head, True)
+    return await merging.replay(repository, head, there, own)
 
 
 async def _check_not_taken_out(repository: Repository, head: str, there: str, to: Upstream) -> None:
@@ -325,28 +317,28 @@ async def _check_not_taken_out(repository: Repository, head: str, there: str, to
     A copy that lags behind the place that is pushed to lacks commits as well: so that place is
     asked. If it stands elsewhere, it refuses the push.
     """
-    published = await fork_point(repository, to.tracking, head)
-    if published is None or await is_ancestor(repository, published, there):
+    published = await merging.fork_point(repository, to.tracking, head)
+    if published is None or await merging.is_ancestor(repository, published, there):
         return
     done, now = await ask_remote(repository, to.remote, to.ref)
     if not done.ok:
         raise GitError(done)
     if now.get(to.ref) == there:
-        raise CannotReplayError(
+        raise merging.CannotReplayError(
             "the upstream was rewritten: it lacks commits that it had, and this branch still has "
             "them; pull (git pull --rebase) by hand, then retry"
         )
 
 
 async def _arrived(
-    repository: Repository, branch: str, head: str, made: Replayed, own: str, clock: Clock
+    repository: Repository, branch: str, head: str, made: merging.Replayed, own: str, clock: Clock
 ) -> Pushed:
     """Bring the local branch level with what is on the remote, unless it has moved on."""
     if head not in (made.tip, made.base):
         # It is on the remote whatever happens here, and the next save levels again.
-        with suppress(BusyError, CannotReplayError, GitError, OSError):
+        with suppress(BusyError, merging.CannotReplayError, GitError, OSError):
             async with locked(repository.common / SAVE_LOCK, clock, repository.limits.turn):
                 current = await repository.branch() == branch
                 if current and await repository.oid(branch) == head:
-                    await make_level(repository, branch, head, made, own)
+                    await merging.make_level(repository, branch, head, made, own)
     return Pushed(True, await commit_of(repository, made.tip, own))

@@ -455,8 +455,7 @@ def of_file(error: OSError | ValueError, path: Path, changed: bool = False) -> s
     reason = clean(getattr(error, "strerror", None) or str(error) or "cannot be used")
     named = getattr(error, "filename", None)
     where = clean(named if isinstance(named, str) else path, 4096)
-    number = getattr(error, "errno", None)
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         reason = "the disk is full: make room, then retry"
     kept = "what was saved is kept" if changed else "nothing was changed"
     return f"{where}: {reason[:1].lower()}{reason[1:]} ({kept})"

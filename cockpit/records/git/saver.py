@@ -21,25 +21,8 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.wording import moment
-from cockpit.records.git import documents
-from cockpit.records.git.committing import (
-    DoneOnce,
-    Edit,
-    FileChange,
-    change_of,
-    commit_file,
-    edited,
-    kept_text,
-)
+from cockpit.records.git import committing, documents, pushing
 from cockpit.records.git.documents import BusyError, locked
-from cockpit.records.git.pushing import (
-    NO_REMOTE,
-    NOT_PUSHED,
-    SAVE_LOCK,
-    commit_of,
-    push_branch,
-    standing_of,
-)
 from cockpit.records.git.repository import (
     NO_HISTORY,
     GitError,
@@ -165,10 +148,12 @@ async def push_of(path: Path, limits: Limits) -> Push:
         branch = None if found is None else await found.branch()
         if found is None or branch is None:
             return Push(stage=PushStage.NONE)
-        to, pushed, held = await standing_of(found, branch, own)
+        to, pushed, held = await pushing.standing_of(found, branch, own)
         if held is not None:
-            held = held.removeprefix(NOT_PUSHED)
-            return Push(stage=PushStage.NONE if held == NO_REMOTE else PushStage.HELD, trouble=held)
+            held = held.removeprefix(pushing.NOT_PUSHED)
+            return Push(
+                stage=PushStage.NONE if held == pushing.NO_REMOTE else PushStage.HELD, trouble=held
+            )
         if to is None or pushed:
             return Push(stage=PushStage.PUSHED if pushed else PushStage.NONE)
         return _standing(await offload(_read, found.common, deadline=limits.local))
@@ -226,7 +211,7 @@ class _Job:
     on_stage: StageListener
     again: bool = False
     behind: bool = False
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[committing.Edit] = field(default_factory=list)
     commit: str | None = None
     stage: SaveStage = SaveStage.NOTHING
     pending: bool = False
@@ -240,7 +225,7 @@ class _Job:
     def end(self, trouble: str | None) -> Recorded:
         """Return the outcome, and report it to ``on_stage``."""
         safe = None if trouble is None else scrub(clean(trouble, 1000))
-        as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
+        as_far = safe is not None and (safe == pushing.NO_REMOTE or safe.endswith(NO_HISTORY))
         recorded = Recorded(
             stage=self.stage,
             commit=self.commit,
@@ -263,7 +248,7 @@ class Saver:
     def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
         self._clock = clock
         self._limits = limits or Limits()
-        self._waiting: dict[Path, list[Edit]] = {}
+        self._waiting: dict[Path, list[committing.Edit]] = {}
         """Edits that are written and not committed yet, by real path."""
         self._behind = PushBehind(self.push, self._limits)
         self._pushes: Unchanged[Push] = Unchanged(clock)
@@ -271,7 +256,7 @@ class Saver:
     async def save(
         self,
         path: Path,
-        edit: Edit,
+        edit: committing.Edit,
         message: str,
         on_stage: StageListener = lambda recorded: None,
         *,
@@ -284,7 +269,7 @@ class Saver:
         commit message. ``on_stage`` hears each stage; the last is also returned. With ``behind``
         it is done once it is committed: the push goes on by itself (``pending``).
         """
-        once = DoneOnce(edit)
+        once = committing.DoneOnce(edit)
         try:
             return await self._whole_way(_Job(path, scrub(message), on_stage, behind=behind), once)
         finally:
@@ -318,7 +303,7 @@ class Saver:
         job = _Job(path, f"{path.stem}: log", lambda recorded: None, again=True)
         return await self._whole_way(job, None)
 
-    async def _whole_way(self, job: _Job, edit: Edit | None) -> Recorded:
+    async def _whole_way(self, job: _Job, edit: committing.Edit | None) -> Recorded:
         return await self._outcome_of(job, self._stages(job, edit))
 
     async def _outcome_of(self, job: _Job, work: Coroutine[Any, Any, str | None]) -> Recorded:
@@ -335,7 +320,7 @@ class Saver:
         except (OSError, ValueError) as error:
             return job.end(of_file(error, job.path, job.stage is not SaveStage.NOTHING))
 
-    async def _stages(self, job: _Job, edit: Edit | None) -> str | None:
+    async def _stages(self, job: _Job, edit: committing.Edit | None) -> str | None:
         """Do what is left to do; return what stands in the way of the rest."""
         job.path, found, own, why = await locate(job.path, self._limits)
         if found is None:
@@ -343,7 +328,7 @@ class Saver:
             async with locked(folder, self._clock, self._limits.turn):
                 await self._write(job, edit, None)
             return why
-        async with locked(found.common / SAVE_LOCK, self._clock, self._limits.turn):
+        async with locked(found.common / pushing.SAVE_LOCK, self._clock, self._limits.turn):
             await self._write(job, edit, found, own)
             trouble = await obstacle(found, own)
             if trouble is not None:
@@ -366,7 +351,7 @@ class Saver:
         branch = await repository.branch()
         if branch is None:
             return _DETACHED
-        standing = await standing_of(repository, branch, own)
+        standing = await pushing.standing_of(repository, branch, own)
         if standing.pushed:
             job.stage = SaveStage.PUSHED
         elif standing.held is None:
@@ -375,13 +360,17 @@ class Saver:
         return standing.held
 
     async def _write(
-        self, job: _Job, edit: Edit | None, repository: Repository | None, own: str = ""
+        self, job: _Job, edit: committing.Edit | None, repository: Repository | None, own: str = ""
     ) -> None:
         waiting = self._waiting.get(job.path, [])
         if edit is not None:
             job.at(SaveStage.NOTHING, "saving")
-            kept = b"" if repository is None else await kept_text(repository, job.path, own)
-            await offload(edited, job.path, edit, repository, kept, deadline=self._limits.local)
+            kept = (
+                b"" if repository is None else await committing.kept_text(repository, job.path, own)
+            )
+            await offload(
+                committing.edited, job.path, edit, repository, kept, deadline=self._limits.local
+            )
             waiting = self._waiting.setdefault(job.path, [])
             waiting.append(edit)
         elif await offload(documents.read, job.path, deadline=self._limits.local) is None:
@@ -390,8 +379,8 @@ class Saver:
         job.at(SaveStage.SAVED, "committing" if repository else None)
 
     async def _commit(self, job: _Job, repository: Repository, own: str) -> None:
-        async def make(head: str | None) -> FileChange | None:
-            return await change_of(repository, own, job.path, head, job.edits)
+        async def make(head: str | None) -> committing.FileChange | None:
+            return await committing.change_of(repository, own, job.path, head, job.edits)
 
         def holds(data: bytes) -> bool:
             try:
@@ -399,24 +388,24 @@ class Saver:
             except ValueError:
                 return False
 
-        commit = await commit_file(repository, make, job.message, holds)
+        commit = await committing.commit_file(repository, make, job.message, holds)
         self._waiting.pop(job.path, None)
         job.note = await _noted(repository, job.path)
         head = commit or await repository.ask("rev-parse", "HEAD")
-        job.commit = commit or await commit_of(repository, head, own)
+        job.commit = commit or await pushing.commit_of(repository, head, own)
         job.at(SaveStage.COMMITTED, "pushing")
 
     async def _push(self, job: _Job, repository: Repository, own: str) -> str | None:
         branch = await repository.branch()
         if branch is None:
             return _DETACHED
-        to, pushed, held = await standing_of(repository, branch, own)
+        to, pushed, held = await pushing.standing_of(repository, branch, own)
         if to is None or held is not None:
             return held
         if pushed:
-            job.commit = await commit_of(repository, to.tracking, own)
+            job.commit = await pushing.commit_of(repository, to.tracking, own)
         else:
-            done = await push_branch(repository, branch, to, own, self._clock)
+            done = await pushing.push_branch(repository, branch, to, own, self._clock)
             if not done.done:
                 return done.trouble
             job.commit = done.commit or job.commit

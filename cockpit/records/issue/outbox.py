@@ -361,8 +361,7 @@ class Queue:
 def _behind(error: HttpError) -> HttpError:
     """Return what it means for a comment that one before it could not be sent."""
     kind = ErrorKind.BAD_ANSWER if isinstance(error, LostAnswerError) else error.kind
-    words = f"an earlier comment goes first: {error}"
-    return HttpError(kind, words, retry_in=error.retry_in)
+    return HttpError(kind, f"an earlier comment goes first: {error}", retry_in=error.retry_in)
 
 
 def not_sent_text(error: HttpError, since: float) -> str:

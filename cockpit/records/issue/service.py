@@ -23,23 +23,7 @@ from cockpit.model.plan import Plan
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.report import RunReport, phase_text, present_loss
 from cockpit.model.run import RunSpec
-from cockpit.records.issue.outbox import (
-    SETTLE,
-    AsyncOutbox,
-    Flushed,
-    Post,
-    Poster,
-    PostMarker,
-    Queue,
-    event_digest,
-    looked_for,
-    marker_of,
-    not_sent_text,
-    post_text,
-    same_text,
-    sender_digest,
-    unsettled,
-)
+from cockpit.records.issue import outbox
 from cockpit.runtime.http import Http, HttpError, LostAnswerError
 from cockpit.sources.git.command import git
 from cockpit.sources.github import GitHub, GitHubPlace, Issue
@@ -321,7 +305,7 @@ class Creator:
     """Creates issues; nothing of it is queued, since a launch waits for the address."""
 
     def __init__(self, store: Store | None, clock: Clock, github: GitHub) -> None:
-        self._box = AsyncOutbox(store)
+        self._box = outbox.AsyncOutbox(store)
         self._clock = clock
         self._github = github
 
@@ -348,7 +332,7 @@ class Creator:
             await self._note(
                 row, lambda box, number, _: box.failed(number, said, now, None, definite=definite)
             )
-            return _not(f"not created: {not_sent_text(error, now)}")
+            return _not(f"not created: {outbox.not_sent_text(error, now)}")
         finally:
             if row is not None:
                 await self._box.ask(lambda box: box.release(row.number, claim))
@@ -359,9 +343,9 @@ class Creator:
         now = self._clock.now()
         if row is None:
             return None
-        if row.sent_at is None and unsettled(row, now):
+        if row.sent_at is None and outbox.unsettled(row, now):
             said = "the answer to the former attempt was lost"
-            raise _TakenError(f"{said}; it may still appear: try again in {SETTLE:.0f} s")
+            raise _TakenError(f"{said}; it may still appear: try again in {outbox.SETTLE:.0f} s")
         number = row.number
         taken = await self._box.ask(lambda box: box.claim(number, claim, now))
         if taken is None and row.sent_at is None:
@@ -387,7 +371,9 @@ class Creator:
         try:
             own = await self._github.create_issue(place, name, text, LABELS)
         except LostAnswerError as lost:
-            return await looked_for(self._clock, lost, lambda: self._found(place, name, text))
+            return await outbox.looked_for(
+                self._clock, lost, lambda: self._found(place, name, text)
+            )
         try:
             ours = (await self._same_title(place, name, text, pages=1)).ours
         except HttpError:  # it is there; whether another one is too is not known now
@@ -402,20 +388,24 @@ class Creator:
     async def _same_title(
         self, place: GitHubPlace, name: str, text: str, pages: int = 10
     ) -> _SameTitle:
-        wanted = marker_of(text)
+        wanted = outbox.marker_of(text)
         same = [
             issue
             async for issue in self._github.open_issues(place, pages)
             if issue.title.strip() == name
         ]
         same.sort(key=lambda issue: issue.number)
-        ours = tuple(issue for issue in same if _event(marker_of(issue.body)) == _event(wanted))
+        ours = tuple(
+            issue for issue in same if _event(outbox.marker_of(issue.body)) == _event(wanted)
+        )
         return _SameTitle(ours, tuple(issue for issue in same if issue not in ours))
 
     async def _one_stays(self, place: GitHubPlace, text: str, ours: Sequence[Issue]) -> Issue:
         """Close what we created after the first one, and return the first."""
         for issue in ours[1:]:
-            if marker_of(issue.body) == marker_of(text) and same_text(issue.body, text):
+            if outbox.marker_of(issue.body) == outbox.marker_of(text) and outbox.same_text(
+                issue.body, text
+            ):
                 number = {"number": issue.number}
                 await self._github.close_issue(place.model_copy(update=number))
         return ours[0]
@@ -426,7 +416,7 @@ class Creator:
             await self._box.ask(lambda box: write(box, number, now))
 
 
-def _event(marker: PostMarker | None) -> str | None:
+def _event(marker: outbox.PostMarker | None) -> str | None:
     return None if marker is None else marker.event
 
 
@@ -495,8 +485,8 @@ class IssueService:
         self._key = key
         self._runs: dict[str, RunSpec] = {}
         self._sender = _sender(store)
-        poster = Poster(self._github, clock)
-        self._queue = Queue(store, clock, poster, self._post)
+        poster = outbox.Poster(self._github, clock)
+        self._queue = outbox.Queue(store, clock, poster, self._post)
         self._creator = Creator(store, clock, self._github)
 
     async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
@@ -508,7 +498,7 @@ class IssueService:
         letter = Letter(kind=COMMENT, to=run.records.issue or "", body=text)
         return await self._queue.comment(self._remember_key(run), event, letter)
 
-    async def flush(self, runs: Sequence[RunSpec]) -> tuple[Flushed, ...]:
+    async def flush(self, runs: Sequence[RunSpec]) -> tuple[outbox.Flushed, ...]:
         """Send what waits of these runs and is due, each run's in order; never raises.
 
         ``Flushed.run`` is the run's name. What GitHub refused is left out until ``comment`` is
@@ -532,9 +522,9 @@ class IssueService:
     ) -> str:
         """Return exactly the text that would be posted (an issue's title is ``title(run)``)."""
         event = ISSUE if kind == "issue" else event
-        return post_text(body, self._marker(run.name, event))
+        return outbox.post_text(body, self._marker(run.name, event))
 
-    async def _flushed(self, run: RunSpec, few: asyncio.Semaphore) -> tuple[Flushed, ...]:
+    async def _flushed(self, run: RunSpec, few: asyncio.Semaphore) -> tuple[outbox.Flushed, ...]:
         async with few:
             done = await self._queue.flush(self._remember_key(run))
         return tuple(each.model_copy(update={"run": run.name}) for each in done)
@@ -554,20 +544,20 @@ class IssueService:
         self._runs[key] = run
         return key
 
-    def _post(self, row: Waiting) -> Post:
+    def _post(self, row: Waiting) -> outbox.Post:
         """Return what a row asks for, at the address that the run file names now."""
         run = self._runs[row.run]
         place = self._github.issue_place(run.records.issue or row.letter.to)
         if place is None:
             raise HttpError(ErrorKind.NOT_FOUND, "records.issue is not the address of an issue")
-        return Post(place, self._marker(run.name, row.event), row.letter.body)
+        return outbox.Post(place, self._marker(run.name, row.event), row.letter.body)
 
-    def _marker(self, run: str, event: str) -> PostMarker:
-        return PostMarker(event_digest(run, event), self._sender)
+    def _marker(self, run: str, event: str) -> outbox.PostMarker:
+        return outbox.PostMarker(outbox.event_digest(run, event), self._sender)
 
 
 def _sender(store: Store | None) -> str:
     """Return who posts: this store on this machine, else this process."""
     if store is None:
-        return sender_digest(uuid.uuid4().hex)
-    return sender_digest(socket.gethostname(), str(store.path.resolve()))
+        return outbox.sender_digest(uuid.uuid4().hex)
+    return outbox.sender_digest(socket.gethostname(), str(store.path.resolve()))

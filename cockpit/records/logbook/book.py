@@ -12,15 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from cockpit.records.logbook.reading import newest_first
-from cockpit.text.logbook_scan import (
-    LogbookEntry,
-    LogbookPage,
-    MarkdownLine,
-    contract_of,
-    entries_of,
-    is_instances,
-    raw_lines,
-)
+from cockpit.text import logbook_scan
 from cockpit.text.times import written_stamp
 
 LONG: Final = 100_000
@@ -185,11 +177,11 @@ class MarkdownFile:
         self.data = data
         text = data.decode("utf-8", "surrogateescape")
         self.text, self._cuts = (text, ()) if around is None else shortened(text, around)
-        self.raw: Sequence[str] = raw_lines(self.text)
+        self.raw: Sequence[str] = logbook_scan.raw_lines(self.text)
         self._starts = [0, *accumulate(map(len, self.raw))]
-        self._page = LogbookPage([line.rstrip("\r\n") for line in self.raw])
+        self._page = logbook_scan.LogbookPage([line.rstrip("\r\n") for line in self.raw])
         self.skipped = self._page.skipped
-        self.entries: tuple[LogbookEntry, ...] = entries_of(self._page)
+        self.entries: tuple[logbook_scan.LogbookEntry, ...] = logbook_scan.entries_of(self._page)
         dated = {entry.line for entry in self.entries if entry.at is not None}
         self.headings = tuple(
             Heading(line.number, line.level, line.title, line.number in dated)
@@ -221,11 +213,11 @@ class MarkdownFile:
         """Return a line without its end."""
         return self._page.lines[number - 1]
 
-    def start_of(self, entry: LogbookEntry) -> str:
+    def start_of(self, entry: logbook_scan.LogbookEntry) -> str:
         """Return the first line of an entry, of a heading its text."""
         return self._titles.get(entry.line, self.line(entry.line))
 
-    def between(self, first: int, last: int) -> list[MarkdownLine]:
+    def between(self, first: int, last: int) -> list[logbook_scan.MarkdownLine]:
         """Return the lines ``first`` to ``last``, none of which is a heading."""
         return self._page.between(first, last)
 
@@ -392,7 +384,7 @@ class EntrySection(NamedTuple):
 
     heading: Heading | None
     last: int
-    entries: tuple[LogbookEntry, ...]
+    entries: tuple[logbook_scan.LogbookEntry, ...]
     newest_first: bool | None
     loose: bool = False
 
@@ -420,7 +412,7 @@ def events_place(book: MarkdownFile) -> EntrySection | None:
 def instances_place(book: MarkdownFile) -> EntrySection | None:
     """Return the section of launched instances."""
     named = [each for each in book.headings if not each.dated and each.level > 1]
-    found = [each for each in named if is_instances(each.title)]
+    found = [each for each in named if logbook_scan.is_instances(each.title)]
     places = [_inside(book, each, book.section_end(each.number, each.level)) for each in found]
     return max(places, key=_newest, default=None)
 
@@ -435,7 +427,7 @@ def named_place(book: MarkdownFile, title: str) -> EntrySection | None:
 def contract_heading(book: MarkdownFile) -> Heading | None:
     """Return the heading of the run contract, as the reader finds it."""
     plain = [each for each in book.headings if not each.dated]
-    found = contract_of([each.title for each in plain])
+    found = logbook_scan.contract_of([each.title for each in plain])
     return None if found is None else plain[found]
 
 
@@ -451,7 +443,7 @@ def _sections(book: MarkdownFile) -> list[Heading]:
         for number, each in enumerate(book.headings)
         if not each.dated
         and not (each.level == 1 and number == 0)
-        and not is_instances(each.title)
+        and not logbook_scan.is_instances(each.title)
         and "contract" not in each.title.lower()
     ]
 
@@ -467,8 +459,7 @@ def _newest(place: EntrySection) -> float:
 
 
 def _section_under(book: MarkdownFile, heading: Heading) -> EntrySection:
-    last = book.section_end(heading.number, heading.level)
-    place = _inside(book, heading, last)
+    place = _inside(book, heading, book.section_end(heading.number, heading.level))
     if place.entries:
         return place
     beyond = book.section_end(heading.number, heading.level, past_entries=True)
@@ -484,7 +475,9 @@ def _inside(book: MarkdownFile, heading: Heading, last: int) -> EntrySection:
     return EntrySection(heading, last, entries, order)
 
 
-def _of_one_form(book: MarkdownFile, entries: Sequence[LogbookEntry]) -> tuple[LogbookEntry, ...]:
+def _of_one_form(
+    book: MarkdownFile, entries: Sequence[logbook_scan.LogbookEntry]
+) -> tuple[logbook_scan.LogbookEntry, ...]:
     """Return the dated entries of the level that most have; bullets only without headings.
 
     Rows of a table are none: nothing can be put between them. Headings with a clock time alone
@@ -514,7 +507,7 @@ def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
     """Return every section that directly holds dated entries, instances and contract apart."""
     title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
     allowed: set[Heading | None] = {None, *_sections(book), *title}
-    holding: dict[Heading | None, list[LogbookEntry]] = {}
+    holding: dict[Heading | None, list[logbook_scan.LogbookEntry]] = {}
     for entry, above in _with_parents(book):
         if entry.at is not None and above in allowed:
             holding.setdefault(above, []).append(entry)
@@ -527,7 +520,7 @@ def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
     return [place for place in places if place.entries]
 
 
-def _with_parents(book: MarkdownFile) -> Iterable[tuple[LogbookEntry, Heading | None]]:
+def _with_parents(book: MarkdownFile) -> Iterable[tuple[logbook_scan.LogbookEntry, Heading | None]]:
     """Yield each entry with the nearest heading above it that is a section."""
     sections = [each for each in book.headings if not each.dated]
     above: list[Heading] = []

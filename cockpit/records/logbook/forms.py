@@ -10,17 +10,7 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cockpit.model.base import Frozen
-from cockpit.records.logbook.reading import (
-    DASHED,
-    EVENT,
-    KNOWN,
-    LABELLED,
-    ROW,
-    guarded,
-    meant,
-    plain,
-    written,
-)
+from cockpit.records.logbook import reading
 from cockpit.text.logbook_lines import quoted
 from cockpit.text.scrub import scrub
 from cockpit.text.times import known_zone, read_stamp, written_stamp
@@ -159,7 +149,7 @@ _FOREIGN_ZONE: Final = re.compile(r"[ \t]+\(?[A-Z]{2,5}\)?(?=[ \t]*[-–—:|·,
 _OPENING: Final = re.compile(r"[*_`\[(]{0,3}")
 _BLOCK: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3}")
 _PAIRS: Final = str.maketrans("([", ")]")
-_KNOWN: Final = frozenset(map(plain, KNOWN))
+_KNOWN: Final = frozenset(map(reading.plain, reading.KNOWN))
 _ENDING_MARKS: Final = re.compile(r"[ \t]#+$")
 """Such as ``Title ##``."""
 
@@ -211,13 +201,13 @@ class FieldForm(Frozen):
         if self.row:
             return [f"| {label} | {cell(value)} |"]
         first, more = value_lines(normal(value))
-        dashed = self.mark != ":" and plain(label) in _KNOWN and "(" not in label
-        name = label if self.opening else written(label)
+        dashed = self.mark != ":" and reading.plain(label) in _KNOWN and "(" not in label
+        name = label if self.opening else reading.written(label)
         head = f"{indent}{self.bullet}{self.opening}{name}{self.closing}"
         head += f"{self.mark if dashed else ':'}{self.ending}"
         deep = indent + (" " * len(self.bullet) if self.bullet else _LOOSE)
         lines = [f"{head} {first}".rstrip(), *(f"{deep}{line}" if line else "" for line in more)]
-        return self._broken(guarded(lines, 1))
+        return self._broken(reading.guarded(lines, 1))
 
     def _broken(self, lines: list[str]) -> list[str]:
         """Return lines that stay lines: without a bullet Markdown would make one paragraph."""
@@ -246,13 +236,13 @@ def field_form(lines: Sequence[str], spaced: bool = False) -> FieldForm | None:
 
 
 def _form(line: str) -> FieldForm | None:
-    if ROW.fullmatch(line):
+    if reading.ROW.fullmatch(line):
         return FieldForm(row=True)
-    match = DASHED.fullmatch(line) or LABELLED.fullmatch(line)
+    match = reading.DASHED.fullmatch(line) or reading.LABELLED.fullmatch(line)
     if match is None:
         return None
     opening = match["opening"]
-    code = opening == "`" and plain(match["label"]) == "initializefrom"
+    code = opening == "`" and reading.plain(match["label"]) == "initializefrom"
     closed = match["closing"] or match["ending"]
     if code or closed != opening[::-1]:
         opening = ""
@@ -331,22 +321,26 @@ def label_words(labels: Iterable[Sequence[str]]) -> tuple[str, str, str, str]:
 
     Another word than SPEC's is taken only from a file that uses it and never SPEC's.
     """
-    used: dict[str, Counter[str]] = {label: Counter() for label in EVENT}
+    used: dict[str, Counter[str]] = {label: Counter() for label in reading.EVENT}
     for entry in labels:
         for label in entry:
-            means = meant(label)
+            means = reading.meant(label)
             if means is not None:
                 used[means][label] += 1
-    theirs = not any(plain(word) == plain(label) for label in EVENT for word in used[label])
+    theirs = not any(
+        reading.plain(word) == reading.plain(label)
+        for label in reading.EVENT
+        for word in used[label]
+    )
     status, evidence, decision, follow = (
-        _label_word(label, used[label], theirs) for label in EVENT
+        _label_word(label, used[label], theirs) for label in reading.EVENT
     )
     return status, evidence, decision, follow
 
 
 def _label_word(label: str, counted: Counter[str], theirs: bool) -> str:
     """Return the word for one label; one seen once counts if the file has ``theirs`` for all."""
-    own = [word for word in counted if plain(word) == plain(label)]
+    own = [word for word in counted if reading.plain(word) == reading.plain(label)]
     if own or not counted:
         return label
     word, times = counted.most_common(1)[0]

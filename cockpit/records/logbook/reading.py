@@ -17,21 +17,7 @@ from cockpit.runtime.git import READING, run_git
 from cockpit.runtime.mounts import read_text
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.text.logbook_scan import (
-    Blocks,
-    LogbookEntry,
-    LogbookPage,
-    MarkdownLine,
-    contract_of,
-    entries_of,
-    indent_of,
-    is_instances,
-    read_entries,
-    read_page,
-    scan,
-    split_lines,
-    without_indent,
-)
+from cockpit.text import logbook_scan
 from cockpit.text.safe import clean
 from cockpit.text.times import read_stamp
 
@@ -131,7 +117,7 @@ def contained(lines: Sequence[str], level: int) -> list[str]:
 
     Deeper ones are its own. Nothing below makes a heading of the line above it.
     """
-    blocks, kept = Blocks(), list[str]()
+    blocks, kept = logbook_scan.Blocks(), list[str]()
     for number, line in enumerate(lines):
         depth = blocks.take(line)
         under = bool(kept) and bool(kept[-1].strip()) and not blocks.quoted
@@ -142,7 +128,7 @@ def contained(lines: Sequence[str], level: int) -> list[str]:
 
 def closed(lines: Sequence[str]) -> list[str]:
     """Return lines behind which nothing stays open: what would close it is added."""
-    blocks, more = Blocks(), list[str]()
+    blocks, more = logbook_scan.Blocks(), list[str]()
     for line in lines:
         blocks.take(line)
     if blocks.open_end:
@@ -168,7 +154,7 @@ def _with(line: str) -> str:
 
 
 def _quoted(lines: Sequence[str]) -> set[int]:
-    blocks, quoted = Blocks(), set()
+    blocks, quoted = logbook_scan.Blocks(), set()
     for number, line in enumerate(lines):
         if not blocks.take(line) and blocks.quoted:
             quoted.add(number)
@@ -177,7 +163,7 @@ def _quoted(lines: Sequence[str]) -> set[int]:
 
 def _left_open(lines: Sequence[str]) -> int | None:
     """Return which line opens a block that stays open, if one does."""
-    blocks = Blocks()
+    blocks = logbook_scan.Blocks()
     for line in lines:
         blocks.take(line)
     if blocks.open:
@@ -188,7 +174,7 @@ def _left_open(lines: Sequence[str]) -> int | None:
 
 def _details(lines: Sequence[str]) -> list[int]:
     """Return the lines that open a fold (``<details>``) which these lines do not close."""
-    blocks, opened = Blocks(), list[int]()
+    blocks, opened = logbook_scan.Blocks(), list[int]()
     for number, line in enumerate(lines):
         blocks.take(line)
         tag = None if blocks.quoted else _HTML.match(line)
@@ -231,7 +217,7 @@ class LabelledValue(Frozen):
 class Instance(Frozen):
     """One launched instance: its entry, whose title is its id, and its fields."""
 
-    entry: LogbookEntry
+    entry: logbook_scan.LogbookEntry
     fields: tuple[LabelledValue, ...]
 
 
@@ -244,16 +230,16 @@ class Logbook(Frozen):
     title: str = ""
     contract: tuple[LabelledValue, ...] = ()
     instances: tuple[Instance, ...] = ()
-    entries: tuple[LogbookEntry, ...] = ()
+    entries: tuple[logbook_scan.LogbookEntry, ...] = ()
     newest_first: bool | None = None
 
 
 def read_logbook(text: str) -> Logbook:
     """Return what ``text`` holds; never raises, and what it does not understand it leaves."""
-    page = read_page(text)
-    entries = entries_of(page)
-    instances = [entry for entry in entries if is_instances(entry.section)]
-    events = [entry for entry in entries if not is_instances(entry.section)]
+    page = logbook_scan.read_page(text)
+    entries = logbook_scan.entries_of(page)
+    instances = [entry for entry in entries if logbook_scan.is_instances(entry.section)]
+    events = [entry for entry in entries if not logbook_scan.is_instances(entry.section)]
     return Logbook(
         title=next((line.title for line in page.headings if line.level == 1), ""),
         contract=read_fields(_contract(page, entries)),
@@ -263,7 +249,7 @@ def read_logbook(text: str) -> Logbook:
     )
 
 
-def event_of(entry: LogbookEntry) -> EventEntry:
+def event_of(entry: logbook_scan.LogbookEntry) -> EventEntry:
     """Return what an entry says in SPEC L's four fields, whatever words its file uses for them."""
     said = {}
     for field in entry_fields(entry):
@@ -285,7 +271,7 @@ def value_of(fields: Iterable[LabelledValue], label: str) -> str | None:
     return found[-1] if found else None
 
 
-def read_fields(lines: Iterable[MarkdownLine]) -> tuple[LabelledValue, ...]:
+def read_fields(lines: Iterable[logbook_scan.MarkdownLine]) -> tuple[LabelledValue, ...]:
     """Return labelled values: bullets, bold labels, table rows; indented lines continue one.
 
     What stands as deep as the text of a bullet belongs to that bullet, whatever it looks like.
@@ -317,7 +303,7 @@ def cell_text(text: str) -> str:
 class _Reading:
     """A field while its lines are read."""
 
-    def __init__(self, line: MarkdownLine, match: re.Match[str]) -> None:
+    def __init__(self, line: logbook_scan.MarkdownLine, match: re.Match[str]) -> None:
         parts = match.groupdict()
         self.row = "bullet" not in parts
         self.closed = self.row
@@ -331,14 +317,14 @@ class _Reading:
         self._code: list[bool] = []
         self._blank = 0
 
-    def takes(self, line: MarkdownLine) -> bool:
+    def takes(self, line: logbook_scan.MarkdownLine) -> bool:
         """Add ``line`` if it is one of this field's."""
         if self.closed:
             return False
         if not line.text.strip():
             self._blank += 1
             return True
-        depth = indent_of(line.text)
+        depth = logbook_scan.indent_of(line.text)
         loose = depth >= 2 and not line.quoted and match_of(line.text) is None
         if depth < self.depth and not (loose and not self._blank):
             return False
@@ -348,21 +334,25 @@ class _Reading:
         return True
 
     def field(self) -> LabelledValue:
-        depths = [indent_of(line) for line in self._more if line]
+        depths = [logbook_scan.indent_of(line) for line in self._more if line]
         depth = min([self.depth, *depths])
         more = [
-            without_indent(text, depth).rstrip() if code else unguarded(without_indent(text, depth))
+            logbook_scan.without_indent(text, depth).rstrip()
+            if code
+            else unguarded(logbook_scan.without_indent(text, depth))
             for text, code in zip(self._more, self._code, strict=True)
         ]
         value = "\n".join([self._first, *more]).strip("\n")
         return LabelledValue(label=self.label, value=value, line=self._line, end=self._end)
 
 
-def _contract(page: LogbookPage, entries: Iterable[LogbookEntry]) -> list[MarkdownLine]:
+def _contract(
+    page: logbook_scan.LogbookPage, entries: Iterable[logbook_scan.LogbookEntry]
+) -> list[logbook_scan.MarkdownLine]:
     """Return the lines below the Run Contract's heading, down to the next heading."""
     dated = {each.line for each in entries if each.at is not None}
     plain = [line for line in page.headings if line.number not in dated]
-    found = contract_of([line.title for line in plain])
+    found = logbook_scan.contract_of([line.title for line in plain])
     if found is None:
         return []
     first = plain[found].number
@@ -370,16 +360,16 @@ def _contract(page: LogbookPage, entries: Iterable[LogbookEntry]) -> list[Markdo
     return page.between(first + 1, next(later, len(page.lines) + 1) - 1)
 
 
-def entry_fields(entry: LogbookEntry) -> tuple[LabelledValue, ...]:
+def entry_fields(entry: logbook_scan.LogbookEntry) -> tuple[LabelledValue, ...]:
     """Return the labelled values of an entry."""
     return read_fields(_numbered(entry.text, entry.line + 1))
 
 
-def _numbered(text: str, first: int) -> list[MarkdownLine]:
-    return list(scan(split_lines(text), Blocks(), first))
+def _numbered(text: str, first: int) -> list[logbook_scan.MarkdownLine]:
+    return list(logbook_scan.scan(logbook_scan.split_lines(text), logbook_scan.Blocks(), first))
 
 
-def newest_first(entries: Iterable[LogbookEntry]) -> bool | None:
+def newest_first(entries: Iterable[logbook_scan.LogbookEntry]) -> bool | None:
     """Return the order of dated entries, ``None`` when fewer than two tell it."""
     times = [entry.at for entry in entries if entry.at is not None]
     pairs = [(a, b) for a, b in pairwise(times) if a != b]
@@ -462,7 +452,7 @@ def _dated(path: Path, at: float, why: str) -> BookThen:
     ``why`` git has none.
     """
     text = read_text(path)
-    lines, entries = split_lines(text), read_entries(text)
+    lines, entries = logbook_scan.split_lines(text), logbook_scan.read_entries(text)
     kept = [
         f"{lines[each.line - 1]}\n{each.text}\n"
         for each in entries

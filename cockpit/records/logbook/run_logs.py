@@ -104,8 +104,7 @@ def with_resumed_job(data: bytes, fields: Mapping[str, str]) -> bytes:
     level = jobs[-1].level
     last = book.section_end(jobs[-1].number, level)
     after = max(book.content_end(jobs[-1].number + 1, last), jobs[-1].number)
-    block = [f"{'#' * level} {RESUMED}", *body]
-    return book.with_lines(after, block, 1, 1)
+    return book.with_lines(after, [f"{'#' * level} {RESUMED}", *body], 1, 1)
 
 
 def with_first_job(data: bytes, fields: Mapping[str, str]) -> bytes:

@@ -11,32 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Final
 
+from cockpit.records.logbook import forms, reading
 from cockpit.records.logbook.book import EntrySection, Heading, MarkdownFile, contract_heading
-from cockpit.records.logbook.forms import (
-    HARD,
-    EntryForm,
-    FieldForm,
-    HeadForm,
-    cell,
-    field_form,
-    form_of,
-    head_form,
-    label_words,
-    normal,
-    one_line,
-    value_lines,
-)
-from cockpit.records.logbook.reading import (
-    KNOWN,
-    ROW,
-    LabelledValue,
-    entry_fields,
-    guarded,
-    match_of,
-    plain,
-    read_fields,
-    since,
-)
 from cockpit.text.logbook_scan import LogbookEntry, indent_of
 
 _SAMPLE: Final = 40
@@ -48,42 +24,42 @@ _ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
 """Such as ``- an item``."""
 _WORDS: Final = 4
 """Words that a label may have, where nothing but its colon marks it as one."""
-_KNOWN: Final = frozenset(map(plain, KNOWN))
+_KNOWN: Final = frozenset(map(reading.plain, reading.KNOWN))
 
 
 def entry_form(
     book: MarkdownFile, place: EntrySection | None, other: EntrySection | None = None
-) -> EntryForm:
+) -> forms.EntryForm:
     """Return how a section writes entries; from ``other`` section what it does not tell itself."""
     own = _sample(place)
     known = own or _sample(other)
     level = place.level if place is not None else 3
     starts = [book.start_of(entry) for entry in known]
-    fields = [entry_fields(entry) for entry in known]
-    stamp = form_of(starts)
+    fields = [reading.entry_fields(entry) for entry in known]
+    stamp = forms.form_of(starts)
     theirs = known[-1].level if known else level
-    head = head_form(starts, theirs, stamp)
+    head = forms.head_form(starts, theirs, stamp)
     if bool(theirs) is not bool(level):
-        head = HeadForm(stamp=stamp, mark=head.mark)
+        head = forms.HeadForm(stamp=stamp, mark=head.mark)
     gap = _gap(book, own, place)
-    return EntryForm(
+    return forms.EntryForm(
         head=head.model_copy(update={"level": level}),
         fields=fields_form(book, fields) or contract_form(book, rows=False),
-        words=label_words([field.label for field in each] for each in fields if own),
+        words=forms.label_words([field.label for field in each] for each in fields if own),
         air=_mostly([book.blank(entry.line + 1) for entry in known if entry.text.strip()]),
         gap=gap,
     )
 
 
-def contract_form(book: MarkdownFile, rows: bool = True) -> FieldForm:
+def contract_form(book: MarkdownFile, rows: bool = True) -> forms.FieldForm:
     """Return how the run contract writes its values (``rows``: in a table, if it does)."""
     heading = contract_heading(book)
     if heading is None:
-        return FieldForm()
+        return forms.FieldForm()
     last = book.section_end(heading.number, 6)
-    fields = read_fields(book.between(heading.number + 1, last))
+    fields = reading.read_fields(book.between(heading.number + 1, last))
     form = fields_form(book, [fields])
-    return FieldForm() if form is None or (form.row and not rows) else form
+    return forms.FieldForm() if form is None or (form.row and not rows) else form
 
 
 def _sample(place: EntrySection | None) -> tuple[LogbookEntry, ...]:
@@ -92,7 +68,9 @@ def _sample(place: EntrySection | None) -> tuple[LogbookEntry, ...]:
     return place.entries[:_SAMPLE] if place.newest_first else place.entries[-_SAMPLE:]
 
 
-def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) -> FieldForm | None:
+def fields_form(
+    book: MarkdownFile, entries: Sequence[Sequence[reading.LabelledValue]]
+) -> forms.FieldForm | None:
     """Return the form of these values' first lines, and whether blank lines set them apart."""
     entries = [[field for field in fields if is_field(book, field)] for fields in entries]
     lines = [book.line(field.line) for fields in entries for field in fields]
@@ -101,7 +79,7 @@ def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) 
         for fields in entries
         for former, later in pairwise(fields)
     ]
-    return field_form(lines, spaced=_mostly(apart))
+    return forms.field_form(lines, spaced=_mostly(apart))
 
 
 def _gap(book: MarkdownFile, entries: Sequence[LogbookEntry], place: EntrySection | None) -> int:
@@ -135,81 +113,85 @@ def with_values(
     last = book.section_end(heading.number, 6)
     part = book.part(heading.number, last)
     for label, value in values.items():
-        fit = _UNFIT.sub(" ", one_line(label)).strip()
+        fit = _UNFIT.sub(" ", forms.one_line(label)).strip()
         part = _with_value(MarkdownFile(part), part, fit, value, day)
     return book.with_part(heading.number, last, part)
 
 
 def _with_value(book: MarkdownFile, part: bytes, label: str, value: str, day: str | None) -> bytes:
-    fields = [field for field in read_fields(book.between(2, book.last)) if is_field(book, field)]
-    same = [field for field in fields if plain(field.label) == plain(label)]
-    if day is not None and (not normal(value) or (same and has_value(same[-1].value, value))):
+    fields = [
+        field for field in reading.read_fields(book.between(2, book.last)) if is_field(book, field)
+    ]
+    same = [field for field in fields if reading.plain(field.label) == reading.plain(label)]
+    if day is not None and (not forms.normal(value) or (same and has_value(same[-1].value, value))):
         return part
-    if not same and not normal(value):
+    if not same and not forms.normal(value):
         return part
     if not same:
         return _added(book, fields, fields[-1:], label, value)
     if day is None or not same[-1].value:
-        return _filled(book, part, same[-1], normal(value))
-    return _added(book, fields, same[-1:], since(same[-1].label, day), value)
+        return _filled(book, part, same[-1], forms.normal(value))
+    return _added(book, fields, same[-1:], reading.since(same[-1].label, day), value)
 
 
-def is_field(book: MarkdownFile, field: LabelledValue) -> bool:
+def is_field(book: MarkdownFile, field: reading.LabelledValue) -> bool:
     """Tell whether a labelled value is one, and no sentence that ends in a colon."""
-    match = match_of(book.line(field.line))
+    match = reading.match_of(book.line(field.line))
     parts = {} if match is None else match.groupdict()
     marked = "bullet" not in parts or parts["bullet"] or parts["opening"]
-    return bool(marked) or plain(field.label) in _KNOWN or bool(field.value and _short(field))
+    return (
+        bool(marked) or reading.plain(field.label) in _KNOWN or bool(field.value and _short(field))
+    )
 
 
-def _short(field: LabelledValue) -> bool:
+def _short(field: reading.LabelledValue) -> bool:
     return len(field.label.split()) <= _WORDS
 
 
 def has_value(old: str, new: str) -> bool:
     """Tell whether a value says the new one already, whatever marks stand around it."""
-    texts = [" ".join(_MARKS.sub(" ", normal(each)).split()) for each in (old, new)]
+    texts = [" ".join(_MARKS.sub(" ", forms.normal(each)).split()) for each in (old, new)]
     return texts[0] == texts[1] or (f" {texts[1]} " in f" {texts[0]} " and "/" in texts[1])
 
 
-def _filled(book: MarkdownFile, part: bytes, field: LabelledValue, value: str) -> bytes:
+def _filled(book: MarkdownFile, part: bytes, field: reading.LabelledValue, value: str) -> bytes:
     """Return the section with a value in the place of what stood behind its label."""
     text = book.line(field.line)
-    match = match_of(text)
+    match = reading.match_of(text)
     if match is None or field.value == value:
         return part
     start = match.start("value")
     if "bullet" not in match.groupdict():
-        new = f" {cell(value)} ".ljust(len(match["value"]))
+        new = f" {forms.cell(value)} ".ljust(len(match["value"]))
         return book.with_replaced(field.line, start, field.line, new + text[match.end("value") :])
     deep = match.start("opening") if match["bullet"] else _LOOSE
-    first, more = value_lines(value)
+    first, more = forms.value_lines(value)
     space = " " if first and not text[:start].endswith((" ", "\t")) else ""
     lines = [text[:start] + space + first, *(" " * deep + line if line else "" for line in more)]
     if not match["bullet"] and more:
-        lines = [f"{line}{HARD}" if line else line for line in lines]
-    new = "\n".join(guarded(lines, 1))
+        lines = [f"{line}{forms.HARD}" if line else line for line in lines]
+    new = "\n".join(reading.guarded(lines, 1))
     return book.with_replaced(field.line, 0, field.end, new)
 
 
 def _added(
     book: MarkdownFile,
-    fields: Sequence[LabelledValue],
-    beside: Sequence[LabelledValue],
+    fields: Sequence[reading.LabelledValue],
+    beside: Sequence[reading.LabelledValue],
     label: str,
     value: str,
 ) -> bytes:
     """Return the section with one more value below ``beside``, in the form of its ``fields``."""
-    form = fields_form(book, [fields]) or FieldForm()
+    form = fields_form(book, [fields]) or forms.FieldForm()
     lines = form.write(label, value)
     if not beside:
         after = max(book.content_end(2, book.last), 1)
         return book.with_lines(after, _last_bare(lines), 1, 0)
     after = beside[-1].end
-    if match_of(book.line(beside[-1].line)) is not None and form.row:
+    if reading.match_of(book.line(beside[-1].line)) is not None and form.row:
         return book.with_lines(after, [_row(book.line(after), label, value)], 0, 0)
     after = _last_line_of(book, beside[-1], {field.line for field in fields})
-    loose = not form.bullet and not book.line(after).endswith((HARD, "\\", "<br>"))
+    loose = not form.bullet and not book.line(after).endswith((forms.HARD, "\\", "<br>"))
     more = after < book.last and not book.blank(after + 1)
     return book.with_lines(
         after, lines if more and not loose else _last_bare(lines), int(form.spaced or loose),
@@ -221,7 +203,7 @@ def _last_bare(lines: list[str]) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip()]
 
 
-def _last_line_of(book: MarkdownFile, field: LabelledValue, starts: Set[int]) -> int:
+def _last_line_of(book: MarkdownFile, field: reading.LabelledValue, starts: Set[int]) -> int:
     """Return the last line of what belongs to a field: its text goes on, or a block stands below.
 
     ``starts`` are the lines where fields begin. A label that ends in nothing introduces what
@@ -255,6 +237,6 @@ def _goes_on(book: MarkdownFile, number: int) -> bool:
 
 def _row(last: str, label: str, value: str) -> str:
     """Return a row of the table that ``last`` ends, as wide as that where the texts fit."""
-    match = ROW.fullmatch(last)
+    match = reading.ROW.fullmatch(last)
     wide = (0, 0) if match is None else (len(match["label"]) - 2, len(match["value"]) - 2)
-    return f"| {label.ljust(wide[0])} | {cell(value).ljust(wide[1])} |"
+    return f"| {label.ljust(wide[0])} | {forms.cell(value).ljust(wide[1])} |"

@@ -14,6 +14,7 @@ from typing import Final
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
+from cockpit.records.logbook import reading
 from cockpit.records.logbook.book import (
     CutError,
     EntrySection,
@@ -32,14 +33,6 @@ from cockpit.records.logbook.forms import (
     form_of,
     normal,
     one_line,
-)
-from cockpit.records.logbook.reading import (
-    CONTRACT,
-    closed,
-    contained,
-    entry_fields,
-    event_of,
-    plain,
 )
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances, split_lines
@@ -189,7 +182,7 @@ def _same_head(line: str, head: str) -> bool:
     there, mine = read_stamp(line), read_stamp(head)
     if there is None or mine is None or there.at != mine.at:
         return False
-    return plain(there.rest) == plain(mine.rest)
+    return reading.plain(there.rest) == reading.plain(mine.rest)
 
 
 def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = False) -> str:
@@ -207,14 +200,14 @@ def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = F
 
 def new_logbook(run: RunSpec, values: Mapping[str, str]) -> bytes:
     """Return a new logbook: SPEC L's template, its contract filled from ``values`` and the run."""
-    given = {plain(label): foreign(value) for label, value in values.items()}
+    given = {reading.plain(label): foreign(value) for label, value in values.items()}
     known = {label: foreign(value) for label, value in contract_of(run).items()}
     lines = [f"# {one_line(run.name)}: Hero Run Logbook", "", f"## {RUN_CONTRACT}", ""]
     form = FieldForm()
-    for label in CONTRACT:
-        lines += form.write(label, given.pop(plain(label), known.get(label, "")))
+    for label in reading.CONTRACT:
+        lines += form.write(label, given.pop(reading.plain(label), known.get(label, "")))
     for label, value in values.items():
-        if plain(label) in given:
+        if reading.plain(label) in given:
             lines += form.write(one_line(label), foreign(value))
     lines += ["", f"## {INSTANCES}", "", f"## {EVENTS}", ""]
     return "\n".join(lines).encode("utf-8", "replace")
@@ -268,15 +261,16 @@ def _titled(book: MarkdownFile, title: str, at: float) -> list[LogbookEntry]:
 
 
 def _same_event(found: LogbookEntry, entry: EventEntry) -> bool:
-    said = event_of(found)
-    names = ("status", "evidence", "decision", "next")
-    texts = zip(names, _texts(entry), strict=True)
+    said = reading.event_of(found)
+    texts = zip(("status", "evidence", "decision", "next"), _texts(entry), strict=True)
     return all(getattr(said, name) == normal(text) for name, text in texts)
 
 
 def _same_instance(found: LogbookEntry, entry: InstanceEntry) -> bool:
-    said = {plain(field.label): field.value for field in entry_fields(found)}
-    same = all(said.get(plain(name)) == foreign(value) for name, value in _non_empty(entry.fields))
+    said = {reading.plain(field.label): field.value for field in reading.entry_fields(found)}
+    same = all(
+        said.get(reading.plain(name)) == foreign(value) for name, value in _non_empty(entry.fields)
+    )
     return is_instances(found.section) and same
 
 
@@ -343,4 +337,4 @@ def _own_lines(markdown: str, head: HeadForm, at: float | None) -> list[str]:
         lines[0] = f"{'#' * head.level} {first.title}".rstrip()
     elif first is None and at is not None and not _DATED_ITEM.match(lines[0]):
         lines[:0] = [head.write(at, NOTE)]
-    return closed(contained(lines, head.level or 6))
+    return reading.closed(reading.contained(lines, head.level or 6))

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.bucket_client import is_archived
+from cockpit.sources.checkpoints import layouts
 from cockpit.sources.checkpoints.contents import (
     LATE,
     Contents,
@@ -30,13 +31,6 @@ from cockpit.sources.checkpoints.contents import (
 from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
 from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
 from cockpit.sources.checkpoints.findings import merged_ranks
-from cockpit.sources.checkpoints.layouts import (
-    is_beside,
-    is_named,
-    is_single,
-    is_sure,
-    is_sure_folder,
-)
 from cockpit.sources.checkpoints.listing import (
     INNER,
     MARKERS,
@@ -327,7 +321,7 @@ class Assembly:
             if self._single(name):
                 if name in singles:
                     files.append(self._told.contents.listed(path, entry, single=True))
-            elif is_pointer(name) or is_beside(name):
+            elif is_pointer(name) or layouts.is_beside(name):
                 files.append(self._told.contents.listed(path, entry))
             elif file_looks_like_save(name) and name not in links:
                 listed = Listed(name, entry.size, entry.mtime)
@@ -338,7 +332,7 @@ class Assembly:
         if name.startswith(".") or path in self._told.barren:
             return
         names = self._inside(path)
-        if may_look_like_save(name, names, alone=alone or is_named(name)):
+        if may_look_like_save(name, names, alone=alone or layouts.is_named(name)):
             folder = self._folder(path)
             self._out.fruitful.add(path)
             yield from [folder] if folder is not None and holds_data(folder) else []
@@ -398,7 +392,7 @@ class Assembly:
                 self._marks[address] = self._told.contents.listed(path, entry)
 
     def _is_candidate(self, path: str, name: str) -> bool:
-        if looks_like_checkpoint(name) or is_sure_folder(name):
+        if looks_like_checkpoint(name) or layouts.is_sure_folder(name):
             return True
         if self._want.pattern is not None and self._want.pattern.fullmatch(name):
             return True
@@ -471,13 +465,13 @@ class Assembly:
 
     def _single(self, name: str) -> bool:
         own = self._want.pattern is not None and self._want.pattern.fullmatch(name) is not None
-        return own or is_single(name)
+        return own or layouts.is_single(name)
 
     def _has_sure(self, root: Root) -> bool:
         """Tell of a file that is a checkpoint for sure, so that none is looked for below."""
         pattern = self._want.pattern
         return any(
-            is_sure(file.path) or (pattern is not None and pattern.fullmatch(file.path))
+            layouts.is_sure(file.path) or (pattern is not None and pattern.fullmatch(file.path))
             for file in root.files
         )
 

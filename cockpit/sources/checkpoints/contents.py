@@ -18,18 +18,8 @@ from cockpit.model.records import Rejected
 from cockpit.runtime.bucket_client import is_archived
 from cockpit.runtime.mounts import open_regular, read_text
 from cockpit.runtime.offload import offload
+from cockpit.sources.checkpoints import listing
 from cockpit.sources.checkpoints.archive import ArchiveSays, Pread, archive_says, legacy_says
-from cockpit.sources.checkpoints.listing import (
-    TRAINER_STATE,
-    TRAINER_STATE_BYTES,
-    VEOMNI_MANIFEST,
-    ZERO_SHARD,
-    Link,
-    Listed,
-    TrainerState,
-    is_pointer,
-    read_state,
-)
 from cockpit.text.logbook_lines import read_rejections
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -80,7 +70,7 @@ class Level(NamedTuple):
     files: tuple[Entry, ...]
     folders: tuple[str, ...]
     unread: tuple[str, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[listing.Link, ...] = ()
     above: tuple[tuple[str, str], ...] = ()
     twins: Mapping[str, Hashable] = {}
     real: str = ""
@@ -303,7 +293,7 @@ class _Read(NamedTuple):
     content: bytes | None = None
     error: str | None = None
     inside: ArchiveSays | None = None
-    state: TrainerState | None = None
+    state: listing.TrainerState | None = None
 
 
 class Contents:
@@ -355,12 +345,12 @@ class Contents:
 
     def listed(
         self, folder: str, entry: Entry, *, single: bool = False, names: bool = False
-    ) -> Listed:
+    ) -> listing.Listed:
         """Return a file of a folder with what has been read of it; else it is noted as missing.
 
         ``single``: the file is a checkpoint by itself; ``names``: it may name one.
         """
-        plain = Listed(entry.path, entry.size, entry.mtime)
+        plain = listing.Listed(entry.path, entry.size, entry.mtime)
         if not single and not names and not self._telling(entry.path):
             return plain
         path = join(folder, entry.path)
@@ -371,7 +361,7 @@ class Contents:
                 self._single.add(path)
             return plain
         said = (known.content, known.error, known.inside, known.state)
-        return Listed(entry.path, entry.size, entry.mtime, *said)
+        return listing.Listed(entry.path, entry.size, entry.mtime, *said)
 
     async def fill(self, until: float) -> None:
         """Read what is missing, as far as the time lasts; the rest is told to be late.
@@ -414,14 +404,14 @@ class Contents:
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
-        named = path in _TELLING or is_pointer(path) or path in self._markers
+        named = path in _TELLING or listing.is_pointer(path) or path in self._markers
         return named or _first_shard(path)
 
     def _piece(self, path: str, entry: Entry) -> Piece:
         if self._probed.get(path) == self._looks:
             return Piece(path, 0, 1)
-        if entry.path == TRAINER_STATE:
-            length = min(entry.size, TRAINER_STATE_BYTES)
+        if entry.path == listing.TRAINER_STATE:
+            length = min(entry.size, listing.TRAINER_STATE_BYTES)
             return Piece(path, entry.size - length, length)
         most = MARKS if entry.path == REJECTED_NAME else WHOLE
         return Piece(path, 0, min(entry.size, most), entry.size <= most)
@@ -430,18 +420,20 @@ class Contents:
         return path in self._single or _first_shard(entry.path)
 
 
-_TELLING: Final = frozenset(("metadata.json", VEOMNI_MANIFEST, TRAINER_STATE, REJECTED_NAME))
+_TELLING: Final = frozenset(
+    ("metadata.json", listing.VEOMNI_MANIFEST, listing.TRAINER_STATE, REJECTED_NAME)
+)
 
 
 def _first_shard(path: str) -> bool:
     """Tell of the first rank's part of an optimizer, which says how many parts there are."""
-    shard = ZERO_SHARD.fullmatch(path)
+    shard = listing.ZERO_SHARD.fullmatch(path)
     return shard is not None and int(shard[2]) == 0
 
 
 def _head(path: str, entry: Entry) -> Piece | None:
     """Return the beginning of a trainer's state, which names the best checkpoint."""
-    if entry.path != TRAINER_STATE:
+    if entry.path != listing.TRAINER_STATE:
         return None
     return Piece(path, 0, min(entry.size, HEAD), entry.size <= HEAD)
 
@@ -452,7 +444,7 @@ def _with_state(read: _Read, said: bytes | ListingError | None, head: Piece) -> 
         return read
     if not isinstance(said, bytes):
         return read._replace(error=LATE if said is None else str(said))
-    return read._replace(state=read_state(said, whole=head.whole))
+    return read._replace(state=listing.read_state(said, whole=head.whole))
 
 
 def _taken(tag: str, said: bytes | ListingError | None) -> _Read:

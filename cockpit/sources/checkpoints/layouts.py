@@ -10,22 +10,8 @@ from typing import Final
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Pick
 from cockpit.sources.checkpoints import frameworks as known
-from cockpit.sources.checkpoints import picks, trainers
+from cockpit.sources.checkpoints import listing, picks, trainers
 from cockpit.sources.checkpoints.findings import Assess, by_file
-from cockpit.sources.checkpoints.listing import (
-    ANY_STEP,
-    BY_NUMBER,
-    ITERATION,
-    LAST_CHECKPOINT,
-    LIGHTNING,
-    NUMBER,
-    STAGING,
-    TORCH_FILE,
-    Folder,
-    Root,
-    number,
-    staged_step,
-)
 from cockpit.sources.checkpoints.picks import JudgedCheckpoint
 
 
@@ -39,7 +25,7 @@ class Layout:
     marker: str
     """The file that makes a save whole, where one does."""
     assess: Assess
-    signs: Callable[[Folder, Root], bool]
+    signs: Callable[[listing.Folder, listing.Root], bool]
     """Whether the files of a save are of this layout and no other."""
     loads: picks.Loads | None = None
     """What its trainer takes by itself, if it has a rule that can be known."""
@@ -54,27 +40,27 @@ class Layout:
     any_name: bool = False
     """True when its trainer goes by what lies in a folder, whatever its name."""
 
-    def name_step(self, folder: Folder) -> int | None:
+    def name_step(self, folder: listing.Folder) -> int | None:
         """Return the step that the folder's name tells, if it tells one."""
-        staged = staged_step(folder.name)
-        return number(self.digits(folder)) if staged is None else staged
+        staged = listing.staged_step(folder.name)
+        return listing.number(self.digits(folder)) if staged is None else staged
 
-    def digits(self, folder: Folder) -> str | None:
+    def digits(self, folder: listing.Folder) -> str | None:
         """Return the step in a folder's name as it is spelled there."""
         match = self.pattern.fullmatch(folder.name.rpartition("/")[2])
         groups = match.groups() if match is not None else ()
         return next((group for group in groups if group is not None), None)
 
-    def recognises(self, folder: Folder, root: Root) -> bool:
+    def recognises(self, folder: listing.Folder, root: listing.Root) -> bool:
         """Return True when both name and files of a save speak for this layout."""
         name = folder.name.rpartition("/")[2]
-        named = self.any_name or self.pattern.fullmatch(name) or STAGING.fullmatch(name)
+        named = self.any_name or self.pattern.fullmatch(name) or listing.STAGING.fullmatch(name)
         return bool(named) and self.signs(folder, root)
 
-    def claims(self, folder: Folder, root: Root) -> bool:
+    def claims(self, folder: listing.Folder, root: listing.Root) -> bool:
         """Return True when the folder belongs to this layout, by its name or by its files."""
         name = folder.name.rpartition("/")[2]
-        if self.pattern.fullmatch(name) or STAGING.fullmatch(name):
+        if self.pattern.fullmatch(name) or listing.STAGING.fullmatch(name):
             return True
         return self.any_name and self.signs(folder, root)
 
@@ -89,7 +75,7 @@ def _rows() -> tuple[Layout, ...]:
             trainers.verl,
             trainers.verl_signs,
             loads=picks.of_pointer("verl and SkyRL: the step in their pointer file"),
-            beside=late_regex("|".join(map(re.escape, BY_NUMBER))),
+            beside=late_regex("|".join(map(re.escape, listing.BY_NUMBER))),
         ),
         Layout(
             "veomni",
@@ -196,7 +182,7 @@ def _rows() -> tuple[Layout, ...]:
             trainers.beside_last_checkpoint(trainers.MMENGINE),
             by_command=True,
             files=True,
-            beside=late_regex(LAST_CHECKPOINT),
+            beside=late_regex(listing.LAST_CHECKPOINT),
         ),
         Layout(
             "detectron2",
@@ -207,7 +193,7 @@ def _rows() -> tuple[Layout, ...]:
             by_command=True,
             files=True,
             sure=late_regex(r"model_\d{7,}\.pth"),
-            beside=late_regex(LAST_CHECKPOINT),
+            beside=late_regex(listing.LAST_CHECKPOINT),
         ),
         Layout(
             "accelerate",
@@ -219,7 +205,7 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "lightning",
-            LIGHTNING,
+            listing.LIGHTNING,
             "",
             known.lightning,
             known.is_file,
@@ -229,7 +215,7 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "lightning-sharded",
-            LIGHTNING,
+            listing.LIGHTNING,
             "meta.pt",
             known.lightning_sharded,
             known.lightning_sharded_signs,
@@ -237,7 +223,7 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "nanogpt",
-            TORCH_FILE,
+            listing.TORCH_FILE,
             "",
             known.nanogpt,
             known.is_file,
@@ -248,15 +234,15 @@ def _rows() -> tuple[Layout, ...]:
         Layout(
             "megatron",
             late_regex(r"iter_(\d+)|release"),
-            ITERATION,
+            listing.ITERATION,
             known.megatron,
             known.megatron_signs,
             loads=picks.of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
-            beside=late_regex(re.escape(ITERATION)),
+            beside=late_regex(re.escape(listing.ITERATION)),
         ),
         Layout(
             "orbax",
-            NUMBER,
+            listing.NUMBER,
             "_CHECKPOINT_METADATA",
             known.orbax,
             known.orbax_signs,
@@ -298,7 +284,7 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "levanter",
-            ANY_STEP,
+            listing.ANY_STEP,
             "metadata.json",
             known.levanter,
             known.levanter_signs,
@@ -322,7 +308,7 @@ def is_single(name: str) -> bool:
 
 def is_named(name: str) -> bool:
     """Tell whether a folder of this name is a save of a layout whose names are its own."""
-    own = (row for row in LAYOUTS.values() if row.pattern not in (ANY_STEP, NUMBER))
+    own = (row for row in LAYOUTS.values() if row.pattern not in (listing.ANY_STEP, listing.NUMBER))
     return any(row.pattern.fullmatch(name) for row in own)
 
 

@@ -173,8 +173,7 @@ def nemo(folder: Folder, root: Root) -> FolderFinding | None:
     if beside is not None:
         return doubtful(beside)
     leads = any(link.name.endswith("last") for link in root.links_to(folder.name))
-    found = FolderFinding(Grade.COMPLETE, None, None, named=leads)
-    return with_data(found, folder)
+    return with_data(FolderFinding(Grade.COMPLETE, None, None, named=leads), folder)
 
 
 def composer_signs(folder: Folder, root: Root) -> bool:

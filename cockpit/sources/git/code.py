@@ -403,8 +403,7 @@ class Code:
         value = _without_own(await _without_outputs(repo, told, run.code), run.code)
         base = launched or value.record_sha
         if base is not None:
-            asked = _Asked(repo, base, run.code)
-            changes, alike = await self._since_record(asked, value)
+            changes, alike = await self._since_record(_Asked(repo, base, run.code), value)
             files = {"changed": changes.committed, "ahead_files": changes.unpushed}
             value = value.model_copy(update={**files, "base": base, "alike": alike})
         return facet if value is facet.value else facet.model_copy(update={"value": value})

@@ -20,30 +20,12 @@ from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Announced
 from cockpit.runtime.offload import Call, Outcome, offload_each
+from cockpit.sources.logs import follow, stamp
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.follow import (
-    FIRST,
-    SCAN_S,
-    Budget,
-    Find,
-    Follower,
-    Left,
-    News,
-    Search,
-    before,
-    search,
-)
 from cockpit.sources.logs.pieces import Answer, Ask, PackedError, Told, refuse_packed
 from cockpit.sources.logs.present import Several, logs_of, patterned, patterns_away, plainly
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostAsk, HostError, Hosts, RemoteLog, log_at
-from cockpit.sources.logs.stamp import (
-    clock_offset,
-    last_line_at,
-    read_rows,
-    writes_utc,
-    written_until,
-)
 from cockpit.text.announced import announced
 from cockpit.text.progress import is_drawn_bar
 from cockpit.text.progress_lines import Nesting
@@ -73,7 +55,7 @@ class Logs:
     """
 
     def __init__(
-        self, clock: Clock, find: Find = lambda _data: (), call: CallHost = call_blocking
+        self, clock: Clock, find: follow.Find = lambda _data: (), call: CallHost = call_blocking
     ) -> None:
         self._clock = clock
         self._hosts = Hosts(call)
@@ -81,7 +63,7 @@ class Logs:
         self._followed: dict[str, _Followed] = {}
         self._shown: dict[str, str] = {}
         """By run, which of several logs is shown."""
-        self._share = FIRST
+        self._share = follow.FIRST
 
     async def observe(
         self,
@@ -172,7 +154,7 @@ class Logs:
         return found
 
     def _shared(self, asked: int) -> Share:
-        self._share = max(FIRST, WHOLE // max(asked, 1))
+        self._share = max(follow.FIRST, WHOLE // max(asked, 1))
         return Share(asked, sum(each.budget.busy for each in self._followed.values()))
 
     def _following(self, name: str, place: Place) -> _Followed:
@@ -240,14 +222,14 @@ def _facet_of(place: Place, outcome: Outcome[LogValue], now: float) -> Facet[Log
 class _Followed:
     """One run's log between two looks. ``look`` blocks; the rest is called by the event loop."""
 
-    def __init__(self, configured: Ranged, find: Find, whole: int = FIRST) -> None:
+    def __init__(self, configured: Ranged, find: follow.Find, whole: int = follow.FIRST) -> None:
         self.place = configured.place
         self._configured = configured
-        self.budget = Budget()
+        self.budget = follow.Budget()
         self._find = find
-        self._left = Left()
+        self._left = follow.Left()
         self._whole = whole
-        self._follower: Follower | None = None
+        self._follower: follow.Follower | None = None
         self._value: LogValue | None = None
         self._rows: list[Row] = []
         self._bar = b""
@@ -266,7 +248,7 @@ class _Followed:
         assert isinstance(self._configured, RemoteLog)
         follower = self._follower
         if follower is None:
-            return self._configured.ask(Follower(self._configured, whole=self._whole).wish())
+            return self._configured.ask(follow.Follower(self._configured, whole=self._whole).wish())
         most = self.budget.bytes(busy)
         of = follower, follower.at, most
         if self._asked is None or self._asked[0] != of:
@@ -287,9 +269,9 @@ class _Followed:
                 refuse_packed(log)
             if self._follower is None or self._follower.log.place != log.place:
                 known = self._follower is not None
-                self._follower = Follower(log, from_start=known, whole=self._whole)
+                self._follower = follow.Follower(log, from_start=known, whole=self._whole)
                 self._value = self._newest_loss = None
-                self._left = Left()
+                self._left = follow.Left()
             self._follower.log = log
             news = self._follower.look(TAIL, self.budget.bytes(share.busy))
             if news is not None:
@@ -330,41 +312,41 @@ class _Followed:
         rows, self._rows = self._rows, []
         return tuple(rows)
 
-    def _leave_out(self, log: Ranged, news: News, share: Share) -> tuple[bytes, ...]:
+    def _leave_out(self, log: Ranged, news: follow.News, share: Share) -> tuple[bytes, ...]:
         """Account for what was skipped; return the lines in it whose numbers are none.
 
         Those of a first look may be an earlier job's, and are looked for apart.
         """
         if self._value is not None and news.size < self._value.size:
-            self._left = Left()
+            self._left = follow.Left()
         self._left.dropped = news.begin
         if news.skipped is None:
             return ()
         begin, end = news.skipped
-        seconds = SCAN_S / max(1, share.asked if news.first else share.busy)
+        seconds = follow.SCAN_S / max(1, share.asked if news.first else share.busy)
         if news.first and (log.far or seconds < WORTH):
-            found = Search((), 0, end - begin)
+            found = follow.Search((), 0, end - begin)
         else:
-            found = search(log, begin, end, self._find, seconds)
+            found = follow.search(log, begin, end, self._find, seconds)
         self._left.add(begin, end, found)
         broken = () if news.first else found.lines
         return tuple(line.raw for line in broken if line.name == "numeric_instability")
 
     def _digest(
-        self, path: str, news: News, broken: tuple[bytes, ...], moved_from: str | None = None
+        self, path: str, news: follow.News, broken: tuple[bytes, ...], moved_from: str | None = None
     ) -> None:
         lines = tuple(show(raw) for raw in news.tail)
         newest_first = [line.plain for line in reversed(lines)]
-        utc = writes_utc(newest_first, news.mtime)
+        utc = stamp.writes_utc(newest_first, news.mtime)
         since = None if news.first or self._value is None else self._value.mtime
         states = self._states(news)
-        off = self._offset = clock_offset(
+        off = self._offset = stamp.clock_offset(
             newest_first, news.mtime, utc, self._offset, grown=bool(states) and not news.first
         )
         if news.anew:
             self._nesting = Nesting()
         new = (*broken, *states)
-        rows = read_rows(new, news.mtime, since, utc, self._step, off, self._nesting)
+        rows = stamp.read_rows(new, news.mtime, since, utc, self._step, off, self._nesting)
         if news.first and self._follower is not None:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
@@ -374,14 +356,14 @@ class _Followed:
             None if news.anew else self._newest_loss,
         )
         former = Announced() if self._value is None else self._value.announced
-        written = partial(written_until, news.states, mtime=news.mtime, utc=utc, offset=off)
+        written = partial(stamp.written_until, news.states, mtime=news.mtime, utc=utc, offset=off)
         if news.anew and self._value is not None:
             self._anew = news.mtime, tuple(line.plain for line in self._value.lines)
         self._value = LogValue(
             path=path,
             size=news.size,
             mtime=news.mtime,
-            last_line_at=last_line_at(newest_first, news.mtime, utc, off),
+            last_line_at=stamp.last_line_at(newest_first, news.mtime, utc, off),
             lines=lines,
             offsets=news.starts,
             inode=news.inode,
@@ -397,7 +379,7 @@ class _Followed:
         )
 
     def _with_first_broken(
-        self, rows: list[Row], follower: Follower, news: News, utc: bool
+        self, rows: list[Row], follower: follow.Follower, news: follow.News, utc: bool
     ) -> list[Row]:
         """Return the first look's rows; before a loss that is no number, those that led to it.
 
@@ -407,13 +389,13 @@ class _Followed:
         losses = [row.true_loss for row in rows if row.true_loss is not None]
         if not self._begin or all(math.isfinite(loss) for loss in losses):
             return rows
-        earlier = before(follower.log, self._begin)
+        earlier = follow.before(follower.log, self._begin)
         self._begin = earlier.begin
-        old = read_rows(earlier.states, news.mtime, None, utc, None, self._offset)
+        old = stamp.read_rows(earlier.states, news.mtime, None, utc, None, self._offset)
         timed = [row if row.at != news.mtime else row._replace(at=None) for row in old]
         return [*timed, *rows]
 
-    def _states(self, news: News) -> tuple[bytes, ...]:
+    def _states(self, news: follow.News) -> tuple[bytes, ...]:
         """Return the new states, among them a bar that is drawn but not overwritten yet.
 
         A bar writes no line break behind its newest state, only before the next one; it is

@@ -201,8 +201,7 @@ class WandbLog:
         """
         start = max(start, len(MAGIC))
         while True:
-            data = self.bytes_at(start, start + budget)
-            piece = deframe(data, start, passed=passed)
+            piece = deframe(self.bytes_at(start, start + budget), start, passed=passed)
             if piece.offset > start or piece.spans or start + budget >= self.size:
                 return piece
             if budget >= self._largest:

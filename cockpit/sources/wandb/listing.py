@@ -11,17 +11,7 @@ from typing import Final, NamedTuple
 
 from cockpit.hosts.link import CallHost, call_blocking
 from cockpit.model.run import WandbSpec
-from cockpit.sources.run_folders import (
-    Among,
-    Below,
-    Chosen,
-    Found,
-    RunThere,
-    TrackerFiles,
-    beside,
-    earlier,
-    living,
-)
+from cockpit.sources import run_folders
 from cockpit.sources.wandb.file import HEAD_AWAY, TAIL_AWAY
 
 SUFFIX: Final = ".wandb"
@@ -75,7 +65,7 @@ def launch_name(path: str) -> str:
 
 def _runs_of(
     launches: Iterable[Launch], held: Collection[str] | None, zone: str = ""
-) -> list[RunThere]:
+) -> list[run_folders.RunThere]:
     """Return the runs by their ids, each with what its newest launch tells of it.
 
     ``held`` are the paths that a process writes, ``None`` where that cannot be seen. ``zone`` is
@@ -85,7 +75,7 @@ def _runs_of(
     for each in launches:
         by_id.setdefault(each.run_id, []).append(each)
     return [
-        RunThere(
+        run_folders.RunThere(
             name=run_id,
             began=_launch_time(max(own, key=lambda each: each.name), zone),
             written=max(each.written for each in own),
@@ -96,12 +86,12 @@ def _runs_of(
     ]
 
 
-def _notes_on(runs: Sequence[RunThere], run_id: str) -> tuple[str, ...]:
+def _notes_on(runs: Sequence[run_folders.RunThere], run_id: str) -> tuple[str, ...]:
     """Return a line that names the other runs which go on, or started, beside the one read."""
     chosen = next((each for each in runs if each.name == run_id), None)
     if chosen is None:
         return ()
-    return beside([each for each in runs if each.written >= chosen.began], chosen)
+    return run_folders.beside([each for each in runs if each.written >= chosen.began], chosen)
 
 
 def _launch_time(launch: Launch, zone: str) -> float:
@@ -137,9 +127,9 @@ class Wanted(NamedTuple):
         return [(f"{folder}{each}",) for folder in FOLDERS for each in patterns]
 
     @property
-    def below(self) -> Below:
+    def below(self) -> run_folders.Below:
         """Return what asks for its files. Links such as ``latest-run`` add nothing twice."""
-        return Below(self.place, [*self.named, *ANY], MOST, MOST_LAUNCHES, real=True)
+        return run_folders.Below(self.place, [*self.named, *ANY], MOST, MOST_LAUNCHES, real=True)
 
 
 def wanted_of(spec: WandbSpec) -> Wanted:
@@ -152,7 +142,7 @@ def wanted_of(spec: WandbSpec) -> Wanted:
     return Wanted(place.path, spec.run_id, str(place), host)
 
 
-class LaunchFiles(TrackerFiles[Wanted]):
+class LaunchFiles(run_folders.TrackerFiles[Wanted]):
     """The runs whose files lie here or on hosts."""
 
     def __init__(
@@ -160,16 +150,20 @@ class LaunchFiles(TrackerFiles[Wanted]):
     ) -> None:
         super().__init__(call, SUFFIX, TAIL_AWAY, HEAD_AWAY, now)
 
-    def below(self, place: Wanted) -> Below:
+    def below(self, place: Wanted) -> run_folders.Below:
         """Return what asks for a run's files."""
         return place.below
 
-    def choose(self, place: Wanted, found: Found, among: Among, zone: str) -> Chosen:
+    def choose(
+        self, place: Wanted, found: run_folders.Found, among: run_folders.Among, zone: str
+    ) -> run_folders.Chosen:
         """Return the files of the run that is meant."""
         return files_in(found, place, among, zone)
 
 
-def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chosen:
+def files_in(
+    found: run_folders.Found, wanted: Wanted, among: run_folders.Among, zone: str = ""
+) -> run_folders.Chosen:
     """Return a run's files among those at a place; raises ``OSError`` where there are none.
 
     Without an id a folder means the run in it that goes on, else its newest one. ``zone`` is that
@@ -189,15 +183,15 @@ def files_in(found: Found, wanted: Wanted, among: Among, zone: str = "") -> Chos
     newest = sorted(measured, key=lambda each: each.name)[-MOST_LAUNCHES:]
     several = len({each.run_id for each in newest}) > 1
     runs = _runs_of(newest, among([each.path for each in newest]) if several else None, zone)
-    chosen = living(runs)
+    chosen = run_folders.living(runs)
     own = [path for path in found.paths if id_in_name(path) == chosen.name]
-    notes, before = _notes_on(runs, chosen.name), earlier(runs, chosen)
+    notes, before = _notes_on(runs, chosen.name), run_folders.earlier(runs, chosen)
     return _files(own, among)._replace(notes=notes, earlier=before)
 
 
-def _files(paths: Sequence[str], among: Among) -> Chosen:
+def _files(paths: Sequence[str], among: run_folders.Among) -> run_folders.Chosen:
     written = among(paths) if len(paths) > 1 else None
-    return Chosen(sorted(paths), written or frozenset())
+    return run_folders.Chosen(sorted(paths), written or frozenset())
 
 
 def _size_and_time(version: str) -> tuple[int, float]:

@@ -14,15 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.run import MetricNames
+from cockpit.sources import metric_keys
 from cockpit.sources.figures import figure_of, json_of, leaves
 from cockpit.sources.file_tracker import Record
-from cockpit.sources.metric_keys import (
-    WANDB_STEP,
-    WANDB_TIME,
-    interesting,
-    of_evaluation,
-    true_time,
-)
 from cockpit.sources.wandb.server import clean_text
 
 RECENT: Final = 1000
@@ -211,7 +205,7 @@ def rows_of(parts: Iterable[Sequence[Raw]]) -> list[Raw]:
     return [joined[step] for step in sorted(joined)]
 
 
-SUMMARY_TIME: Final = (WANDB_STEP, WANDB_TIME)
+SUMMARY_TIME: Final = (metric_keys.WANDB_STEP, metric_keys.WANDB_TIME)
 EVALUATION: Final = "_evaluation"
 """Stands in a row for the metrics of an evaluation, whose names do not matter."""
 _MOST_NAMES: Final = 20_000
@@ -297,12 +291,12 @@ class Names:
         for name, value in leaves(raw, "."):
             known = self._known.get(name)
             if known is None:
-                known = name in SUMMARY_TIME or interesting(name, self._configured)
+                known = name in SUMMARY_TIME or metric_keys.interesting(name, self._configured)
                 if len(self._known) < _MOST_NAMES:
                     self._known[name] = known
             if known and (number := figure_of(value)) is not None:
                 yield name, number
-            if of_evaluation(name):
+            if metric_keys.of_evaluation(name):
                 yield EVALUATION, 1.0
 
 
@@ -314,10 +308,10 @@ def rows_in(raw: object, names: Names) -> list[Raw]:
     if not isinstance(raw, list):
         return []
     rows = (names.numbers(each) for each in raw)
-    return [row for row in rows if math.isfinite(row.get(WANDB_STEP, math.nan))]
+    return [row for row in rows if math.isfinite(row.get(metric_keys.WANDB_STEP, math.nan))]
 
 
 def record_of(raw: Raw) -> Record:
     """Return a row as a record of any tracker's."""
-    step = wandb_step(raw) if WANDB_STEP in raw else None
-    return Record(step, true_time(raw.get(WANDB_TIME)), raw)
+    step = wandb_step(raw) if metric_keys.WANDB_STEP in raw else None
+    return Record(step, metric_keys.true_time(raw.get(metric_keys.WANDB_TIME)), raw)

@@ -11,15 +11,9 @@ from cockpit.model.facet import WANDB
 from cockpit.model.observed import Row
 from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
+from cockpit.sources import metric_keys
 from cockpit.sources.curve_fold import POINTS
 from cockpit.sources.file_tracker import Batch, Record, RecordLog
-from cockpit.sources.metric_keys import (
-    WANDB_STEP,
-    MetricKeys,
-    Stamps,
-    evaluates,
-    true_time,
-)
 from cockpit.sources.run_rows import About, Newest, RunRows
 from cockpit.sources.wandb.fragment import older, without_step
 from cockpit.sources.wandb.online_rows import (
@@ -135,7 +129,7 @@ class OnlineRun:
         """Tell whether older rows are to be read, and the server has not failed over them."""
         return (self._ledger.unread > 0 or self.fresh) and not self._waits
 
-    def plan(self, newest_bytes: float, older_bytes: float, keys: MetricKeys) -> Plan:
+    def plan(self, newest_bytes: float, older_bytes: float, keys: metric_keys.MetricKeys) -> Plan:
         """Return what to ask for within so many bytes for the newest rows, and for older ones."""
         with self._lock:
             if not self.known:
@@ -157,7 +151,7 @@ class OnlineRun:
             points = points if unseen and keys.loss is not None else 0
             return Plan(not self.summary, config, newest, tuple(older), keyed, points)
 
-    def ask(self, document: Document, plan: Plan, keys: MetricKeys) -> None:
+    def ask(self, document: Document, plan: Plan, keys: metric_keys.MetricKeys) -> None:
         """Add the run to a query."""
         kept = document.variable("[String!]", _wanted(keys)) if not plan.whole else ""
         parts = [f"summaryMetrics(keys: {kept})" if kept else "summaryMetrics"]
@@ -172,7 +166,7 @@ class OnlineRun:
             else:
                 parts.append(_history(f"p{index}", page))
         if plan.points:
-            names = list(dict.fromkeys((WANDB_STEP, keys.step, keys.loss)))
+            names = list(dict.fromkeys((metric_keys.WANDB_STEP, keys.step, keys.loss)))
             spec = json.dumps({"keys": names, "samples": plan.points})
             parts.append(f"d: sampledHistory(specs: {document.variable('[JSONString!]!', [spec])})")
         document.add_run(self._spec.recorded.run or "", " ".join(parts))
@@ -215,7 +209,7 @@ class OnlineRun:
         if whole and isinstance(raw, str):
             self.row_bytes = self.row_bytes or float(_sent_bytes(raw))
         self.summary = {**self.summary, **found}
-        if self._ledger.know(_whole_number(found.get(WANDB_STEP)), self.head.lines):
+        if self._ledger.know(_whole_number(found.get(metric_keys.WANDB_STEP)), self.head.lines):
             self._begun += 1
 
     def _take_rows(self, fields: Mapping[str, Any], plan: Plan) -> None:
@@ -315,7 +309,7 @@ class ServerLog(RecordLog):
     def newest(self) -> Newest:
         """Return what the newest rows and the summary tell."""
         self._learn([record_of(self._run.summary)])
-        counts = self.keys.step == WANDB_STEP
+        counts = self.keys.step == metric_keys.WANDB_STEP
         return super().newest()._replace(record_at=None, counts_calls=counts)
 
     def sampled(self) -> Sequence[Row]:
@@ -325,7 +319,7 @@ class ServerLog(RecordLog):
     def _known(self, records: Sequence[Record], rows: Sequence[Row]) -> Row:
         keys, newest = self.keys, Row(None, None)
         for record, row in zip(reversed(records), reversed(rows), strict=True):
-            apart = not row.trains and evaluates(record.values, keys) and keys.trains
+            apart = not row.trains and metric_keys.evaluates(record.values, keys) and keys.trains
             newest = older(newest, without_step(row) if apart else row)
         (summary,) = self._plain([record_of(self._run.summary)])
         no_loss_since = newest.step is not None and newest.loss == summary.loss is not None
@@ -340,11 +334,11 @@ class ServerLog(RecordLog):
         One that was not there at the look before is no older than that, but for what it took on
         its way. The heartbeat is no witness: who keeps it does not say how.
         """
-        at = true_time((records[-1] if records else record_of(self._run.summary)).at)
+        at = metric_keys.true_time((records[-1] if records else record_of(self._run.summary)).at)
         if at is None:
             return  # without a time, or with one that is none
         former = self._clock
-        offset = self._offset(Stamps(row=at), self._run.answered_at)
+        offset = self._offset(metric_keys.Stamps(row=at), self._run.answered_at)
         if offset < 0.0 and (former is None or (former.stamps.row != at and offset > -SLOW_CLOCK)):
             offset = 0.0  # rows that were sent late, as far as anybody can tell
         assert self._clock is not None
@@ -368,20 +362,20 @@ class ServerRows(RunRows):
         self.run.ask(document, plan, self.keys)
 
 
-def _wanted(keys: MetricKeys) -> list[str]:
+def _wanted(keys: metric_keys.MetricKeys) -> list[str]:
     named = (
         *SUMMARY_TIME, keys.step, keys.loss, keys.throughput, keys.grad_norm, *keys.other_names,
     )  # fmt: skip
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def _specs(keys: MetricKeys, page: Page | None) -> list[str]:
+def _specs(keys: metric_keys.MetricKeys, page: Page | None) -> list[str]:
     """Return what to ask for so that a page's rows come with the metrics that matter.
 
     A row that lacks one of a specification's keys is left out: so there is one for each.
     """
     wanted = [name for name in _wanted(keys) if name not in SUMMARY_TIME]
-    sets = [list(SUMMARY_TIME), *([WANDB_STEP, name] for name in wanted)]
+    sets = [list(SUMMARY_TIME), *([metric_keys.WANDB_STEP, name] for name in wanted)]
     limits = {} if page is None else {
         "minStep": page.low, "maxStep": page.high, "samples": page.most
     }  # fmt: skip

@@ -15,15 +15,7 @@ from cockpit.sources.curve_fold import POINTS
 from cockpit.sources.metric_keys import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.run_folders import BadFileError, Chosen
 from cockpit.sources.run_rows import About, Newest, RowBatch, RowLog, RunRows
-from cockpit.sources.wandb.decode import (
-    HISTORY,
-    BadMessageError,
-    StepRate,
-    history,
-    kind_of,
-    rated,
-    usual_step_seconds,
-)
+from cockpit.sources.wandb import decode
 from cockpit.sources.wandb.file import BLOCK, LaunchFile, Span, WandbLog
 from cockpit.sources.wandb.fragment import (
     CHUNK_BYTES,
@@ -87,7 +79,7 @@ def _still_writing(
 
 def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:
     """Return the seconds per step of the newest launch that has enough rows to say."""
-    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
+    paces = (decode.usual_step_seconds(tail.rows) for tail in reversed(tails))
     return next((pace for pace in paces if pace is not None), None)
 
 
@@ -228,7 +220,7 @@ class RunFiles(RowLog):
             with fragment.file.open() as log:
                 rows, start = newest_rows(log, fragment.reader(self.keys), wanted)
             rows = fragment.on_our_clock(rows)
-            parts.insert(0, rated(rows, self.keys, StepRate()))
+            parts.insert(0, decode.rated(rows, self.keys, decode.StepRate()))
             covered += fragment.size - start
         return [row for part in parts for row in part], min(1.0, covered / total) if total else 1.0
 
@@ -314,14 +306,16 @@ def _places(log: WandbLog) -> Iterator[Sequence[Span]]:
 def _numbers(spans: Iterable[Span]) -> Iterator[str]:
     seen: dict[int, int] = {}
     for span in spans:
-        kind, message = kind_of(span)
-        size = message[0].count(b"\x82\x01", message[1], message[2]) if kind == HISTORY else 0
-        if kind != HISTORY or seen.get(size, 0) >= _OF_EACH or len(seen) > SHAPES:
+        kind, message = decode.kind_of(span)
+        size = (
+            message[0].count(b"\x82\x01", message[1], message[2]) if kind == decode.HISTORY else 0
+        )
+        if kind != decode.HISTORY or seen.get(size, 0) >= _OF_EACH or len(seen) > SHAPES:
             continue
         seen[size] = seen.get(size, 0) + 1
         try:
-            row = history(message)
-        except BadMessageError:
+            row = decode.history(message)
+        except decode.BadMessageError:
             continue
         yield from (name for name, value in row.items() if _is_number(value))
 
