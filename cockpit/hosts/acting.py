@@ -129,21 +129,51 @@ def stops(pids: Sequence[int]) -> list[list[Any]]:
     last ``None`` where the scheduler does not tell.
     """
     time.sleep(STILL_STOPPED)
-    mine, found = _ran(Path(f"{PROC}/thread-self/sched")), []
+    clocks: dict[int, float | None] = {}
+    found = []
     for pid in pids:
         fields = _fields(pid)
         if len(fields) > 19 and fields[0] in (b"T", b"t"):
-            threads = [_ran(path) for path in Path(f"{PROC}/{pid}/task").glob("*/sched")]
-            known = [at for at in threads if at is not None]
-            idle = None if mine is None or not known else max(0.0, mine - max(known))
-            found.append([pid, int(fields[19]), int(_status(pid, b"TracerPid:") or b"0"), idle])
+            idle = [_idle(path, clocks) for path in Path(f"{PROC}/{pid}/task").glob("*")]
+            known = [seconds for seconds in idle if seconds is not None]
+            tracer = int(_status(pid, b"TracerPid:") or b"0")
+            found.append([pid, int(fields[19]), tracer, min(known, default=None)])
     return found
 
 
-def _ran(path: Path) -> float | None:
-    """Return when the scheduler last let a thread run, in seconds of its own clock."""
+def _idle(thread: Path, clocks: dict[int, float | None]) -> float | None:
+    """Return the seconds since the scheduler last let a thread run; ``clocks``: those of CPUs."""
+    ran = _ran(thread)
     with contextlib.suppress(OSError, ValueError, IndexError):
-        text = path.read_text(encoding="ascii", errors="replace")
+        cpu = int((thread / "stat").read_bytes().rpartition(b")")[2].split()[36])
+        if cpu not in clocks:
+            clocks[cpu] = _clock(cpu)
+        now = clocks[cpu]
+        return None if ran is None or now is None else max(0.0, now - ran)
+    return None
+
+
+def _clock(cpu: int) -> float | None:
+    """Return the scheduler's clock of one CPU, ``None`` where this thread may not run there.
+
+    Each has its own, which stands still while the machine below, or an interrupt, has the CPU: on a
+    busy virtual machine two of them are minutes apart.
+    """
+    try:
+        own = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {cpu})
+    except (OSError, AttributeError):
+        return None
+    try:
+        return _ran(Path(f"{PROC}/thread-self"))
+    finally:
+        os.sched_setaffinity(0, own)
+
+
+def _ran(thread: Path) -> float | None:
+    """Return when the scheduler last let a thread run, in seconds of its CPU's clock."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = (thread / "sched").read_text(encoding="ascii", errors="replace")
         line = next((each for each in text.splitlines() if each.startswith("se.exec_start")), "")
         return float(line.split(":")[1]) / 1000
     return None

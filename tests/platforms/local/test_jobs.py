@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 from cockpit.hosts import agent
+from cockpit.hosts.acting import stops
 from cockpit.hosts.here import HERE_LINK
 from cockpit.hosts.link import link_to
 from cockpit.hosts.notes import machine_id
@@ -219,6 +220,24 @@ async def test_a_stopped_process_says_so(box: Box) -> None:
     child.send_signal(signal.SIGCONT)
     wait_for(lambda: not process_facts(child.pid).stopped)
     assert (await box.value()).state == "running"
+
+
+def test_since_when_it_is_stopped_does_not_depend_on_the_processor(box: Box) -> None:
+    """Each has a clock of its own: on a busy virtual machine they are minutes apart."""
+    processors = sorted(os.sched_getaffinity(0))[:4]
+    try:
+        for theirs in processors:
+            child = box.start()
+            os.sched_setaffinity(child.pid, {theirs})
+            child.send_signal(signal.SIGSTOP)
+            for mine in processors:
+                os.sched_setaffinity(0, {mine})
+                ((pid, _, _, idle),) = stops([child.pid])
+                assert pid == child.pid and idle is not None and idle < 20.0, (mine, theirs)
+                assert os.sched_getaffinity(0) == {mine}
+            child.kill()
+    finally:
+        os.sched_setaffinity(0, processors)
 
 
 async def test_exit_status_zero_succeeds(box: Box) -> None:
