@@ -46,6 +46,8 @@ class Question(NamedTuple):
     needed: bool = False
 
 
+DISAGREE: Final = "the sources disagree"
+"""Why a setting is asked for that several sources tell: its choices are what they say."""
 ASKED: Final[tuple[tuple[Key, str], ...]] = (
     (("dri",), "who is responsible for the run (a name)"),
     (("output_root",), "the one folder or bucket path that the run writes; a relaunch needs it"),
@@ -104,7 +106,7 @@ class Proposal:
     def questions(self) -> tuple[Question, ...]:
         """Return what is still to be decided, what is needed first."""
         split = tuple(
-            Question(key, "the sources disagree", tuple(told), needed=True)
+            Question(key, DISAGREE, tuple(told), needed=True)
             for key, told in self._told.items()
             if len(told) > 1 and key not in self._decided
         )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cockpit.config.file import FILE_NAME
 from cockpit.init.proposal import (
+    DISAGREE,
     Clue,
     Key,
     Proposal,
@@ -301,7 +302,8 @@ def _refuse(proposal: Proposal, missing: Sequence[Question], args: argparse.Name
     for question in missing:
         name = ".".join(question.key)
         said = "; ".join(f"{clean(c.value, 80)} ({clean(c.source, 80)})" for c in question.choices)
-        say(f"missing: {name} ({said or question.text}); use --set {name}=…")
+        lead = f"{DISAGREE} about" if question.text == DISAGREE else "missing:"
+        say(f"{lead} {name} ({said or question.text}); use --set {name}=…")
     return USAGE
 
 

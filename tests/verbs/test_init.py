@@ -91,7 +91,8 @@ def test_what_two_sources_disagree_about_is_never_chosen(
     wandb = "https://wandb.ai/marin/p/runs/grug"
     assert main(["init", other, wandb, "--set", "job.kind=slurm", "--set", "job.id=7"]) == 2
     said = capsys.readouterr().err
-    assert "missing: wandb.url" in said and "grug-2" in said and "--set wandb.url=" in said
+    assert "the sources disagree about wandb.url (" in said and "missing" not in said
+    assert "grug-2" in said and "--set wandb.url=" in said
     assert not (folder / "cockpit.toml").exists()
 
 
