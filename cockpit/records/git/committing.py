@@ -165,7 +165,8 @@ async def commit_file(
 
     ``make`` is given HEAD's commit (``None`` before the first) and asked again when somebody
     else has committed meanwhile. ``holds`` tells whether a version of the file has what is
-    committed. Raises ``GitError`` and ``HookRefusedError``.
+    committed. No ``post-commit`` hook is run: it can refuse nothing any more, and one that pushes
+    would publish a person's own commits. Raises ``GitError`` and ``HookRefusedError``.
     """
     for attempt in range(_TRIES):
         head = await repository.oid("HEAD")
@@ -181,8 +182,6 @@ async def commit_file(
             if attempt + 1 < _TRIES and any(word in str(error) for word in _MOVED):
                 continue
             raise
-        with suppress(HookRefusedError):  # its refusal changes nothing
-            await run_hook(repository, "post-commit")
         return commit
     raise AssertionError("unreachable")
 

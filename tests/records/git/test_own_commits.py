@@ -279,6 +279,18 @@ async def test_a_remote_that_pushes_elsewhere_gets_what_was_looked_at_or_nothing
     assert "WIP" not in git(tmp_path / "public", "log", "--all", "--format=%s")
 
 
+async def test_a_hook_that_pushes_after_each_commit_publishes_nothing_of_a_persons(
+    tmp_path: Path,
+) -> None:
+    """An automatic push is mostly a ``post-commit`` hook; it would take along what waits here."""
+    ada = shared(tmp_path)
+    unpublished(ada)
+    hook(ada / ".git", "post-commit", "git push -q origin HEAD")
+    done = await save(ada, entry("one"))
+    assert done.stage is SaveStage.COMMITTED and "did not write" in str(done.trouble)
+    assert "secret.py" not in on_remote(tmp_path)
+
+
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
@@ -291,7 +303,7 @@ asyncio.run(Saver(SystemClock()).save(Path(sys.argv[1]), edit, "run: log"))
 """
 
 
-@pytest.mark.parametrize("point", ["pre-commit", "post-commit", "pre-push"])
+@pytest.mark.parametrize("point", ["pre-commit", "pre-push"])
 def test_after_a_kill_the_next_save_pushes_its_own_alone(tmp_path: Path, point: str) -> None:
     ada = shared(tmp_path)
     hook(ada / ".git", point, f"kill -9 $(cat {tmp_path}/pid); exit 1")

@@ -677,7 +677,6 @@ POINTS = {
     "commit-msg": "",
     "reference-transaction": 'test "$1" = prepared && grep -q refs/heads && ',
     "reference-transaction 2": 'test "$1" = prepared && grep -q refs/heads && ! mkdir once && ',
-    "post-commit": "",
     "pre-push": "",
     "post-receive": "",
 }
