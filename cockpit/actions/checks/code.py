@@ -178,13 +178,13 @@ def _bundle(job: JobValue | None, code: Code) -> list[Check]:
 
 
 def _unpushed(code: Code) -> list[Check]:
-    count = code.now.unpushed
-    if count is None:
-        text = "the branch has no upstream: nobody else can get this commit"
-        return [warned(rows.UNPUSHED, text, value=code.now.branch or "detached")]
-    if count == 0:
+    count, files = code.now.unpushed, code.changes.unpushed
+    if count == 0 or (count is None and files == ()):
         return []
-    files = code.changes.unpushed
+    if count is None:
+        text = "the branch has no upstream" if code.now.branch else "HEAD is detached"
+        text = f"{text}: no remote that is known here has this commit"
+        return [warned(rows.UNPUSHED, text, value=code.now.branch or "detached")]
     text = f"{count} commits not pushed"
     if files is not None and not worst_first(files, code.spec):
         return [passed(rows.UNPUSHED, f"{text}; they cannot affect training")]

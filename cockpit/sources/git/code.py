@@ -76,7 +76,7 @@ async def changes_since(
     if code is None or code.sha is None:
         return Changes(base=base, source=source)
     committed, why = await _between(repo, base, code.sha)
-    unpushed = await _names(repo, "diff", *_NAMES, "@{upstream}", "HEAD", "--")
+    unpushed = await _unpushed(repo, code)
     untracked = await _names(
         repo, "ls-files", "--others", "--exclude-standard", "-z", "--full-name"
     )
@@ -84,10 +84,23 @@ async def changes_since(
         base=base,
         source=source,
         committed=committed,
-        unpushed=unpushed if code.unpushed else () if code.unpushed == 0 else None,
+        unpushed=unpushed,
         untracked=untracked,
         trouble=why,
     )
+
+
+async def _unpushed(repo: Place, code: CodeValue) -> tuple[str, ...] | None:
+    """Return what changed in commits that nobody else has; nothing where a remote has this one.
+
+    A detached HEAD has no upstream, and is mostly a commit that was published.
+    """
+    if code.unpushed is None:
+        where = await git(repo, "for-each-ref", "--count=1", "--contains=HEAD", "refs/remotes")
+        return () if where.ok and where.text.strip() else None
+    if code.unpushed == 0:
+        return ()
+    return await _names(repo, "diff", *_NAMES, "@{upstream}", "HEAD", "--")
 
 
 async def alike_commits(repo: Place, base: str, spec: CodeSpec) -> tuple[str, ...]:

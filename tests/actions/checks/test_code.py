@@ -156,7 +156,8 @@ def test_unpushed_commits_block_unless_they_only_touch_what_is_ignored() -> None
     assert checked(code(unpushed=2), ahead)["C-15:unpushed"] == "block"
     harmless = SAME.model_copy(update={"unpushed": ("README.md",)})
     assert checked(code(unpushed=2), harmless)["C-15:unpushed"] == "pass"
-    assert checked(code(unpushed=None), SAME)["C-15:unpushed"] == "warn"
+    alone = SAME.model_copy(update={"unpushed": None})
+    assert checked(code(unpushed=None), alone)["C-15:unpushed"] == "warn"
 
 
 def test_another_branch_counts_only_with_files_that_count() -> None:
@@ -205,3 +206,29 @@ async def test_git_tells_what_changed_whatever_the_names(tmp_path: Path) -> None
     for wrong in ("f" * 40, "--exec=x", "HEAD"):
         lost = await changes_since(place_of(str(tmp_path)), now, wrong, "x")
         assert lost.committed is None and lost.trouble
+
+
+async def test_a_detached_head_that_a_remote_has_is_published(tmp_path: Path) -> None:
+    """Nobody made a branch of it; a warning said that nobody else can get the commit."""
+    git(tmp_path, "init", "-q", "--bare", "remote.git")
+    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), "here")
+    here = tmp_path / "here"
+    for name in ("one.py", "two.py"):
+        (here / name).write_text("x")
+        git(here, "add", ".")
+        git(here, "commit", "-qm", name)
+    git(here, "push", "-q", "origin", "HEAD~1:refs/heads/main")
+    for back, published in ((1, True), (0, False)):
+        git(here, "checkout", "-q", "--detach", f"main~{back}" if back else "main")
+        now = code(sha=git(here, "rev-parse", "HEAD"), branch=None, unpushed=None)
+        changes = await changes_since(place_of(str(here)), now, now.sha, "the logbook")
+        run = run_spec(code=SPEC)
+        found = [
+            each
+            for each in lineage(context(run, code=now), changes, None)
+            if each.id == "C-15:unpushed"
+        ]
+        warned = (
+            [] if published else ["HEAD is detached: no remote that is known here has this commit"]
+        )
+        assert [each.text for each in found] == warned
