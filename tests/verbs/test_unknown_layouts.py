@@ -143,6 +143,57 @@ def test_a_save_of_many_files_is_no_candidate(
     assert "nothing to delete" in said.out + said.err, said.out
 
 
+TORCH = archive({"weights": {}})
+ORBAX = {"_CHECKPOINT_METADATA": b"{}", "default/manifest.ocdbt": b"m", "default/d/0": b"x"}
+PARTS: dict[str, tuple[str, Mapping[str, bytes]]] = {
+    "optimizers beside": (
+        "model_step_{}.pt",
+        {f"{n}_step_{{}}.pt": TORCH for n in ("model", "optim")},
+    ),
+    "a state and its scheduler": (
+        "step_{}.pt",
+        {"step_{}.pt": TORCH, "lr_sched-step_{}.pt": TORCH},
+    ),
+    "two networks": (
+        "actor_{}",
+        {f"{n}_{{}}/{file}": x for n in ("actor", "critic") for file, x in ORBAX.items()},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_save_without_a_part_that_all_others_have_is_not_known_to_be_whole(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kill between two files of one save left the model without its optimizer."""
+    first, files = PARTS[name]
+    saved = {path.format(step): data for step in STEPS for path, data in files.items()}
+    own = first.format(400)
+    torn = {path: data for path, data in saved.items() if "400" not in path or path.startswith(own)}
+    for each, state in ((saved, "complete"), (torn, "unknown")):
+        shutil.rmtree(tmp_path / "saves", ignore_errors=True)
+        world(tmp_path, each, 1)
+        items = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]["items"]
+        (item,) = [item for item in items if item["path"].endswith(f"/{own}")]
+        assert item["state"] == state, item
+        assert state == "complete" or re.match(
+            "no .* of it, as .* is of another save", item["note"]
+        )
+    monkeypatch.chdir(tmp_path)
+    main(["relaunch", "odd", "--dry-run"])
+    assert "step 400 is newer and cannot be judged" in capsys.readouterr().out
+
+
+def test_of_a_model_beside_its_optimizer_neither_is_deleted_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = PARTS["optimizers beside"][1]
+    world(tmp_path, {path.format(s): data for s in STEPS for path, data in files.items()}, 1)
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    assert "nothing to delete from here: 4 saves of several files" in capsys.readouterr().out
+
+
 def test_a_save_of_many_files_is_not_moved_aside_by_halves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.listing import ZERO_SHARD, Folder, Listed, Root
+from cockpit.sources.checkpoints.parts import part_of
 
 _NTH: Final = re.compile(r"(.*?)-?(\d{2,})-of-(\d{2,})(\.\w+)")
 _SHARD: Final = re.compile(r"((?:.*/)?)[^/]*\.distcp")
@@ -273,6 +274,28 @@ def without_mark(finding: FolderFinding, folder: Folder, root: Root) -> FolderFi
     """Return that it is not known whether a save is whole if only the others have such a mark."""
     why = missing_beside(folder, root.inside, _MARKS)
     return finding if why is None else doubtful(why, finding.marker)
+
+
+_WEIGHTS: Final = ("", "model", "net", "weights")
+
+
+def with_kin(finding: FolderFinding, folder: Folder, root: Root) -> FolderFinding:
+    """Return the finding of a save whose parts are saves, or files, of their own in the root.
+
+    It is not known to be whole without a part that all other saves have, and one of several files
+    is not deleted by halves.
+    """
+    common, own, digits = part_of(folder.name)
+    kin = root.kin.get(common, {})
+    others = kin.get(own, {}).keys() - {digits}
+    for part, numbers in kin.items():
+        needed = part != own and (own or part not in _WEIGHTS)  # a whole save needs no export
+        if needed and digits not in numbers and len(others) > 1 and others <= numbers.keys():
+            like = next(iter(numbers.values()))
+            return doubtful(f"no {part or 'other part'} of it, as {like} is of another save")
+    loose = {each.name for each in root.lookalikes if each.single}
+    beside = sum(numbers.get(digits) in loose for numbers in kin.values())
+    return replace(finding, files=max(finding.files, 1 + beside)) if folder.single else finding
 
 
 def missing_beside(folder: Folder, there: Collection[str], names: Iterable[str]) -> str | None:

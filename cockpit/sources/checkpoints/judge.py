@@ -24,6 +24,7 @@ from cockpit.sources.checkpoints.findings import (
     lacking,
     put_together,
     whole_file,
+    with_kin,
     with_parts,
     without_mark,
 )
@@ -355,7 +356,7 @@ def _finding(layout: Layout, folder: Folder, root: Root) -> FolderFinding | None
         return replace(finding, grade=Grade.AHEAD, note=STAGED)
     if folder.parts:
         return with_parts(finding, folder, root)
-    return without_mark(finding, folder, root)
+    return with_kin(without_mark(finding, folder, root), folder, root)
 
 
 def _judged(

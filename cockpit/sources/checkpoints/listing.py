@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.archive import ArchiveSays
+from cockpit.sources.checkpoints.parts import Kin, kin_of
 from cockpit.text.safe import clean
 
 TRAINER_STATE: Final = "trainer_state.json"
@@ -282,6 +283,12 @@ class Root:
         """What stands before the step in the names of the saves that Orbax has marked."""
         marked = (each for each in self.folders if not each.top.isdisjoint(ORBAX_MARKS))
         return frozenset(before_number(each.name) for each in marked) - {None}
+
+    @cached_property
+    def kin(self) -> Kin:
+        """The names of its saves by what those of one save have in common."""
+        saves = (*self.folders, *self.singles, *self.lookalikes)
+        return kin_of(each.name for each in saves if not each.parts)
 
     @cached_property
     def inside(self) -> frozenset[str]:
