@@ -77,6 +77,8 @@ _OF_OTHER_ARRAYS: Final = {*("checkpoint", "_METADATA", "_sharding", *ORBAX_MARK
 
 def levanter_signs(folder: Folder, root: Root) -> bool:
     """By its marker; without one by its arrays, or where nothing in it speaks for another."""
+    if any(path.endswith(".distcp") for path in folder.by_path):
+        return False  # others write facts for people into a file of that name
     if _stepped(folder):
         return True
     if folder.single or not ANY_STEP.fullmatch(folder.name):

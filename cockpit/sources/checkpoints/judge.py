@@ -138,6 +138,7 @@ def layout_by_files(folder: Folder, root: Root) -> str | None:
 
 _STEP: Final = late_regex(
     r"(?:.*[-_.=])?(?:global_?step|step|iter(?:ation)?|ba)[-_=]?(\d+)(?!\d).*"
+    r"|model\.ckpt-(\d+)\.index"
 )
 NOTE: Final = "no layout here knows it"
 NAMED: Final = 3

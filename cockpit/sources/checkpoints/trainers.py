@@ -452,10 +452,13 @@ def up_to_last_checkpoint(pattern: re.Pattern[str]) -> Assess:
 
     def assess(folder: Folder, root: Root) -> FolderFinding | None:
         found, pointer = named_file(folder, pattern), root.file(LAST_CHECKPOINT)
-        if found is None or found.grade is not Grade.COMPLETE or pointer is None:
+        if found is None or pointer is None:
             return found
         named = _text(pointer).rpartition("/")[2]
-        if root.file(named) is None or not _is_beyond(folder.name.rpartition("/")[2], named):
+        found = replace(found, named=folder.name.rpartition("/")[2] == named)
+        if found.grade is not Grade.COMPLETE or root.file(named) is None:
+            return found
+        if not _is_beyond(folder.name.rpartition("/")[2], named):
             return found
         note = f"newer than {pointer.path}, which names {named}"
         return replace(found, grade=Grade.AHEAD, note=note)

@@ -517,6 +517,16 @@ STRANGE: dict[str, Mapping[str, bytes]] = {
             "metadata.json": b'{"world": 2}',
         }.items()
     },
+    "KempnerForge": {
+        f"step_{n}/{name}": text
+        for n in (10, 20)
+        for name, text in {
+            "__0_0.distcp": X,
+            ".metadata": X,
+            "train_state.pt": X,
+            "metadata.json": f'{{"step": {n}, "tokens_seen": 5}}'.encode(),
+        }.items()
+    },
     "own folders": {f"epoch_{n}/weights.npz": X for n in (1, 2)},
     "own files": {f"weights_{n}.safetensors": X for n in (1000, 2000)},
     "TensorFlow": {f"model.ckpt-{n}.index": X for n in (100, 200)},
@@ -529,6 +539,27 @@ STRANGE: dict[str, Mapping[str, bytes]] = {
     "VITS": {f"{net}_2000.pth": ZIP for net in "DG"},
     "RWKV": {f"rwkv-{n}.pth": ZIP for n in (1, 2)},
 }
+
+
+def test_a_name_of_tensorflow_tells_its_step(tmp_path: Path) -> None:
+    value = value_of(grown(tmp_path / "saves", STRANGE["TensorFlow"]))
+    assert [item.step for item in value.items] == [100, 200]
+
+
+@pytest.mark.parametrize(
+    ("names", "loads"),
+    [
+        (("model_0000999.pth", "model_0001999.pth", "model_final.pth"), "model_final.pth"),
+        (("iter_1000.pth", "iter_2000.pth", "epoch_1.pth"), "iter_1000.pth"),
+    ],
+)
+def test_what_last_checkpoint_names_is_what_a_resume_loads(
+    names: tuple[str, ...], loads: str, tmp_path: Path
+) -> None:
+    """It may be an older one than the newest by its step."""
+    files = {**dict.fromkeys(names, ZIP), "last_checkpoint": loads.encode()}
+    load = value_of(grown(tmp_path / "saves", files)).trainer_would_load
+    assert load is not None and load.path.endswith(f"/{loads}") and "last_checkpoint" in load.why
 
 
 def listed(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
