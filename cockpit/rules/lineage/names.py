@@ -33,7 +33,11 @@ _COUNTED: Final = frozenset(
     "fold seed exp experiment run trial rep split cv task job variant".split()  # noqa: SIM905
 )
 """Words whose number is part of the name: the runs of a sweep, the folds of a validation."""
-_MEASURED: Final = re.compile(r"[A-Za-z0-9.]+=[-+]?\d[\d.]*(?:e[-+]?\d+)?")
+_MEASURED: Final = re.compile(r"([A-Za-z0-9.]+)=[-+]?\d(?:\.?\d)*(?:e[-+]?\d+)?")
+_SETTINGS: Final = frozenset(
+    "alpha beta bs depth dim dropout fold gamma hidden lr rate seed size trial wd width".split()  # noqa: SIM905
+)
+"""The last words of settings: ``lr=0.1`` tells runs of a sweep apart, ``val_loss=0.1`` does not."""
 _WITH_NUMBER: Final = re.compile(r"([A-Za-z]+)(\d+)")
 _PROOFS: Final = (CheckpointState.COMPLETE, CheckpointState.UNKNOWN, CheckpointState.WRITING)
 TWINS: Final = 0.5
@@ -42,8 +46,10 @@ TWINS: Final = 0.5
 
 def name_of_run(path: str) -> str:
     """Return the words in a save's name that tell of which run it is; empty if there are none."""
-    plain = _MEASURED.sub(" ", path.rstrip("/").rpartition("/")[2])
-    return "-".join(_telling([word for word in re.split(r"[^A-Za-z0-9]+", plain) if word]))
+    name = path.rstrip("/").rpartition("/")[2]
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", _MEASURED.sub(" ", name)) if word]
+    settings = (each[0] for each in _MEASURED.finditer(name) if each[1].lower() in _SETTINGS)
+    return "-".join((*_telling(words), *settings))
 
 
 def _telling(words: Sequence[str]) -> Iterator[str]:

@@ -573,6 +573,10 @@ SEVERAL = {
     ),
     "by number": (mixed_named("{}-step={}.ckpt", fold0=FIRST, fold1=AT_ONCE), mixed_lightning),
     "number apart": (mixed_named("{}-step={}.ckpt", run_1=FIRST, run_2=AT_ONCE), mixed_lightning),
+    "by a setting": (
+        mixed_named("{}-step={}.ckpt", **{"lr=0.1": FIRST, "lr=1e-2": AT_ONCE}),
+        mixed_lightning,
+    ),
     "folders": (mixed_named("{}-step{:08d}-state", cat=FIRST, dog=SECOND), kohya),
 }
 
