@@ -199,13 +199,17 @@ class HostLink:
         self._numbers += 1
         return self._agent.send(self._numbers, each)
 
+    @property
+    def _connected(self) -> bool:
+        return self._agent is not None and self._agent.answers
+
     def _answer(self, each: Ask, future: Future[Any] | None, deadline: float) -> object:
         if future is None:
             self.late()
             return late_answer(self.host, each)
         if not future.done():
             with self._lock:
-                if future.cancel() or not (self._agent is not None and self._agent.answers):
+                if future.cancel() or not self._connected:
                     text = f"{self.host}: no connection within {deadline:.2g} s"
                     return Problem(kind=ErrorKind.TIMEOUT, message=text)
                 self._hung[each] = future
