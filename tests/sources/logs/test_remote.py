@@ -405,8 +405,9 @@ async def test_over_a_real_ssh(real: Sshd, monkeypatch: pytest.MonkeyPatch) -> N
     spec = JobSpec(kind="box", host=real.host, log=f"ssh://{real.host}/~/run 1.log")
     asked = [Query(run=RunSpec(name="r", job=spec))]
     logs = Logs(SystemClock())
-    value = (await logs.observe(asked))["r"].value
-    assert value is not None and [row.step for row in value.rows] == [1]
+    facet = (await logs.observe(asked))["r"]
+    value = facet.value
+    assert value is not None and [row.step for row in value.rows] == [1], facet
     with log.open("a") as file:
         file.write("step 2 loss 2.5\n")
     value = (await logs.observe(asked))["r"].value
@@ -468,8 +469,9 @@ async def test_its_newest_lines_are_followed(plain_box: Sshd) -> None:
     log, logs = plain_box.home / "run 1.log", Logs(SystemClock())
     log.write_text("".join(f"step {number} loss 2.5\n" for number in range(9000)))
     for query in (asked("run 1.log"), asked("run *.log")):
-        value = (await logs.observe(query))["r"].value
-        assert value is not None and value.rows[-1].step == 8999 and len(value.lines) == 50
+        facet = (await logs.observe(query))["r"]
+        value = facet.value
+        assert value is not None and value.rows[-1].step == 8999 and len(value.lines) == 50, facet
     with log.open("a") as file:
         file.write("step 9000 loss 2.5\n")
     value = (await logs.observe(asked("run *.log")))["r"].value
