@@ -116,7 +116,7 @@ async def test_words_of_an_older_launch_relaunch_nothing(phone: Phone, night: Ni
     await here.look()
     phone.says(words)
     assert "refused" in (await here.answered())[-1]
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert night.starts == ["dusk-i001", "dusk-i002"]
     phone.says("/relaunch")
     await here.answered()
     phone.says(words_in(phone.replies[-1]))
@@ -125,18 +125,18 @@ async def test_words_of_an_older_launch_relaunch_nothing(phone: Phone, night: Ni
     restarted = Machine(night.config, phone.folder / "here.sqlite")
     told = await restarted.answered()
     assert any("ignored: the run file names nobody" in each for each in told), told
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert night.starts == ["dusk-i001", "dusk-i002"]
 
 
 async def waiting(phone: Phone, here: Machine) -> asyncio.Event:
     """An ``/ack all`` that is taken, and waits until the event for what is done before it."""
     gate = asyncio.Event()
-    here.answers._acting["toy"] = asyncio.ensure_future(gate.wait())
+    here.answers._acting["dusk"] = asyncio.ensure_future(gate.wait())
     phone.says("/ack all")
     here.clock.passed += 61
     await here.answers.look()
     await asyncio.gather(*here.answers._reading.values())
-    assert len(here.answers._queues["toy"]) == 1
+    assert len(here.answers._queues["dusk"]) == 1
     return gate
 
 
@@ -146,7 +146,7 @@ async def test_an_answer_that_waits_acknowledges_nothing_that_opened_meanwhile(
     gate = await waiting(phone, here)
     here.clock.passed += 600
     (kept,) = [each for each in Alerts(here.store).open(here.key) if each.alert.id == "C-01"]
-    later = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:toy"})
+    later = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:dusk"})
     Alerts(here.store).save(here.key, [Kept(alert=later, opened_at=here.clock.now())])
     here.clock.passed += 60
     gate.set()
@@ -197,7 +197,7 @@ async def test_a_reply_that_cannot_be_sent_is_said(desk: Desk, services: Service
     await here.answered()
     assert here.open["C-01"] == "ada"
     (notice,) = here.answers.notices
-    assert notice.startswith("the reply to an answer about toy was not sent: ntfy ROUTE: ")
+    assert notice.startswith("the reply to an answer about dusk was not sent: ntfy ROUTE: ")
 
 
 async def test_a_service_that_does_not_say_the_time_is_said(phone: Phone, here: Machine) -> None:
@@ -228,11 +228,11 @@ async def test_the_words_of_one_of_two_runs_of_an_issue_are_no_answer_about_the_
     config = phone.failed_run()
     text = config.read_text()
     table = text.partition("[[run]]")[2].partition("[run.standing]")[0]
-    config.write_text(f"{text}\n[[run]]{table}".replace('"toy"', '"other"', 1))
+    config.write_text(f"{text}\n[[run]]{table}".replace('"dusk"', '"other"', 1))
     here = Machine(config, phone.folder / "here.sqlite")
     (other,) = (await here.engine.check(["other"], 20)).runs
     here.answers._hear(other)
-    phone.says("/relaunch toy from 100 ABCDEF")
+    phone.says("/relaunch dusk from 100 ABCDEF")
     (answer,) = await here.answered()
     assert "ignored: these words were not asked for" in answer
     phone.says("/relaunch other from 100 ABCDEF")
@@ -263,7 +263,7 @@ async def test_an_acknowledgement_by_who_may_not_uses_nothing_up(
         services.documents["/incidents"] = {"incidents": [incident]}
         told = await here.answered()
         assert here.open["C-01"] == (None if by == "eve" else "ada"), told
-    assert any("refused: eve may not acknowledge alerts of toy from here" in each for each in told)
+    assert any("refused: eve may not acknowledge alerts of dusk from here" in each for each in told)
 
 
 async def test_a_topic_that_strangers_fill_hides_no_answer_and_fills_no_history(
@@ -386,7 +386,7 @@ async def test_a_message_whose_alerts_are_closed_is_not_said_to_be_about_the_ope
 ) -> None:
     here, message = await desk.slack()
     (kept,) = [each for each in Alerts(here.store).open(here.key) if each.alert.id == "C-01"]
-    other = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:toy"})
+    other = kept.alert.model_copy(update={"id": "C-05", "key": "C-05:dusk"})
     closed = kept.model_copy(update={"closed_at": here.clock.now()})
     Alerts(here.store).save(here.key, [closed, Kept(alert=other, opened_at=kept.opened_at)])
     message["reactions"] = [{"name": "eyes", "users": ["U012ABCDEF"]}]

@@ -31,7 +31,7 @@ second = "bob"
 routes = [{{ min = "info", url_env = "ROUTE", kind = "{kind}", {route} }}]
 answers = [{{ kind = "{kind}", {answers} }}]
 [[run]]
-name = "toy"
+name = "dusk"
 tier = "ordinary"
 dri = "ada"
 final_step = 1000
@@ -210,7 +210,7 @@ async def tell(machine: Machine) -> None:
     told = Notifications(machine.file, machine.store, machine.clock, mine=lambda report: True)
     told.began = 0.0
     engine = machine.engine
-    for report in (await engine.check(["toy"], 20)).runs:
+    for report in (await engine.check(["dusk"], 20)).runs:
         told.hear(report)
     await told.look()
     assert told.notices == ()
@@ -305,16 +305,16 @@ async def test_a_relaunch_by_buttons_sends_its_words_back(
     await tell(here)
     services.press(services.buttons["Relaunch?"])
     await here.answered()
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     ((label, words),) = services.buttons.items()
-    assert re.fullmatch(r"relaunch toy from \d+", label)
+    assert re.fullmatch(r"relaunch dusk from \d+", label)
     services.press(words.rpartition(" ")[2])  # the token, without the words
     await here.answered()
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     services.press(words)
     services.press(words)
     await here.answered()
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert night.starts == ["dusk-i001", "dusk-i002"]
     assert here.did("relaunch") == ["ada (login a button on ntfy): done"]
 
 
@@ -436,7 +436,7 @@ def test_the_recipe_for_mail_carries_a_message(
 
 def _sent(folder: Path, route: str, capsys: pytest.CaptureFixture[str]) -> str:
     path = folder / "cockpit.toml"
-    path.write_text(f'[notify]\nroutes = [{route}]\n[[run]]\nname = "toy"\n')
+    path.write_text(f'[notify]\nroutes = [{route}]\n[[run]]\nname = "dusk"\n')
     main(["doctor", "--notify", "--json", "--config", str(path)])
     findings = json.loads(capsys.readouterr().out)["findings"]
     (found,) = (each for each in findings if each["name"].startswith("notify "))

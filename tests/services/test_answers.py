@@ -38,7 +38,7 @@ second = "bob"
 routes = [{{ min = "info", command = "true" }}]
 {answers}
 [[run]]
-name = "toy"
+name = "dusk"
 tier = "ordinary"
 dri = "ada"
 final_step = 1000
@@ -72,7 +72,7 @@ class Machine:
         self.store = Store(store)
         self.clock = PhoneClock()
         self.file = load(config)
-        self.key = run_key(self.file.path, "toy")
+        self.key = run_key(self.file.path, "dusk")
         self.engine = Engine(self.file, store=self.store, clock=self.clock)
         self.answers = self.watch()
 
@@ -84,7 +84,7 @@ class Machine:
     async def look(self, *watches: AnswerService) -> None:
         """Let the watches (by default this machine's own) look once, and do what they find."""
         engine = Engine(self.file, store=self.store, clock=self.clock)
-        (report,) = (await engine.check(["toy"], 20)).runs
+        (report,) = (await engine.check(["dusk"], 20)).runs
         known = {kept.alert.key for kept in Alerts(self.store).open(self.key)}
         fresh = [
             Kept(alert=alert, opened_at=self.clock.now())
@@ -112,7 +112,7 @@ class Machine:
         """Do something at this cockpit, as ada."""
         parts = (lambda: self.file, self.engine, self.store, self.clock)
         service = build_service(*parts, operator="ada")
-        request = Request(action=action, run="toy", operator="ada", params=params)
+        request = Request(action=action, run="dusk", operator="ada", params=params)
         plan = await service.plan(request)
         result = await service.act(request, plan.words, shown=plan.plan_id)
         assert result.outcome is Outcome.DONE, f"{result.message}\n{plan.checks}"
@@ -207,7 +207,7 @@ async def test_the_history_shows_answers_and_what_they_did(
     phone.says("/ack all")
     await here.answered()
     monkeypatch.setattr("cockpit.verbs.common.store_path", lambda: here.store.path)
-    await asyncio.to_thread(main, ["history", "toy", "--json", "--config", str(phone.config)])
+    await asyncio.to_thread(main, ["history", "dusk", "--json", "--config", str(phone.config)])
     found = json.loads(capsys.readouterr().out)
     assert [(each["who"], each["state"]) for each in found["answers"]] == [("ada-l (ada)", "done")]
     assert {each["typed_by"] for each in found["actions"]} == {"ada (login ada-l on GitHub)"}
@@ -231,9 +231,9 @@ async def test_the_history_shows_answers_and_what_they_did(
         ("/stop", "ada-l", {}, "refused: expected /stop standing"),
         ("/stop standing", "ada-l", {}, "refused: no standing order is armed"),
         ("/relaunch", "bob", {},
-         "refused: bob may not relaunch toy from here: the run file names ada as its dri"),
+         "refused: bob may not relaunch dusk from here: the run file names ada as its dri"),
         ("/relaunch", "ada-l", {}, "refused: not from here: "),
-        ("relaunch toy from 100 ABCDEF", "ada-l", {}, "ignored: these words were not asked for"),
+        ("relaunch dusk from 100 ABCDEF", "ada-l", {}, "ignored: these words were not asked for"),
     ],
 )  # fmt: skip
 async def test_what_is_no_good_answer_does_nothing_and_says_why(
@@ -321,13 +321,13 @@ async def test_services_that_fail_are_asked_less_often_and_said(
 def with_answers(night: Night) -> Path:
     """The run file of a real trainer, with answers by GitHub."""
     text = night.config.read_text().replace("[notify]", f'[notify]\nsecond = "bob"\n{ANSWERS}')
-    night.config.write_text(text.replace("toy.md", f'toy.md", issue = "{ISSUE}'))
+    night.config.write_text(text.replace("dusk.md", f'dusk.md", issue = "{ISSUE}'))
     return night.config
 
 
 def words_in(reply: str) -> str:
     """The words that a reply asks to be sent back."""
-    found = [line for line in reply.splitlines() if line.startswith("/relaunch toy from ")]
+    found = [line for line in reply.splitlines() if line.startswith("/relaunch dusk from ")]
     assert found, reply
     return found[0]
 
@@ -337,31 +337,32 @@ async def test_a_relaunch_needs_its_words_sent_back_and_happens_once(
 ) -> None:
     here = Machine(with_answers(night), phone.folder / "here.sqlite")
     other = Machine(night.config, phone.folder / "other.sqlite")
-    assert await here.person("launch") == "toy-i001"
+    assert await here.person("launch") == "dusk-i001"
     night.ends(PREEMPTED, 143)
     await here.look()
     phone.says("/relaunch")
     await here.answered()
     words = words_in(phone.replies[-1])
-    assert night.starts == ["toy-i001"], "planned, and no more"
+    assert night.starts == ["dusk-i001"], "planned, and no more"
     code = words.rpartition(" ")[2]
     for wrong, who in (
-        (words, "bob"), (f"/relaunch toy from 999999 {code}", "ada-l"), ("/relaunch toy", "ada-l"),
+        (words, "bob"), (f"/relaunch dusk from 999999 {code}", "ada-l"),
+        ("/relaunch dusk", "ada-l"),
     ):  # fmt: skip
         phone.says(wrong, who)
         assert "refused" in (await here.answered())[-1]
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     phone.says(words)
     assert "ignored: these words were not asked for" in (await other.answered())[-1]
-    assert night.starts == ["toy-i001"], "the other machine has not offered it"
+    assert night.starts == ["dusk-i001"], "the other machine has not offered it"
     done = (await here.answered())[-1]
-    assert "done: relaunch " in done and "toy-i002" in done
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert "done: relaunch " in done and "dusk-i002" in done
+    assert night.starts == ["dusk-i001", "dusk-i002"]
     assert here.did("relaunch") == ["ada (login ada-l on GitHub): done"]
     night.ends(PREEMPTED, 143)
     phone.says(words)
     assert "refused: these words hold no more: it was used already" in (await here.answered())[-1]
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert night.starts == ["dusk-i001", "dusk-i002"]
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ async def test_words_hold_for_a_while_and_a_clock_that_is_set_back_does_not_leng
     here.clock.passed += passed
     here.clock.ahead = ahead
     assert why in "".join(await here.answered())
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
 
 
 async def test_doctor_says_whether_answers_can_be_read(

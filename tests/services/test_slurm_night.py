@@ -118,7 +118,7 @@ async def test_a_night_of_failures_in_a_row(night: SlurmNight) -> None:
     await cockpit.person("launch")
     await cockpit.person("standing", until="10h")
     await cockpit.look()
-    assert night.starts == ["toy-i001"], "a job that trains is left alone"
+    assert night.starts == ["dusk-i001"], "a job that trains is left alone"
     night.is_preempted()
     await relaunches(cockpit, 1)
     night.goes_on()
@@ -132,7 +132,7 @@ async def test_a_night_of_failures_in_a_row(night: SlurmNight) -> None:
     night.rig.wait_answers()
     report = await cockpit.look()
     assert report.standing is not None, "the order goes on holding"
-    assert night.starts == ["toy-i001", "toy-i002"], "who is silent is not gone"
+    assert night.starts == ["dusk-i001", "dusk-i002"], "who is silent is not gone"
 
     night.loses_its_node()
     await relaunches(cockpit, 2)
@@ -140,7 +140,7 @@ async def test_a_night_of_failures_in_a_row(night: SlurmNight) -> None:
     await relaunches(cockpit, 3)
     night.is_preempted()
     await cockpit.wait(2)
-    assert night.starts == [f"toy-i00{number}" for number in (1, 2, 3, 4)], "the count is reached"
+    assert night.starts == [f"dusk-i00{number}" for number in (1, 2, 3, 4)], "the count is reached"
     assert [entry.outcome for entry in cockpit.did("relaunch")] == [Outcome.DONE] * 3
     assert len(cockpit.did("escalate")) == 1
     assert "all 3 relaunches within 12h are used up" in night.told

@@ -74,7 +74,7 @@ grace = "200ms"
 routes = [{{ min = "info", command = [{python}, "-c", {told}] }}]
 
 [[run]]
-name = "toy"
+name = "dusk"
 tier = "ordinary"
 dri = "ada"
 final_step = 1000000
@@ -82,7 +82,7 @@ output_root = "{root}"
 resubmit = {command}
 job = {job}
 checkpoints = {{ path = ["{root}/checkpoints"], layout = "levanter", keep = 3 }}
-records = {{ logbook = "{code}/toy.md" }}
+records = {{ logbook = "{code}/dusk.md" }}
 code = {{ repo = "{code}" }}
 thresholds = {{ warmup_steps = 1, flap_restarts = 100 }}
 
@@ -141,7 +141,7 @@ class Cockpit:
         """Do something as ada does it, with the words of the plan."""
         from cockpit.model.plan import Approval
 
-        request = Request(action=action, run="toy", operator="ada", params=params)
+        request = Request(action=action, run="dusk", operator="ada", params=params)
         given = [Approval(check=name, by="ada", reason="seen") for name in approve]
         plan = await self.service.plan(request)
         result = await self.service.act(request, plan.words, given, shown=plan.plan_id)
@@ -151,7 +151,7 @@ class Cockpit:
     async def look(self) -> RunReport:
         """Look at the run once, as the watch does, and let the order do what it will."""
         engine = Engine(self.file, store=self.store, clock=self.clock)
-        (report,) = (await engine.check(["toy"], 20)).runs
+        (report,) = (await engine.check(["dusk"], 20)).runs
         self.orders._hear(report)
         await self.orders.look()
         for task in self.orders._tasks.values():
@@ -167,13 +167,13 @@ class Cockpit:
 
     async def why(self) -> list[str]:
         """What stands against a relaunch by the order at this moment."""
-        request = Request(action="relaunch", run="toy", operator="standing order of ada")
+        request = Request(action="relaunch", run="dusk", operator="standing order of ada")
         plan = await self.service.plan(request)
         return [f"{each.id}: {each.text}" for each in plan.checks if each.stands_in_the_way]
 
     @property
     def entries(self) -> list[JournalEntry]:
-        key = run_key(self.file.path, "toy")
+        key = run_key(self.file.path, "dusk")
         return list(Journal(self.store).entries(key))
 
     def did(self, action: str) -> list[JournalEntry]:
@@ -195,7 +195,7 @@ class Night:
         for each in (self.root, self.code):
             each.mkdir()
         (self.code / "trainer.py").write_text(TRAINER)
-        (self.code / "toy.md").write_text("# toy: Hero Run Logbook\n\n## Event Log\n")
+        (self.code / "dusk.md").write_text("# dusk: Hero Run Logbook\n\n## Event Log\n")
         for words in (
             ("init", "-q", "-b", "main"), ("config", "user.name", "ada"),
             ("config", "user.email", "ada@example.org"), ("add", "."), ("commit", "-qm", "one"),
@@ -289,7 +289,7 @@ async def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def cockpit(night: Night) -> Cockpit:
     """A cockpit whose person has launched the run, armed the order, and gone to sleep."""
     made = Cockpit(night, "here")
-    assert await made.person("launch") == "toy-i001"
+    assert await made.person("launch") == "dusk-i001"
     await made.person("standing", until="10h")
     return made
 
@@ -298,15 +298,15 @@ async def test_a_preempted_job_is_relaunched_once_and_everybody_is_told(
     night: Night, cockpit: Cockpit
 ) -> None:
     await cockpit.wait()
-    assert night.starts == ["toy-i001"], "a job that trains is left alone"
+    assert night.starts == ["dusk-i001"], "a job that trains is left alone"
     night.ends(PREEMPTED, 143)
     await cockpit.look()
-    assert night.starts == ["toy-i001", "toy-i002"], await cockpit.why()
+    assert night.starts == ["dusk-i001", "dusk-i002"], await cockpit.why()
     await cockpit.wait()
-    assert night.starts == ["toy-i001", "toy-i002"], "once"
+    assert night.starts == ["dusk-i001", "dusk-i002"], "once"
     said = "relaunched by standing order of ada, 1 of 3, from step "
     assert said in night.told
-    assert said in (night.code / "toy.md").read_text()
+    assert said in (night.code / "dusk.md").read_text()
     assert "; lost " in night.told
     (entry,) = cockpit.did("relaunch")
     assert entry.outcome is Outcome.DONE
@@ -322,7 +322,7 @@ async def test_what_the_order_does_not_name_is_escalated_once_and_the_order_is_o
 ) -> None:
     night.ends(lines, code)
     await cockpit.wait(4)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert cockpit.did("relaunch") == []
     if code == 0:
         assert cockpit.did("escalate") == [], "a success is no failure"
@@ -346,7 +346,7 @@ async def test_a_job_whose_state_is_unknown_for_two_hours_is_left_alone(
         for _ in range(4):
             await cockpit.look()
             cockpit.clock.later(1800.0)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert cockpit.did("relaunch") == cockpit.did("escalate") == []
     assert (await cockpit.look()).standing is not None, "the order goes on holding"
 
@@ -355,7 +355,7 @@ async def test_what_a_person_stops_is_never_relaunched(night: Night, cockpit: Co
     night.goes_on()
     await cockpit.person("stop")
     await cockpit.wait(4)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert cockpit.did("relaunch") == cockpit.did("escalate") == []
 
 
@@ -365,7 +365,7 @@ async def test_an_end_that_a_person_acknowledged_is_left_at_rest(
     night.ends(PREEMPTED, 143)
     await cockpit.person("ack", key="end")
     await cockpit.wait(4)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert cockpit.did("relaunch") == cockpit.did("escalate") == []
 
 
@@ -376,7 +376,7 @@ async def test_what_somebody_kills_by_hand_is_told_and_not_relaunched(
     os.kill(night.pid(), signal.SIGINT)
     until((night.root / "run.exit").exists, "it has not ended")
     await cockpit.wait(4)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert len(cockpit.did("escalate")) == 1
 
 
@@ -388,7 +388,7 @@ async def test_a_night_of_failures_in_a_row(night: Night, cockpit: Cockpit) -> N
         assert f"{count} of 3, from step " in night.told, await cockpit.why()
     night.ends(PREEMPTED, 143)
     await cockpit.wait(4)
-    assert night.starts == [f"toy-i00{number}" for number in (1, 2, 3, 4)], "the count is reached"
+    assert night.starts == [f"dusk-i00{number}" for number in (1, 2, 3, 4)], "the count is reached"
     assert len(cockpit.did("escalate")) == 1
     assert "all 3 relaunches within 12h are used up" in night.told
     assert [entry.outcome for entry in cockpit.did("relaunch")] == [Outcome.DONE] * 3
@@ -405,7 +405,7 @@ async def test_a_job_that_fails_again_before_it_is_past_the_failure_is_not_relau
     (night.root / "pause").unlink()
     until((night.root / "run.exit").exists, "it has not ended")
     await cockpit.wait(5)
-    assert night.starts == ["toy-i001", "toy-i002"]
+    assert night.starts == ["dusk-i001", "dusk-i002"]
     assert "it failed at step" in night.told, night.told[-3000:]
     assert len(cockpit.did("escalate")) == 1
 
@@ -416,12 +416,12 @@ async def test_a_veto_within_the_grace_ends_it(night: Night, cockpit: Cockpit) -
     night.config.write_text(text)
     cockpit.file = load(night.config)
     looking = asyncio.ensure_future(cockpit.look())
-    await asyncio.to_thread(until, lambda: "will relaunch toy" in night.told, "no grace")
-    (_, order) = await cockpit.service.veto("toy", "ada")
+    await asyncio.to_thread(until, lambda: "will relaunch dusk" in night.told, "no grace")
+    (_, order) = await cockpit.service.veto("dusk", "ada")
     assert order is not None
     await looking
     await cockpit.wait(4)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     assert cockpit.did("escalate") == [], "whoever vetoes knows"
 
 
@@ -464,16 +464,16 @@ async def test_a_run_file_that_is_edited_within_the_grace_starts_nothing(
     edited(cockpit, '"200ms"', '"3s"')
     cockpit = Cockpit(night, "here")
     looking = asyncio.ensure_future(cockpit.look())
-    await asyncio.to_thread(until, lambda: "will relaunch toy" in night.told, "no grace")
+    await asyncio.to_thread(until, lambda: "will relaunch dusk" in night.told, "no grace")
     edited(cockpit, old, new)
     await looking
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
 
 
 async def test_an_order_can_be_ended_whatever_it_has_done_since_that_was_planned(
     night: Night, cockpit: Cockpit
 ) -> None:
-    request = Request(action="standing", run="toy", operator="ada", params={"off": "yes"})
+    request = Request(action="standing", run="dusk", operator="ada", params={"off": "yes"})
     plan = await cockpit.service.plan(request)
     night.ends(PREEMPTED, 143)
     await cockpit.look()
@@ -514,7 +514,7 @@ async def test_an_alert_is_a_doubt_until_a_person_has_acknowledged_it(
         taken = None if by is None else Acknowledgement(by=by, at=time.time())
         alerts[:] = [
             Alert(
-                key="C-08:toy", severity=Severity.ALERT, title="The loss is odd",
+                key="C-08:dusk", severity=Severity.ALERT, title="The loss is odd",
                 since=time.time(), evidence=(), confidence="likely", next_action="look at it",
                 acknowledged=taken,
             )
@@ -532,7 +532,7 @@ async def test_it_escalates_also_where_its_terms_are_gone_from_the_run_file(
     await cockpit.wait(3)
     (told,) = cockpit.did("escalate")
     assert told.outcome is Outcome.DONE
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
 
 
 async def test_a_run_file_that_cannot_be_read_is_told_after_three_attempts(
@@ -543,7 +543,7 @@ async def test_a_run_file_that_cannot_be_read_is_told_after_three_attempts(
     for _ in range(follow_up.TRIES + 2):
         await cockpit.look()
         cockpit.clock.later(follow_up.AGAIN + 1)
-    assert night.starts == ["toy-i001"]
+    assert night.starts == ["dusk-i001"]
     (told,) = cockpit.did("escalate")
     assert told.outcome is Outcome.DONE
-    assert night.told.count("will relaunch toy") == follow_up.TRIES
+    assert night.told.count("will relaunch dusk") == follow_up.TRIES
