@@ -280,12 +280,20 @@ WITH_JOB = frozenset({"log", "host"})
 """Facets whose sources are told of the current job: it may say where to look."""
 
 
+def _seen_by(began: float, facet: Facet[Any]) -> Facet[Any]:
+    """Return an answer as one that was seen when its look began at the latest."""
+    if facet.observed_at is None or facet.observed_at <= began:
+        return facet
+    return facet.model_copy(update={"observed_at": began})
+
+
 class Asker:
     """Asks the sources on behalf of the engine or of a single check."""
 
-    def __init__(self, sources: Sources, states: Mapping[str, RunState]) -> None:
+    def __init__(self, sources: Sources, states: Mapping[str, RunState], clock: Clock) -> None:
         self._sources = sources
         self._states = states
+        self._clock = clock
         self._made: dict[str, tuple[tuple[object, ...], Query]] = {}
         """Of each run the last query, and what it was made of: most looks ask the same again."""
 
@@ -338,6 +346,12 @@ class Asker:
         return answers
 
     async def _job(self, runs: Sequence[RunSpec]) -> Answers:
+        """Return what is seen of the jobs, no newer than the question.
+
+        A cockpit that is stopped in the midst of a look goes on with what it saw before. Called
+        seen now, that closed what another one had opened meanwhile.
+        """
+        began = self._clock.now()
         current = [
             with_current_job(run, self._states[run.name], self.platform_of(run)) for run in runs
         ]
@@ -347,7 +361,7 @@ class Asker:
             if named is not None and (facet := answers.get(run.name)) is not None:
                 source = f"{facet.source}; id from {named}"
                 answers[run.name] = facet.model_copy(update={"source": source})
-        return answers
+        return {name: _seen_by(began, facet) for name, facet in answers.items()}
 
     def _about_job(self, run: RunSpec) -> Query:
         state = self._states[run.name]

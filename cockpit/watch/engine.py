@@ -174,7 +174,7 @@ class Engine:
         self._cadence_loop = CadenceLoop(
             self._fleet, self._judge, self._store_writer, self._every_round, clock
         )
-        asker = Asker(self._sources, self._fleet.states)
+        asker = Asker(self._sources, self._fleet.states, self._clock)
         self._pollers = Pollers(asker, clock, self._supervisor, self._observed, rank)
         self._ingest = RowIngest(
             self._sources.tracker, self._fleet, self._judge, self._pollers, self._supervisor,

@@ -149,7 +149,7 @@ class OnePass:
     ) -> None:
         self._fleet = fleet
         self._sources = sources
-        self._asker = Asker(sources, fleet.states)
+        self._asker = Asker(sources, fleet.states, clock)
         self._supervisor = supervisor
         self._clock = clock
         self._share = deadline * SHARE_OF_FACET

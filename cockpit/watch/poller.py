@@ -272,7 +272,7 @@ class Poller:
         self._bell.set()
 
     async def _poll(self, slots: list[Slot]) -> None:
-        asked, began = self._clock.monotonic(), self._clock.now()
+        asked = self._clock.monotonic()
         for slot in slots:
             slot.asked = asked
             slot.due = float("inf")
@@ -285,8 +285,6 @@ class Poller:
         if isinstance(answer, Problem):
             self._failed(slots, answer, asked)
         else:
-            if self.facet == "job":
-                answer = {name: _no_newer(facet, began) for name, facet in answer.items()}
             self._answered(slots, answer, asked)
 
     def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
@@ -443,17 +441,6 @@ class AwayPoller(Poller):
             left_alone = asked_for * (1.0 + LATER * self._random.random())
             backoff.until = max(backoff.until, now + left_alone)
         self._deliver(self.facet, answer)
-
-
-def _no_newer(facet: AnyFacet, began: float) -> AnyFacet:
-    """Return an answer that is no newer than its question.
-
-    A cockpit that is stopped in the midst of a look goes on with what it saw before, and would call
-    that seen now: it closed what another one had opened meanwhile.
-    """
-    if facet.observed_at is None or facet.observed_at <= began:
-        return facet
-    return facet.model_copy(update={"observed_at": began})
 
 
 def _refused(answers: Sequence[AnyFacet]) -> bool:

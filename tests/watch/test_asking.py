@@ -16,7 +16,7 @@ import pytest
 from cockpit.hosts.link import PATIENCE, Ask
 from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind, known
+from cockpit.model.facet import ErrorKind, Facet, known
 from cockpit.model.observed import LogValue, MonitorValue, RecordsValue
 from cockpit.model.place import HERE
 from cockpit.model.report import FACETS
@@ -61,7 +61,28 @@ def with_job(**job: object) -> RunSpec:
 @pytest.mark.parametrize("facet", FACETS)
 async def test_of_a_run_that_an_edit_has_removed_nothing_is_asked(facet: str) -> None:
     world = World("a")
-    assert await Asker(world.sources, {}).ask(facet, HERE, world.file.runs) == {}
+    assert await Asker(world.sources, {}, world.clock).ask(facet, HERE, world.file.runs) == {}
+
+
+async def test_a_look_at_a_job_that_was_stopped_in_its_midst_is_as_old_as_its_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever asks: a watch, a window, a plan."""
+    world = World("a")
+    (run,) = world.file.runs
+    states, asked = {"a": RunState(run, "a")}, list[float]()
+    plain = world.fakes["job"].observe
+
+    async def stopped(queries: Sequence[Any]) -> dict[str, Facet[Any]]:
+        asked.append(world.clock.now())
+        seen = await plain(queries)
+        await world.clock.sleep(3.0)
+        return {name: known(seen[name].value, "a", world.clock.now()) for name in seen}
+
+    monkeypatch.setattr(world.fakes["job"], "observe", stopped)
+    found = await Asker(world.sources, states, world.clock).ask("job", HERE, [run])
+    at = found["a"].observed_at
+    assert at is not None and at <= asked[0]
 
 
 def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:

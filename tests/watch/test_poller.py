@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import JobValue
 from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.sources.checkpoints.source import Checkpoints
@@ -77,26 +77,6 @@ async def test_a_wake_during_a_request_asks_again_after_it(tmp_path: Path) -> No
         bench.poller.wake("a")
         answered.set()
         await until(lambda: len(bench.source.asked) >= 2)
-
-
-async def test_a_look_that_was_stopped_in_its_midst_is_as_old_as_its_question(
-    tmp_path: Path,
-) -> None:
-    bench = Bench(tmp_path, ["a"])
-    plain, asked = bench.source.observe, list[float]()
-
-    async def stopped(runs: Any) -> dict[str, Facet[Any]]:
-        asked.append(bench.clock.now())
-        seen = await plain(runs)
-        await bench.clock.sleep(3.0)
-        return {name: known(seen[name].value, "a", bench.clock.now()) for name in seen}
-
-    bench.poller.facet, bench.poller._ask = "job", stopped
-    bench.poller._deliver = lambda _, answers: bench.got.update(answers)
-    async with bench.running():
-        await until(lambda: bench.got)
-    at = bench.got["a"].observed_at
-    assert at is not None and at <= asked[0]
 
 
 async def test_more_hanging_runs_than_may_be_asked_at_once_do_not_spin(tmp_path: Path) -> None:
