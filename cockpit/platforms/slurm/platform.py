@@ -8,8 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
+from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import (
     Live,
@@ -250,50 +251,66 @@ async def describe(run: Run, host: str | None, job_id: str) -> str:
     return done.out.decode("utf-8", "replace")
 
 
-async def tasks_progress(
-    run: Run, host: str | None, records: Sequence[Record]
-) -> dict[str, tuple[str, str, float]]:
-    """Return (step, loss, when its log was written) by the task whose own log tells; never raises.
+class TasksProgress(NamedTuple):
+    """What the tasks of an array log, and why it is not known of all of them."""
 
-    A log that several tasks write to is no task's own.
+    ends: Mapping[str, tuple[str, str, float]] = MappingProxyType({})
+    """By task: its step, its loss, and when its log was written (epoch s)."""
+    note: str = ""
+
+
+NO_PROGRESS: Final = TasksProgress()
+LOGS_WITHIN: Final = 8.0
+"""Seconds in which the logs must be read: what the tools have printed does not wait longer."""
+
+
+async def tasks_progress(run: Run, host: str | None, records: Sequence[Record]) -> TasksProgress:
+    """Return what each task's own log tells of its progress; never raises.
+
+    A log that several tasks write to is no task's own, and one that was not written since the task
+    began holds what an earlier one has logged.
     """
-    begun = [each for each in records if each.started is not None]
-    named = [(e.id, output_of(e)) for e in sorted(begun, key=lambda each: not each.phase.lives)]
-    shared = Counter(path for _, path in named)
-    own = [(task, path) for task, path in named if path is not None and shared[path] == 1]
-    own = own[:TASKS]
+    begun = [(each, output_of(each), each.started) for each in records]
+    shared = Counter(path for _, path, started in begun if started is not None)
+    own = [
+        (each, path, started)
+        for each, path, started in sorted(begun, key=lambda one: not one[0].phase.lives)
+        if path is not None and started is not None and shared[path] == 1
+    ]
     if not own:
-        return {}
+        return NO_PROGRESS
+    note = f"step and loss: of {TASKS} of {len(own)} logs" if len(own) > TASKS else ""
+    own = own[:TASKS]
     mark = new_mark()
-    script = tails_script(mark, [path for _, path in own])
+    script = tails_script(mark, [path for _, path, _ in own])
     try:
-        found = await parts(run, host, where_of(host), mark, script)
-    except UnansweredError:
-        return {}
+        async with asyncio.timeout(LOGS_WITHIN):
+            found = await parts(run, host, where_of(host), mark, script)
+    except (UnansweredError, TimeoutError) as error:
+        why = getattr(error, "text", f"the logs were not read within {LOGS_WITHIN:.0f} s")
+        return TasksProgress(note=f"step and loss are unknown: {why}")
     told = {}
-    for number, (task, _) in enumerate(own):
+    for number, (each, _, started) in enumerate(own):
         written, _, text = found.get(str(number), "").partition("\n")
+        if not written.isdecimal() or int(written) < started - FILE_SKEW:
+            continue
         lines = text.splitlines()
         if len(text) >= TAIL // 2:  # its first line may be the rest of one
             del lines[:1]
         rows = filter(None, map(read_progress, reversed(lines)))
-        row = next((each for each in rows if each.scope == "run"), None)
-        if row is not None and written.isdecimal():
+        row = next((line for line in rows if line.scope == "run"), None)
+        if row is not None:
             most = "" if row.max_step is None else f"/{row.max_step:,}"
             step = row.step_shown if row.step is None else f"{row.step:,}{most}"
-            told[task] = (step or "", "" if row.loss is None else f"{row.loss:.4g}", float(written))
-    return told
+            loss = "" if row.loss is None else f"{row.loss:.4g}"
+            told[each.id] = (step or "", loss, float(written))
+    return TasksProgress(told, note)
 
 
 def task_lines(
-    records: Sequence[Record],
-    now: float,
-    progress: Mapping[str, tuple[str, str, float]] = MappingProxyType({}),
+    records: Sequence[Record], now: float, progress: TasksProgress = NO_PROGRESS
 ) -> list[str]:
-    """Return an array's tasks as a table, what failed first; how many are in which state above.
-
-    ``progress`` is what ``tasks_progress`` tells.
-    """
+    """Return an array's tasks as a table, what failed first; how many are in which state above."""
     counts = Counter[str]()
     for each in records:
         counts[each.word] += count_of(each)
@@ -303,14 +320,15 @@ def task_lines(
     twice = [f"{node} ({number} tasks)" for node, number in nodes.most_common() if number > 1]
     order = sorted(records, key=lambda each: (each not in failed, not each.phase.lives, each.id))
     rows = [("task", "state", "exit", "for", "node", "reason"), *(_task(e, now) for e in order)]
-    if progress:
+    if progress.ends:
         heads = ("step", "loss", "logged")
-        ends = [_end_of_log(progress.get(each.id), now) for each in order]
+        ends = [_end_of_log(progress.ends.get(each.id), now) for each in order]
         rows = [(*r[:4], *e, *r[4:]) for r, e in zip(rows, [heads, *ends], strict=True)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         f"{counts.total()} tasks: {total}",
         *([f"failed more than once on: {', '.join(twice)}"] if twice else []),
+        *([progress.note] if progress.note else []),
         *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
         "",
     ]

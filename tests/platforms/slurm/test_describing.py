@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind
 from cockpit.model.place import place_of
-from cockpit.platforms.slurm.platform import task_lines
+from cockpit.platforms.slurm.platform import TASKS, task_lines, tasks_progress
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.table import Platforms, describe
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError
 from tests.platforms.slurm.asking import platform, run_of
 from tests.platforms.slurm.rig import Rig
 
@@ -36,6 +40,51 @@ async def test_each_task_of_a_sweep_has_the_step_and_loss_of_its_own_log(
     assert " ".join(head.split()) == "task state exit for step loss logged node reason"
     shown = [(line.split()[0][-2:], *line.split()[3:5]) for line in tasks]
     assert shown == [("_0", "40/900", "1.25"), ("_1", "41/900", "1.25")]
+
+
+async def answering(logs: dict[str, tuple[float, str]], script: str) -> Completed:
+    """Answer as the machine would on which these files lie."""
+    mark = script.partition("\n")[0].removeprefix("mark=")
+    parts = [
+        f"\n{mark} {number}\n{logs[path][0]:.0f}\n{logs[path][1]}\n"
+        for number, path in re.findall(r"say (\d+); limited 5 stat -L -c %Y -- (\S+)", script)
+    ]
+    return Completed(0, f"{''.join(parts)}\n{mark} end\n".encode(), b"")
+
+
+async def test_what_an_earlier_array_has_logged_is_no_task_s_progress() -> None:
+    rows = [
+        Record(f"7_{n}", str(n), "7", "RUNNING", "array", str(n), started=100.0, output=f"/l/{n}")
+        for n in (0, 1)
+    ]
+    logs = {"/l/0": (60.0, "step 900/900 loss=0.5"), "/l/1": (150.0, "step 41/900 loss=1.25")}
+
+    async def run(host: str | None, script: str, **_: object) -> Completed:
+        return await answering(logs, script)
+
+    found = await tasks_progress(run, None, rows)
+    assert found.ends == {"7_1": ("41/900", "1.25", 150.0)} and found.note == ""
+
+
+async def test_that_not_all_logs_of_an_array_were_looked_into_is_said() -> None:
+    rows = [
+        Record(f"7_{n}", str(n), "7", "RUNNING", "array", str(n), started=100.0, output=f"/l/{n}")
+        for n in range(TASKS + 5)
+    ]
+    logs = {row.output: (150.0, "step 41/900 loss=1.25") for row in rows}
+
+    async def run(host: str | None, script: str, **_: object) -> Completed:
+        return await answering(logs, script)
+
+    found = await tasks_progress(run, None, rows)
+    assert len(found.ends) == TASKS
+    assert f"step and loss: of {TASKS} of {TASKS + 5} logs" in task_lines(rows, 200.0, found)
+
+    async def silent(host: str | None, script: str, **_: object) -> Completed:
+        raise RemoteError(ErrorKind.TIMEOUT, "no answer within 16 s")
+
+    found = await tasks_progress(silent, None, rows)
+    assert not found.ends and "step and loss are unknown: " in found.note
 
 
 async def test_an_array_is_a_table_of_its_tasks(
