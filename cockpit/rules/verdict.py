@@ -1,7 +1,7 @@
 """The one word for a run's health, why it is that one, and what to do next (SPEC C).
 
 All facets are held together in one decision table. Exactly one row holds of any run at any time
-(``ROWS``; ``tests/rules/test_verdict.py`` goes through every combination of facet states):
+(``ROWS``; ``tests/rules/test_judge.py`` goes through every combination of facet states):
 
 =========  =========  =====================================================================
 row        verdict    when (and no row above it)

@@ -111,7 +111,7 @@ class Jumps:
     """Holds a wall clock against the one that nobody can set; to be asked every few seconds.
 
     Without it a clock that was set back by an hour keeps the reminder of a critical alert back for
-    as long (``tests/notify/test_clock_set.py``).
+    as long (``tests/notify/test_held_store.py``).
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -60,7 +60,7 @@ def places() -> tuple[Place, ...]:
             tuple(row.get("near", ())),
             row.get("is", "any"),
             late_regex(
-                row["pattern"].replace("<<senders>>", senders), re.I if row.get("small") else 0
+                row["pattern"].replace("<<senders>>", senders), re.I if row.get("any_case") else 0
             ),
         )
         for row in found["row"]
